@@ -1,4 +1,4 @@
-"""Call Anthropic's Messages API, and assemble its answer when it is streamed."""
+"""Call Anthropic's Messages API, and assemble the answer if it is streamed."""
 
 import json
 from contextlib import aclosing
@@ -35,7 +35,7 @@ GROWN = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""Maps the type of a stream's delta to the field of the block that it extends."""
+"""The field of a block that a delta in a stream extends, by the delta's type."""
 
 
 class StreamedMessage:
@@ -45,7 +45,7 @@ class StreamedMessage:
         self.is_complete = False
         self._message: dict[str, Any] = {}
         self.counted = False
-        """Whether the service has reported the final number of output tokens, which the first event lacks."""
+        """True once the service has reported the final number of output tokens. The first event does not have it."""
         self._blocks: list[dict[str, Any]] = []
         self._grown: dict[tuple[int, str], list[str]] = {}
 
@@ -112,14 +112,15 @@ class StreamedMessage:
         return text if field == "text" else ""
 
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
-        """Update the usage. The service sends totals so far; a count that it omits keeps its last value."""
+        """Update the usage with the totals so far that the service sends. A count that it omits keeps its last value.
+        """
         self._message.update(delta)
         self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
 
 
 def _input(text: str) -> Any:
-    """Parse the JSON input of a tool call; return the text itself if it is incomplete."""
+    """Parse the JSON input of a tool call. If it is incomplete, return the text itself."""
     if not text:
         return {}
     try:
@@ -129,7 +130,7 @@ def _input(text: str) -> Any:
 
 
 CONTEXT_TOKENS = 1_000_000
-"""Context window of every current model of the vendor."""
+"""Context window, in tokens, of every current Anthropic model."""
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -142,7 +143,7 @@ STOPS: dict[str, StopReason] = {
 
 
 class AnthropicModel:
-    """A `Model` that makes one attempt per call; the models that wrap it add retries and budgets."""
+    """A `Model` that makes one attempt per call. The models that wrap it add retries and budgets."""
 
     def __init__(
         self,
@@ -165,7 +166,8 @@ class AnthropicModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send the request once.
 
-        Raises `TransientFailure`, `CallFailed`, or `EvalscribeError` for what affects all calls.
+        Raises `TransientFailure` or `CallFailed` for this call, and `EvalscribeError` for a problem that affects all
+        calls.
         """
 
         try:
@@ -189,7 +191,10 @@ class AnthropicModel:
         """Do nothing: no answers are cached."""
 
     async def check(self) -> None:
-        """Check the host and the key with a free request. Raises `EvalscribeError` if either does not work."""
+        """Check the host and the key with a request that costs nothing.
+
+        Raises `EvalscribeError` if one of them does not work.
+        """
         try:
             answer: object = await attempt(self.client().models.retrieve(self._name), self._timeout_s, self.failure)
         except CallFailed as failure:
@@ -232,7 +237,7 @@ class AnthropicModel:
         return params
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Map an exception of the SDK to an exception that does not contain the key."""
+        """Return the exception to raise for an exception of the SDK. It does not contain the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
 
         return without_key(
@@ -248,7 +253,7 @@ class AnthropicModel:
 
         if self._client is None:
             with explain_connection_errors():
-                # A redirect would send the evidence to a host that nobody chose.
+                # A redirect could send the evidence to a host that nobody chose.
                 connections = DefaultAsyncHttpxClient(
                     follow_redirects=False, event_hooks={"response": [limit_answers(model_limits)]}
                 )
@@ -262,7 +267,7 @@ class AnthropicModel:
         return self._client
 
     def _reply(self, answer: object) -> Reply:
-        """Convert the answer to a `Reply`. Raises `CallFailed` if it is HTML, incomplete or has another shape."""
+        """Convert an answer to a `Reply`. Raises `CallFailed` if the answer is HTML, incomplete or malformed."""
         from anthropic.types import Message as Answer
 
         try:
@@ -276,9 +281,9 @@ class AnthropicModel:
 def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> Reply:
     """Convert a message to a `Reply`.
 
-    `counted` is False for a stream that ended without reporting its usage; the usage of the reply is then empty.
+    `counted` is False for a stream that did not report its usage. The reply then has an empty usage.
 
-    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` if the answer has another shape.
+    Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` if the answer is malformed.
     """
     blocks = _echoable([block.to_dict(mode="json", warnings=False) for block in answer.content])
     if answer.stop_reason is None:
@@ -293,7 +298,7 @@ def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> 
 
 
 def _usage(answer: "Answer", price: Price | None) -> Usage:
-    """Convert the usage. Anthropic's input tokens exclude cached tokens; those of `Usage` include them."""
+    """Convert the usage. `Usage` counts cached tokens as input tokens, unlike Anthropic."""
     read = answer.usage.cache_read_input_tokens or 0
     written = answer.usage.cache_creation_input_tokens or 0
     usage = Usage(
@@ -307,14 +312,16 @@ def _usage(answer: "Answer", price: Price | None) -> Usage:
 
 
 def _call(block: dict[str, Any]) -> ToolCall:
-    # Arguments that were cut off come as text; the call then has no fields.
+    # An input that was cut off is still text. The call then has no fields.
     fields = block["input"] if isinstance(block["input"], dict) else {}
     return ToolCall(id=block["id"], name=block["name"], input=fields)
 
 
 def _system(text: str) -> "list[TextBlockParam]":
-    """Return the system prompt with its own cache entry, shared by all conversations with the same tools and
-    instructions."""
+    """Return the system prompt with a cache entry of its own.
+
+    All conversations with the same tools and instructions share this entry.
+    """
     return [{"type": "text", "text": sendable(text), "cache_control": {"type": "ephemeral"}}]
 
 
@@ -337,7 +344,7 @@ def _message(message: Message) -> "MessageParam":
 def _output_config(request: Request) -> "OutputConfigParam":
     config: OutputConfigParam = {}
     if request.effort:
-        # The vendor's scale starts at low.
+        # The vendor's lowest effort is `low`.
         config["effort"] = "low" if request.effort == "minimal" else request.effort
     if request.answer_schema is not None:
         config["format"] = {"type": "json_schema", "schema": request.answer_schema}
@@ -349,6 +356,9 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove lone surrogates from a message's content: JSON may escape them, but they cannot be sent or stored."""
+    """Remove lone surrogates from a message's content.
+
+    JSON can contain them as escapes, but they cannot be sent or stored.
+    """
     cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned

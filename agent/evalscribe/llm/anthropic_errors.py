@@ -28,11 +28,14 @@ IN_A_STREAM = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""HTTP status for errors that arrive in the middle of a stream, by their type."""
+"""HTTP status for each type of error that can arrive in the middle of a stream."""
 
 
 def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | EvalscribeError:
-    """Map an error of the SDK to an exception that contains nothing of the request, such as the key."""
+    """Return the exception to raise for an error of the SDK.
+
+    It contains nothing of the request, which includes the key.
+    """
     if size_error := map_size_error(error, target):
         return size_error
     if isinstance(error, anthropic.APIStatusError):
@@ -44,7 +47,7 @@ def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | Ev
     if isinstance(error, anthropic.RetryableError):
         return TransientFailure(f"{target.host} asked for a retry")
     if isinstance(error, httpx2.TransportError):
-        # The SDK does not wrap errors that interrupt a stream.
+        # The SDK raises errors that interrupt a stream without wrapping them.
         return map_connection_error(error, target, late=isinstance(error, httpx2.TimeoutException))
     return unreadable_answer(error, target)
 

@@ -1,4 +1,5 @@
-"""Make one attempt at an answer: time limit, streaming and the mapping of provider failures."""
+"""Make a single attempt at an answer: with a time limit and streaming, and with provider failures mapped to exceptions.
+"""
 
 import asyncio
 import json
@@ -29,13 +30,13 @@ CONNECT_S = 10.0
 async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Exception], Exception]) -> T:
     """Await a call within a time limit.
 
-    Only this function converts exceptions of an SDK: it raises what `mapped` returns for them.
+    Raises what `mapped` returns for an exception of the SDK. No other function converts these exceptions.
     """
     try:
         async with asyncio.timeout(timeout_s):
             return await work
     except Exception as error:
-        # `from None`: the SDK's exception holds the request, and with it the key.
+        # `from None`, because the SDK's exception contains the request and therefore the key.
         raise mapped(error) from None
 
 
@@ -47,7 +48,7 @@ def without_key(failure: F, key: str) -> F:
 
 
 def host_of(base_url: str, name: str) -> str:
-    """Return host and port for display. Raises `UsageError` if the URL is invalid or contains a password."""
+    """Return host and port of a URL for display. Raises `UsageError` if the URL is invalid or contains a login."""
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise UsageError(f"{name} must be https://host[:port][/path], without user or password")
@@ -55,7 +56,7 @@ def host_of(base_url: str, name: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Remove lone surrogates, which UTF-8 cannot encode; join two that form a character."""
+    """Join surrogates that form a character, and replace lone ones by `?`, because UTF-8 cannot encode them."""
     if text.isascii():
         return text
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -64,7 +65,7 @@ def sendable(text: str) -> str:
 
 RETRIED_STATUSES = frozenset({408, 409, 429, 499})
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""Exceptions that are raised before a connection exists, so that the request was not sent."""
+"""Exceptions that are raised before a connection exists. The request was then not sent."""
 MAX_MESSAGE = 200
 TOO_LONG = (
     "prompt is too long",
@@ -77,7 +78,7 @@ TOO_LONG = (
     "exceeds the maximum number of tokens",
     "string_above_max_length",
 )
-"""Phrases of a 400 response to a prompt that exceeds the context window; few services have an error code for this."""
+"""Phrases in a 400 response to a prompt that exceeds the context window. Few services have an error code for this."""
 UNPAID = ("insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active")
 WRONG_KEY = ("invalid_api_key", "api_key_invalid", "api key not valid")
 NO_MODEL = ("model_not_found", "is not a valid model id")
@@ -85,34 +86,34 @@ FLAGGED = ("flagged", "requires moderation")
 
 
 class PromptTooLong(CallFailed):
-    """The prompt exceeds the model's context window; retrying cannot help."""
+    """The prompt exceeds the model's context window. Retrying cannot help."""
 
     cause = "answer"
 
 
 class AnswerNotRead(CallFailed):
-    """The answer is too large to read; another attempt would return as large an answer."""
+    """The answer is too large to read. Retrying would return an answer of the same size."""
 
 
 class CallTarget(Frozen):
-    """Host, model and provider of a call, for error messages."""
+    """Host, model and provider of a call, as named in error messages."""
 
     provider: Provider
     model: str
-    """Name of the model, as the provider spells it."""
+    """Name of the model as the provider spells it."""
     host: str
 
 
 class ErrorResponse(Frozen):
-    """An error response of a service."""
+    """The parts of a service's error response that are used."""
 
     status: int
     words: str = ""
-    """The service's message on one short line; empty if it returned HTML."""
+    """The service's message, shortened to one line; empty if the service returned HTML."""
     code: str = ""
-    """Error types and codes from the response, on one line."""
+    """Error types and codes of the response, on one line."""
     after: float | None = None
-    """Seconds that the service asks to wait."""
+    """Number of seconds that the service asks to wait; None if it states none."""
 
     @property
     def message_suffix(self) -> str:
@@ -124,7 +125,7 @@ class ErrorResponse(Frozen):
 
 
 def map_response(refusal: ErrorResponse, target: CallTarget) -> CallFailed | EvalscribeError:
-    """Map an error response to an exception, which is marked as free if the service did no work."""
+    """Return the exception to raise for an error response. It is marked as free if the service did no work."""
     details = f"({refusal.status}{refusal.message_suffix})"
     final_error = _error_for_all_calls(refusal, target, details)
     if final_error is not None:
@@ -156,7 +157,7 @@ def _error_for_all_calls(refusal: ErrorResponse, target: CallTarget, details: st
 
 
 def map_connection_error(error: Exception, target: CallTarget, *, late: bool) -> TransientFailure:
-    """Map a connection error. `late`: whether the call timed out."""
+    """Return the failure for a connection error. `late` is True if the call timed out."""
     host = target.host
     if isinstance(error.__cause__, NEVER_SENT):
         ends_all = UnavailableError(f"{host} cannot be reached. Check the network and {target.provider.url_name}.")
@@ -167,7 +168,7 @@ def map_connection_error(error: Exception, target: CallTarget, *, late: bool) ->
 
 
 def map_size_error(error: Exception, target: CallTarget) -> AnswerNotRead | None:
-    """Map an `AnswerTooLarge` error, which an SDK may have wrapped; None for any other error."""
+    """Return the failure for an `AnswerTooLarge` error, also if an SDK wrapped it; None for any other error."""
     cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
     return (
         AnswerNotRead(f"{target.host} sent {cause}: too large to read") if isinstance(cause, AnswerTooLarge) else None
@@ -183,7 +184,10 @@ def one_short_line(words: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait from `retry-after`, given in seconds or as a date; None if missing or invalid."""
+    """Return how many seconds `retry-after` asks to wait; None if it is missing or invalid.
+
+    The header can state seconds or a date.
+    """
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value))
@@ -197,27 +201,27 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 MAX_STREAM_FACTOR = 10
-"""Time limit of a whole stream, as a multiple of the time limit of one event."""
+"""Time limit of a whole stream, as a multiple of the time limit for one event."""
 
 
 class StreamedBody(Protocol):
-    """A response body that is built from stream events."""
+    """A response body that is assembled from the events of a stream."""
 
     is_complete: bool
-    """Whether the event that ends the answer has arrived."""
+    """True once the event that ends the answer has arrived."""
 
     def take(self, event: dict[str, Any]) -> str:
-        """Process one event and return its text. May raise any exception if the event is malformed."""
+        """Process one event and return its text. Can raise any exception if the event is malformed."""
 
 
 class TextForwarder:
-    """Forwards pieces of text without lone surrogates, so that they can be stored and sent back."""
+    """Forwards pieces of text without lone surrogates, because these cannot be stored or sent back."""
 
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
         self._forwarded: list[str] = []
         self._half = ""
-        """First half of a surrogate pair that was split between two pieces."""
+        """First half of a surrogate pair whose second half has not arrived yet."""
 
     def forward(self, piece: str) -> None:
         text = self._half + piece
@@ -225,7 +229,10 @@ class TextForwarder:
         self._send(sendable(text.removesuffix(self._half)))
 
     def end(self, text: str) -> None:
-        """Forward the rest of the whole text. Raises `CallFailed` if other text was forwarded before."""
+        """Forward the rest of `text`, the whole answer.
+
+        Raises `CallFailed` if the text forwarded so far is not its start.
+        """
         forwarded = "".join(self._forwarded)
         if not text.startswith(forwarded):
             raise CallFailed("the pieces of an answer do not match its whole text")
@@ -244,9 +251,9 @@ async def stream_text(
     timeout_s: float,
     mapped: Callable[[Exception], Exception],
 ) -> AsyncGenerator[str]:
-    """Yield the text of each event until the stream ends. Each event may take `timeout_s`.
+    """Yield the text of each event until the stream ends. Each event must arrive within `timeout_s`.
 
-    If the stream fails, raises what `mapped` returns; after the first text, a `CallFailed` instead.
+    If the stream fails, raises what `mapped` returns. After the first text, raises `CallFailed` instead.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + MAX_STREAM_FACTOR * timeout_s
@@ -272,7 +279,8 @@ async def stream_text(
 
 
 async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
-    """Yield the stream's events as plain objects, or the single body of a server that does not stream."""
+    """Yield the events of a stream as plain objects. If the server does not stream, yield its body as the only event.
+    """
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())
         return
@@ -290,9 +298,9 @@ async def _next(events: AsyncIterator[dict[str, Any]], body: StreamedBody) -> st
 
 
 def _after_work(failure: Exception, *, started: bool, has_text: bool) -> Exception:
-    """Convert a failure that occurred after the service began to answer.
+    """Adjust a failure for the case that the service had already begun to answer.
 
-    The call is not free, and it is not retried once text was forwarded.
+    The call is no longer free, and it is not retried if text has been forwarded.
 
     An error that would end all calls becomes a `CallFailed`, because only that class counts the usage. The next call
     raises the error again.

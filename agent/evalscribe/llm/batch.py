@@ -1,4 +1,4 @@
-"""Send many requests in one Message Batch, and find the batch again after the process was killed."""
+"""Send many requests in one Message Batch. A batch can be found again after the process was killed."""
 
 import asyncio
 import copy
@@ -28,33 +28,36 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOCK_SKEW = timedelta(hours=1)
-"""Maximum expected difference between the service's clock and this machine's."""
+"""Maximum difference to expect between the service's clock and this machine's."""
 RESULTS_KEPT = timedelta(days=29)
-"""How long the service stores results."""
+"""How long the service keeps the results of a batch."""
 
 
 class BatchPacing(Frozen):
-    """Waiting times and limits for batches."""
+    """Waiting times and limits for batches. Times are in seconds."""
 
     quiet_s: float = 2.0
-    """Seconds without a new call after which the waiting questions are sent as a batch."""
+    """Seconds without a new question after which the waiting questions are sent as a batch."""
     most: int = 1000
-    """Maximum questions of one batch."""
+    """Maximum number of questions in a batch."""
     most_bytes: int = 32_000_000
     poll_s: float = 5.0
     longest_poll_s: float = 60.0
     settle_s: float = 30.0
-    """Seconds in which an interrupted submission may still reach the service."""
+    """Seconds within which an interrupted submission can still reach the service."""
     failures: int = 8
-    """Maximum consecutive failures of calls to the service."""
+    """Maximum number of consecutive failures of calls to the service."""
 
     def wait(self, times: int, requested_s: float | None = None) -> float:
-        """Return the seconds to wait after `times` attempts. `requested_s`: seconds that the service asks to wait."""
+        """Return the seconds to wait after `times` attempts.
+
+        `requested_s` is how long the service asks to wait.
+        """
         return min(self.longest_poll_s, max(requested_s or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 
 class BatchDelivery:
-    """Submits batches to the service, finds them again after an interruption, and fetches their results."""
+    """Submits batches, finds them again after an interruption, and fetches their results."""
 
     def __init__(self, api: BatchApi, intents: "BatchStore", pace: BatchPacing) -> None:
         self._api = api
@@ -62,12 +65,12 @@ class BatchDelivery:
         self._pace = pace
 
     async def submit(self, intent: BatchIntent, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit a stored intent as a batch; store and return the batch's id.
+        """Submit a stored intent as a batch. Stores the batch's id and returns it.
 
         Call this method once, from the process that claimed the intent.
 
-        If a batch may have been created without a response, search for it before the next attempt. Raises `CallFailed`
-        and `EvalscribeError`; the intent is then dropped, unless a batch of it may exist.
+        If a batch might have been created although no response arrived, it is searched for before the next attempt.
+        Raises `CallFailed` and `EvalscribeError`. The intent is then dropped, unless a batch for it might exist.
         """
         for failures in count(1):
             try:
@@ -84,7 +87,10 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def recovered(self, intent: BatchIntent) -> str | None:
-        """Return the id of the batch that another process sent for an intent; drop an intent that was never sent."""
+        """Return the id of the batch that another process sent for an intent.
+
+        If the intent was never sent, drop it and return None.
+        """
         while True:
             with self._intents.claim(intent.id) as is_claimed:
                 current = self._intents.of(intent.keys[0])
@@ -95,9 +101,9 @@ class BatchDelivery:
             await asyncio.sleep(self._pace.wait(0))
 
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """Yield the results in chunks, each after it was stored; restart from the beginning after a failure.
+        """Yield the results in chunks. Each chunk is stored first. A failure restarts from the first result.
 
-        Raises `BatchGone` if the results have expired, `NotFoundError` if the batch is missing before that.
+        Raises `BatchGone` if the results have expired, and `NotFoundError` if the batch is missing earlier than that.
         """
         try:
             await self._ended(batch_id)
@@ -138,7 +144,9 @@ class BatchDelivery:
         return batch_id
 
     async def _find_batch(self, intent: BatchIntent) -> str | None:
-        """Search for an intent's batch twice, because an interrupted submission may reach the service late."""
+        """Search for an intent's batch, and once more later, because an interrupted submission can reach the service
+        late.
+        """
         batch_id = await self._match(intent)
         if batch_id is None:
             await asyncio.sleep(self._pace.settle_s)
@@ -146,7 +154,10 @@ class BatchDelivery:
         return batch_id
 
     async def _match(self, intent: BatchIntent) -> str | None:
-        """Find the intent's batch among the batches without a stored id, by the questions that their results name."""
+        """Find the batch of an intent by the questions that the batch's results name.
+
+        Only batches whose id is not stored are searched.
+        """
         known_ids = self._intents.batch_ids()
         listings = await self._retry(lambda: self._api.since(intent.created - CLOCK_SKEW))
         for listing in listings:
@@ -190,7 +201,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def _pause(self, error: CallFailed, failures: int) -> None:
-        """Wait until the next attempt. Raises `UnavailableError` after too many failures."""
+        """Wait until the next attempt. Raises `UnavailableError` if there were too many failures."""
         if failures >= self._pace.failures:
             raise UnavailableError(
                 f"{error.reason} (tried {failures} times).\nRun the same command again: a batch is not sent twice."
@@ -202,12 +213,12 @@ BatchFailure = CallFailed | EvalscribeError
 
 
 class BatchNotAnswered(CallFailed):
-    """The batch did not answer this question; ask it in a single call."""
+    """The batch did not answer this question. Ask it in a single call."""
 
 
 @dataclass
 class PendingQuestion:
-    """A question, and the callers that wait for its answer."""
+    """A question, and the callers that are waiting for its answer."""
 
     params: "MessageCreateParamsNonStreaming"
     answer: "asyncio.Future[BatchOutcome | BatchFailure]"
@@ -215,7 +226,7 @@ class PendingQuestion:
 
 
 class BatchModel:
-    """A `Model` whose calls are sent together in batches."""
+    """A `Model` that collects calls and sends them in batches."""
 
     def __init__(
         self,
@@ -226,14 +237,15 @@ class BatchModel:
         pace: BatchPacing | None = None,
         fresh: bool = False,
     ) -> None:
-        """Initialise without sending anything.
+        """Store the arguments; nothing is sent yet.
 
         Args:
             adapter: The model to ask.
-            intents: Stores batches before they are submitted, and their results.
-            price: Price of a single call; batches are counted at the batch price.
+            intents: Store for batches, before they are submitted, and for their results.
+            price: Price for single calls. The price for batches is derived from it.
             pace: Waiting times; None for the defaults.
-            fresh: Ask again if an answer was used before; use answers that a killed process left unused.
+            fresh: True to ask again if an answer was used before. An answer that a killed process did not use is still
+                taken.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
@@ -247,15 +259,16 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Keys of the questions in batches for which a task already waits."""
+        """Keys of questions in batches that a task is already waiting for."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Wait for the batch's answer.
+        """Ask in a batch, and wait for the answer.
 
-        Raises `BatchNotAnswered` if it has none, `EvalscribeError` for what affects all calls.
+        Raises `BatchNotAnswered` if the batch has no answer, and `EvalscribeError` for a problem that affects all
+        calls.
 
-        `on_text` receives the whole text at once: batches do not stream.
+        `on_text` receives the whole text at once, because batches do not stream.
         """
         params = self._adapter.params(request)
         key = question_key(params, request.rollout)
@@ -276,7 +289,7 @@ class BatchModel:
         self._intents.release(question_key(self._adapter.params(request), request.rollout))
 
     async def close(self) -> None:
-        """Stop waiting. Batches in progress continue at the service."""
+        """Stop waiting. Submitted batches continue at the service."""
         if self._quiet:
             self._quiet.cancel()
         for task in self._tasks:
@@ -301,11 +314,11 @@ class BatchModel:
         if isinstance(outcome, UnansweredQuestion):
             free = not (outcome.charged and self._intents.take(key))
             raise BatchNotAnswered(f"the batch did not answer ({outcome.reason})", free=free)
-        # Callers may modify the exception, and several wait for the same question.
+        # Raise a copy, because callers can modify the exception and several can wait for the same question.
         raise copy.copy(outcome)
 
     def _pursue(self, key: str) -> None:
-        """Take the answer from the store or a running batch, or add the question to the next wave."""
+        """Take the answer from the store or a running batch. If neither has the question, add it to the next batch."""
         outcome = self._intents.outcome(key)
         if outcome:
             self._answer(key, outcome)
@@ -343,7 +356,7 @@ class BatchModel:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Callable[[], Awaitable[None]], keys: Iterable[str]) -> None:
-        """Run `work`, and pass any exception to the callers that wait for these answers."""
+        """Run `work`. If it fails, pass the exception to the callers that wait for the answers to `keys`."""
         try:
             await work()
         except Exception as error:
@@ -353,7 +366,7 @@ class BatchModel:
                 self._answer(key, error)
 
     async def _send(self, wave: Mapping[str, PendingQuestion]) -> None:
-        """Store the intent, then send the questions that no other process has sent."""
+        """Store an intent for the questions, then send those that no other process has sent."""
         intent_id = secrets.token_hex(16)
         with self._intents.claim(intent_id):
             new_intent = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
@@ -367,7 +380,7 @@ class BatchModel:
                 await self._guarded(lambda: self._deliver(intent, submit), intent.keys)
 
     async def _deliver(self, intent: BatchIntent, get_batch_id: Callable[[], Awaitable[str | None]]) -> None:
-        """Deliver the answers of an intent's batch; if there is no such batch, ask its questions again."""
+        """Deliver the answers of an intent's batch. If there is no batch, ask its questions again."""
         try:
             batch_id = await get_batch_id()
             if batch_id is not None:
@@ -389,7 +402,7 @@ class BatchModel:
 
 
 class BatchOrSingleModel:
-    """A `Model` that calls `single` for a question that the batch did not answer."""
+    """A `Model` that asks in a batch first, and calls `single` for a question that the batch did not answer."""
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id
@@ -422,14 +435,14 @@ class BatchOrSingleModel:
 def with_batches(
     waves: BatchModel, single: Model, budget: Budget | RemoteBudget, price: Price | None, stage: str
 ) -> Model:
-    """Combine batched calls with budgeted single calls for questions that the batch did not answer.
+    """Combine batched calls with single calls for questions that the batch did not answer.
 
-    The batched call reserves its maximum cost first, the single call later. Calls that do not fit in the budget wait
-    for the next batch.
+    Both share the budget. The batched call reserves its maximum cost first, the single call reserves later. Calls that
+    do not fit in the budget wait for the next batch.
     """
     return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)
 
 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:
-    """Return 64 hex digits that identify the question; they are valid as a custom id in a batch."""
+    """Return 64 hex digits that identify a question. They can serve as a custom id in a batch."""
     return content_id({"params": params, "rollout": rollout}).removeprefix("sha256:")

@@ -1,4 +1,4 @@
-"""Client of Anthropic's Message Batches API, with evalscribe's types and errors."""
+"""Client of Anthropic's Message Batches API that uses evalscribe's types and errors."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
 READ_S = 120.0
-"""Maximum seconds for one call, or for the next chunk of a long response."""
+"""Maximum seconds to wait for one call, or for the next chunk of a long response."""
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
-"""Maximum characters of results held in memory at once; a single line may have 8 MiB."""
+"""Maximum characters of results that are held in memory at once. A single line can have 8 MiB."""
 MAX_LISTED = 10_000
-"""Maximum batches that are read from a listing, because a server may repeat the same page without end."""
+"""Maximum number of batches read from a listing. A faulty server could repeat the same page forever."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
 BatchOutcome = Reply | UnansweredQuestion
 
 
 class BatchGone(CallFailed):
-    """The batch does not exist, or was deleted."""
+    """The batch does not exist, was deleted, or no longer has results."""
 
 
 class SubmissionUncertain(CallFailed):
-    """The service may have created the batch, but its response was not received."""
+    """The service might have created the batch, but its response did not arrive."""
 
 
 class BatchListing(Frozen):
@@ -47,17 +47,17 @@ class BatchListing(Frozen):
 
 
 class BatchApi:
-    """Message Batches with the parameters and replies of an `AnthropicModel`."""
+    """Message Batches whose requests and replies are those of an `AnthropicModel`."""
 
     def __init__(self, adapter: AnthropicModel, price: Price | None) -> None:
-        """Use the adapter's client. `price`: price per token in a batch."""
+        """Use the adapter's client. `price` is the price in a batch."""
         self._adapter = adapter
         self._price = price
 
     async def create(self, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit questions, which are given by key, and return the batch's id.
+        """Submit the questions in `params`, which are indexed by key, and return the batch's id.
 
-        Raises `SubmissionUncertain` if the batch may exist although its id was not received.
+        Raises `SubmissionUncertain` if the batch might exist although its id did not arrive.
         """
         from anthropic import APIStatusError, Timeout
 
@@ -88,7 +88,7 @@ class BatchApi:
             return batch.processing_status == "ended"
 
     async def results(self, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """Yield the results of an ended batch in chunks, by key. Raises `BatchGone` if they do not exist."""
+        """Yield the results of an ended batch in chunks, indexed by key. Raises `BatchGone` if there are no results."""
         from anthropic import AsyncStream, Timeout
         from anthropic._decoders.jsonl import AsyncJSONLDecoder
         from anthropic.types.messages import MessageBatchIndividualResponse
@@ -96,7 +96,8 @@ class BatchApi:
         some: dict[str, BatchOutcome] = {}
         size = 0
         async with self._mapped_errors():
-            # The service's own results address is not used: the key is sent only to the configured host.
+            # Do not use the address that the service gives for results, because the key must go only to the configured
+            # host.
             lines = await self._adapter.client().get(
                 f"/v1/messages/batches/{quote(batch_id, safe='')}/results",
                 cast_to=AsyncJSONLDecoder[MessageBatchIndividualResponse],
@@ -116,7 +117,7 @@ class BatchApi:
         yield some
 
     async def since(self, moment: datetime) -> Sequence[BatchListing]:
-        """Return batches created at this moment or later, oldest first."""
+        """Return the batches that were created at this moment or later, the oldest first."""
         from anthropic import Timeout
 
         listings: list[BatchListing] = []
@@ -133,7 +134,10 @@ class BatchApi:
 
     @asynccontextmanager
     async def _mapped_errors(self) -> AsyncIterator[None]:
-        """Map errors of requests that cost nothing: all are transient, except errors that would affect every call."""
+        """Map errors of requests that cost nothing.
+
+        All errors are transient, except those that would affect every call.
+        """
         from anthropic import NotFoundError
 
         try:

@@ -1,4 +1,4 @@
-"""Prices of models, and the budget that all calls of a command share, in one process or several."""
+"""Prices of models, and the budget that all calls of a command share, even if they run in several processes."""
 
 import asyncio
 import math
@@ -19,11 +19,11 @@ from evalscribe.settings.consent import Consent
 
 MILLION = 1_000_000
 BATCH_FACTOR = 0.5
-"""Price of a token in a Message Batch relative to a single call: half, cached or not."""
+"""Price of a token in a Message Batch, relative to a single call. It is half, for cached tokens, too."""
 
 
 class Rate(Frozen):
-    """US dollars per million tokens, for prompts of more than `above` tokens."""
+    """US dollars per million tokens, for calls whose prompt has more than `above` tokens."""
 
     above: int = 0
     input: float
@@ -46,11 +46,11 @@ class Rate(Frozen):
 
 
 class Price(Frozen):
-    """Price of one model; the length of the prompt selects the rate."""
+    """Price of one model. Which rate applies depends on the length of the prompt."""
 
     model: str
     rates: tuple[Rate, ...]
-    """Rates in ascending order of `above`; the first starts at 0."""
+    """Rates in ascending order of `above`, which is 0 for the first."""
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of one call in US dollars."""
@@ -58,7 +58,8 @@ class Price(Frozen):
         return rate.cost(usage)
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the maximum cost of a call of this size in US dollars: the whole prompt is written to the cache."""
+        """Return the maximum cost in US dollars of a call of this size. The whole prompt is then written to the cache.
+        """
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         written = usage.model_copy(update={"cache_write_tokens": input_tokens})
         return max(self.cost(usage), self.cost(written))
@@ -69,12 +70,18 @@ class Price(Frozen):
 
 
 def price_of(model: str) -> Price | None:
-    """Return the price of `provider/name`, dated names (`…-20261007`) included; None if the price file has none."""
+    """Return the price of the model `provider/name`; None if the price file has none.
+
+    The name can end with a date (`…-20261007`).
+    """
     return _prices().get(re.sub(r"-\d{8}$", "", model))
 
 
 def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
-    """Return a function that prices one call in US dollars, in a batch or alone; None if the model has no price."""
+    """Return a function that returns the cost of one call in US dollars, in a batch or alone.
+
+    Returns None if the model has no price.
+    """
     cost = price_of(model.id)
     if cost is None:
         return None
@@ -90,24 +97,30 @@ def _prices() -> dict[str, Price]:
 
 
 BYTES_PER_TOKEN = 2
-"""Minimum bytes per token of ASCII text, reached by ids, hashes and minified code; prose and code have three to four.
+"""Minimum bytes per token of ASCII text. Ids, hashes and minified code reach it; prose and code have three to four.
 
-For other characters, every byte may be a token.
+Other characters can need a token for every byte.
 """
 TOKENS_PER_CALL = 64
-"""Maximum tokens that a provider adds per message, such as roles and separators."""
+"""Maximum number of tokens that a provider adds to a message, for example for roles and separators."""
 TOKENS_FOR_TOOLS = 1024
-"""Maximum tokens of the instructions that a provider adds for tools or an output schema."""
+"""Maximum tokens of the instructions that a provider adds if there are tools or an output schema."""
 
 Settle = Callable[[Usage], None]
-"""Records the usage of a call."""
+"""Function that records the usage of a call."""
 
 
 class Budget:
-    """Limit in dollars, tokens or both for all calls of one command. Calls to a model need the user's consent."""
+    """Limit in dollars, in tokens or in both, for all calls of one command.
+
+    It also checks that the user has consented to calling the model.
+    """
 
     def __init__(self, usd: float | None = None, tokens: int | None = None, consent: Consent | None = None) -> None:
-        """Raise `UsageError` for an invalid limit, such as NaN. If `consent` is None, any model may be called."""
+        """Set the limits. Raises `UsageError` for an invalid one, such as NaN.
+
+        If `consent` is None, every model may be called.
+        """
         for bound in (usd, tokens):
             if bound is not None and not (math.isfinite(bound) and bound >= 0):
                 raise UsageError(f"a budget must be a number of at least 0, not {bound}")
@@ -120,7 +133,7 @@ class Budget:
 
     @property
     def by_stage(self) -> Mapping[str, Usage]:
-        """Usage of each stage so far, in the order of their first calls."""
+        """Usage of each stage so far. Stages are in the order of their first calls."""
         return MappingProxyType(self._by_stage)
 
     @property
@@ -129,10 +142,10 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
-        """Reserve the maximum cost of a call while it runs. If the call does not fit yet, wait for calls in progress.
+        """Reserve the maximum usage of a call while it runs. If it does not fit yet, wait for calls in progress to end.
 
-        A waiting call reserves nothing. Raises `CallFailed` if the call cannot fit in the remaining budget, and
-        `ConsentError` if the model may not be called. Every call of a model uses this method.
+        A waiting call reserves nothing. Raises `CallFailed` if the call does not fit even when all others have ended,
+        and `ConsentError` if the model may not be called. Every call of a model must use this method.
         """
         self.consent.require(model)
         while not self._fits(worst, self._holds):
@@ -163,7 +176,7 @@ class Budget:
 
 
 class _Holds:
-    """Sum of the reserved amounts, updated in constant time for any number of calls."""
+    """Sum of the reserved amounts. Updating it takes constant time, no matter how many calls there are."""
 
     def __init__(self) -> None:
         self.usd = 0.0
@@ -178,7 +191,7 @@ class _Holds:
     def remove(self, worst: Usage) -> None:
         self._calls -= 1
         self.tokens -= _tokens(worst)
-        # Reset to exactly 0 when no call is in flight; a rounding error would block waiters.
+        # Reset to exactly 0 when no call is in flight, because a rounding error would block waiting calls.
         self.usd = self.usd - worst.cost_usd if self._calls else 0.0
 
 
@@ -188,7 +201,10 @@ class BudgetedModel:
     def __init__(
         self, model: Model, budget: "Budget | RemoteBudget", price: Price | None, stage: str = "judge"
     ) -> None:
-        """Raise `UsageError` for a model without a price if the budget is limited only in dollars."""
+        """Store the arguments.
+
+        Raises `UsageError` if the model has no price and the budget is limited only in dollars.
+        """
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(
                 f"{model.id} has no known price{did_you_mean(model.id)}, so a budget in dollars cannot limit it: "
@@ -205,7 +221,7 @@ class BudgetedModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Make the call within the budget.
 
-        If a reply or failure has no usage, it is counted, and returned, with the maximum usage of the call.
+        If a reply or failure states no usage, it gets the maximum usage of the call, and this is what counts.
 
         A reply that was billed before keeps its recorded usage and is not counted again.
         """
@@ -220,7 +236,7 @@ class BudgetedModel:
                 used = error.usage = _consumed(error, worst)
                 raise
             except (AccessError, UsageError):
-                # Rejected before any token was processed, for example because of an invalid key or an
+                # The call was rejected before any token was processed, for example because of an invalid key or an
                 # unknown model.
                 used = Usage()
                 raise
@@ -235,7 +251,10 @@ class BudgetedModel:
 
 
 def worst_case(request: Request, price: Price | None) -> Usage:
-    """Return the maximum usage of one call: its whole prompt is written to the cache, and its answer is the longest."""
+    """Return the maximum usage of one call.
+
+    Its whole prompt is then written to the cache, and its answer has the maximum length.
+    """
     prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
     prompt += TOKENS_PER_CALL * (1 + len(request.messages))
     prompt += TOKENS_FOR_TOOLS if request.tools or request.answer_schema else 0
@@ -254,7 +273,7 @@ def _most_tokens(text: str) -> int:
 
 
 def _counted(reply: Reply, worst: Usage) -> Reply:
-    """Return the reply; if the provider read the prompt but reported no usage, with the usage `worst`."""
+    """Return the reply. If the provider read the prompt but reported no usage, the reply gets the usage `worst`."""
     if reply.usage.calls or reply.stop == "context_exceeded":
         return reply
     return reply.model_copy(update={"usage": worst})
@@ -267,7 +286,10 @@ def _consumed(error: CallFailed, worst: Usage) -> Usage:
 
 
 class BudgetHold(Frozen):
-    """A worker's request to reserve the maximum cost of a call; answered with a number once it is reserved."""
+    """A worker's request to reserve the maximum usage of a call.
+
+    It is answered with a number as soon as the usage is reserved.
+    """
 
     worst: Usage
     stage: str
@@ -275,7 +297,7 @@ class BudgetHold(Frozen):
 
 
 class BudgetRelease(Frozen):
-    """A worker's report of what its call consumed."""
+    """A worker's report of the usage of its call, which ends the reservation."""
 
     number: int
     used: Usage | None
@@ -283,7 +305,7 @@ class BudgetRelease(Frozen):
 
 
 class RemoteBudget:
-    """A budget in a worker process that asks the parent process's budget."""
+    """The budget of a worker process. It forwards every reservation to the budget of the parent process."""
 
     def __init__(self, ask: AskParent, usd: float | None, tokens: int | None) -> None:
         self.usd = usd
@@ -293,12 +315,15 @@ class RemoteBudget:
 
     @property
     def by_stage(self) -> Mapping[str, Usage]:
-        """Return an empty mapping: only the parent's budget knows the stages."""
+        """Return an empty mapping, because only the parent's budget counts the usage of stages."""
         return {}
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
-        """Reserve a call's maximum cost in the parent's budget; if cancelled meanwhile, release it once reserved."""
+        """Reserve a call's maximum usage in the parent's budget.
+
+        If this is cancelled while it waits, the reservation is released as soon as it is made.
+        """
         asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage, model=model)))
         try:
             number = cast(int, await asyncio.shield(asking))
@@ -321,9 +346,9 @@ class RemoteBudget:
 
 @asynccontextmanager
 async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskParent]:
-    """Answer one worker's requests.
+    """Answer the requests of one worker.
 
-    If the worker dies before it reports the usage of a call, the call counts with its maximum cost.
+    A call whose usage the worker did not report before it died counts with its maximum usage.
     """
     async with AsyncExitStack() as dying:
         holds: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}

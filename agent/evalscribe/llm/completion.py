@@ -1,4 +1,4 @@
-"""Requests, answers and streams of the chat completions API, and how services differ in them."""
+"""Requests, answers and streams of the chat completions API, and the differences between services."""
 
 import json
 from collections.abc import Iterator
@@ -17,33 +17,34 @@ EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max
 
 class Dialect(Frozen):
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """Name of the parameter that limits the answer's tokens."""
+    """Name of the parameter that limits the number of tokens in an answer."""
     strict: bool = False
-    """Whether to send `strict` with tool schemas, so that they are enforced; other servers may reject it."""
+    """True to send `strict` with tool schemas, so that they are enforced. Other servers might reject this field."""
     most_effort: Effort = "high"
     extra: dict[str, Any] = Field(default_factory=dict)
     """Parameters that are sent with every call."""
     structured: dict[str, Any] = Field(default_factory=dict)
     """Parameters that are sent with calls for structured output."""
     check: str = "/models"
-    """Path of a free request with which the key is checked."""
+    """Path of a request that costs nothing, for checking the key."""
     context_tokens: int = 128_000
-    """Context window that most models reach or exceed; a longer prompt returns `context_exceeded`."""
+    """Context window in tokens. Most models have at least this much. A longer prompt returns `context_exceeded`."""
 
     def effort(self, requested: Effort) -> Effort:
-        """Return the nearest effort that the service supports."""
+        """Return the supported effort that is closest to the requested one."""
         return min(requested, self.most_effort, key=EFFORTS.index)
 
 
 COMPATIBLE = Dialect(context_tokens=32_768)
-"""Dialect of other servers, such as Ollama, vLLM or llama.cpp; some silently truncate a prompt that is too long."""
+"""Dialect of any other server, such as Ollama, vLLM or llama.cpp. Some of them silently truncate a prompt that is too
+long."""
 DIALECTS = {
     OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
     OPENROUTER.name: Dialect(
         strict=True,
         most_effort="xhigh",
         extra={"usage": {"include": True}},
-        # Without it, a call may be routed to a host that ignores the schema.
+        # Without this, a call can be routed to a host that ignores the schema.
         structured={"provider": {"require_parameters": True}},
         check="/key",
     ),
@@ -52,7 +53,7 @@ DIALECTS = {
 
 
 def dialect_of(provider: Provider, url: str) -> Dialect:
-    """Return the dialect of a provider at an address, which may be a gateway or a proxy of the provider."""
+    """Return the dialect of a provider's address. The address can be that of a gateway or a proxy."""
     if provider.compatible and url != provider.url:
         return COMPATIBLE
     return DIALECTS[provider.name]
@@ -70,7 +71,7 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
 }
 ECHOED = ("role", "content", "tool_calls", "refusal", "reasoning_details", "extra_content")
-"""Fields of an assistant's turn that are sent back: some services need them, and none rejects them."""
+"""Fields of an assistant's turn that are sent back. Some services need them, and none rejects them."""
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
@@ -78,7 +79,7 @@ def messages(request: Request) -> list[dict[str, Any]]:
     for message in request.messages:
         for turn in _turns(message):
             if turn["role"] == "user" and turns and turns[-1]["role"] == "user":
-                # Templates of local models reject two consecutive turns of one role.
+                # Chat templates of local models reject two consecutive turns with the same role.
                 turns[-1] = {"role": "user", "content": f"{turns[-1]['content']}\n\n{turn['content']}"}
             else:
                 turns.append(turn)
@@ -116,7 +117,10 @@ def response_format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def is_strict(schema: object) -> bool:
-    """Return whether every object in the schema is closed and requires all its properties, as strict mode needs."""
+    """Return whether a schema is suitable for strict mode.
+
+    In strict mode, every object must forbid additional properties and require all its properties.
+    """
     if isinstance(schema, list):
         return all(is_strict(item) for item in schema)
     if not isinstance(schema, dict):
@@ -131,7 +135,7 @@ def is_strict(schema: object) -> bool:
 def to_plain(answer: object) -> dict[str, Any]:
     """Convert the SDK's answer to a dict.
 
-    Raises `AttributeError` or `TypeError` if it is not an object, for example HTML.
+    Raises `AttributeError` or `TypeError` if the answer is not an object, for example HTML.
     """
     if isinstance(answer, dict):
         return answer
@@ -142,7 +146,7 @@ def to_plain(answer: object) -> dict[str, Any]:
 
 
 def error_inside(body: dict[str, Any]) -> Any:
-    """Return the error in the body of an answer with status 200; None if the body has no error."""
+    """Return the error in the body of an answer that has status 200; None if there is no error."""
     if body.get("error"):
         return body["error"]
     choices = body.get("choices")
@@ -153,7 +157,7 @@ def error_inside(body: dict[str, Any]) -> Any:
 def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
     """Convert a body to a `Reply`.
 
-    Raises `AttributeError`, `KeyError`, `IndexError`, `TypeError` or `ValueError` if it has another shape.
+    Raises `AttributeError`, `KeyError`, `IndexError`, `TypeError` or `ValueError` if the body is malformed.
     """
     choice = body["choices"][0]
     message = _echoable(choice["message"])
@@ -168,9 +172,9 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
 
 
 def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
-    """Convert the usage; the result is empty if the service reports no usage.
+    """Convert the usage that the service reports. Returns an empty `Usage` if it reports none.
 
-    Raises `TypeError` or `ValueError` if it is invalid.
+    Raises `TypeError` or `ValueError` if a number is invalid.
     """
     reported = body.get("usage")
     if not reported:
@@ -180,7 +184,7 @@ def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
     usage = Usage(
         calls=1,
         input_tokens=prompt,
-        # Some services exclude thinking tokens from the completion tokens, but not from the total.
+        # Some services count thinking tokens in the total, but not in the completion tokens.
         output_tokens=max(_count(reported, "completion_tokens"), total - prompt),
         cache_read_tokens=min(prompt, _count(details, "cached_tokens")),
         cache_write_tokens=min(prompt, _count(details, "cache_write_tokens")),
@@ -189,11 +193,11 @@ def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
 
 
 def _cost(reported: dict[str, Any], usage: Usage, price: Price | None) -> float:
-    """Return the cost that the service billed, else the cost by our price."""
+    """Return the cost that the service billed. If it reports none, calculate the cost from our price."""
     billed = reported.get("cost")
     if not isinstance(billed, int | float) or billed < 0:
         return price.cost(usage) if price else 0.0
-    # With the user's own vendor key, the vendor bills separately from the service.
+    # If the user brought a key of the vendor, the vendor sends a bill of its own.
     upstream = (reported.get("cost_details") or {}).get("upstream_inference_cost") if reported.get("is_byok") else 0.0
     return float(billed) + float(upstream or 0.0)
 
@@ -218,7 +222,7 @@ def _stop(reason: object, message: dict[str, Any]) -> StopReason:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content, which some services send as a list of parts."""
+    """Return the text of a message's content. Some services send the content as a list of parts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")
     return content if isinstance(content, str) else ""
@@ -230,7 +234,7 @@ def _call(call: dict[str, Any]) -> ToolCall:
 
 
 def _fields(arguments: object) -> dict[str, Any]:
-    """Parse the arguments of a tool call; empty if they were cut off or are not an object."""
+    """Parse the arguments of a tool call. Returns an empty object if they were cut off or are not an object."""
     try:
         fields = json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
@@ -239,7 +243,7 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 
 def _echoable(message: dict[str, Any]) -> dict[str, Any]:
-    """Prepare an assistant's turn to be sent back: give every call an id, and remove lone surrogates."""
+    """Prepare an assistant's turn for sending it back. Give every call an id, and remove lone surrogates."""
     echoed = {"role": "assistant", **{name: message[name] for name in ECHOED if message.get(name) is not None}}
     echoed["role"] = "assistant"
     for number, call in enumerate(echoed.get("tool_calls") or (), 1):
@@ -252,12 +256,12 @@ def _echoable(message: dict[str, Any]) -> dict[str, Any]:
 
 
 GROWN = ("text", "summary", "data")
-"""Fields of a thought to which later chunks append text."""
+"""Fields of a thought that grow, because later chunks append text to them."""
 LATEST = ("reasoning_details", "tool_calls", "content", "refusal")
 
 
 class StreamError(Exception):
-    """The service sent an error in place of a chunk of the stream."""
+    """The service sent an error in place of a chunk of a stream."""
 
     def __init__(self, error: object) -> None:
         super().__init__("an error in place of a chunk")
@@ -267,7 +271,7 @@ class StreamError(Exception):
 class StreamedCompletion:
     """A `StreamedBody` for chat completions.
 
-    The text of a refusal is not forwarded: it becomes the answer only if there is no other text.
+    The text of a refusal is not forwarded, because it becomes the answer only if there is no other text.
     """
 
     def __init__(self) -> None:
@@ -284,11 +288,12 @@ class StreamedCompletion:
     def take(self, event: dict[str, Any]) -> str:
         """Process one chunk and return its text.
 
-        Raises `StreamError`, and `AttributeError`, `KeyError` or `TypeError` if it is not a chunk.
+        Raises `StreamError` if the service sent an error, and `AttributeError`, `KeyError` or `TypeError` if the event
+        is not a chunk.
         """
         if (error := error_inside(event)) is not None:
             raise StreamError(error)
-        # Some services report the usage with every chunk, as a total so far.
+        # Some services report the usage with every chunk. Each report has the totals so far.
         self._usage = event.get("usage") or self._usage
         choices = event.get("choices") or ()
         return "".join(self._choice(choice) for choice in choices[:1])
@@ -310,7 +315,7 @@ class StreamedCompletion:
     def _choice(self, choice: dict[str, Any]) -> str:
         self._stop = choice.get("finish_reason") or self._stop
         self.is_complete = self._stop is not None
-        # A server that does not stream sends the whole message.
+        # A server that does not stream sends a whole message.
         delta = (choice["delta"] or {}) if "delta" in choice else dict(choice["message"])
         for call in delta.get("tool_calls") or ():
             self._call(call)
@@ -334,11 +339,14 @@ class StreamedCompletion:
         if extra := delta.get("extra_content"):
             call["extra_content"] = extra
         if arguments := function.get("arguments"):
-            # Some servers send the arguments as an object, not as text.
+            # Some servers send the arguments as an object instead of text.
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, call_id: object, name: object) -> int:
-        """Return the number of the tool call that a delta extends, since some services give all calls the index 0."""
+        """Return the number of the tool call that a delta extends.
+
+        Index alone is not enough: some services always send 0.
+        """
         for number in reversed(range(len(self._calls))):
             call = self._calls[number]
             same = not call_id or not call["id"] or call["id"] == call_id
@@ -349,7 +357,7 @@ class StreamedCompletion:
         return len(self._calls) - 1
 
     def _think(self, thought: dict[str, Any]) -> None:
-        """Join the chunks of each thought, because its signature covers the whole thought."""
+        """Append a chunk to its thought. Thoughts must be complete, because a signature covers the whole thought."""
         last = self._thoughts[-1] if self._thoughts else {}
         ids = {last.get("id"), thought.get("id")} - {None}
         if (

@@ -1,4 +1,4 @@
-"""Make one attempt at an answer from a service with OpenAI's chat completions API."""
+"""Make one attempt at an answer from a service that has OpenAI's chat completions API."""
 
 from contextlib import aclosing, suppress
 from importlib.util import find_spec
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
-"""Efforts to try after a model rejected an effort; if the model rejects them too, no effort is sent."""
+"""Efforts to try in place of one that the model rejected. If it rejects these too, no effort is sent."""
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
-"""Phrases in the error of a model that cannot reason, or cannot reason at this effort."""
+"""Phrases in the error of a model that does not reason, or does not support the requested effort."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
 NOT_STREAMED = (*NOT_KNOWN, "must be verified")
 OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -50,7 +50,7 @@ class NotStreamed(CallFailed):
 
 
 class OpenAIModel:
-    """A `Model` that makes one attempt per call; the models that wrap it add retries and budgets."""
+    """A `Model` that makes one attempt per call. The models that wrap it add retries and budgets."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class OpenAIModel:
         context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """Initialise the model. `key`: empty if none is needed; `dialect`: None for the dialect of the address.
+        """Store the arguments. `key` is empty if none is needed. `dialect` is None to choose it by the address.
 
         Raises `UsageError` if the package `openai` is not installed.
         """
@@ -82,13 +82,14 @@ class OpenAIModel:
         self._refused: set[Effort] = set()
         self._streams = True
         self._counted: dict[str, Any] = {"stream_options": {"include_usage": True}}
-        """Parameters that make a stream report its usage; left out for services that reject them."""
+        """Parameters that make a stream report its usage. They are left out for services that reject them."""
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send the request once.
 
-        Raises `TransientFailure`, `CallFailed`, or `EvalscribeError` for what affects all calls.
+        Raises `TransientFailure` or `CallFailed` for this call, and `EvalscribeError` for a problem that affects all
+        calls.
         """
 
         try:
@@ -118,7 +119,10 @@ class OpenAIModel:
         """Do nothing: no answers are cached."""
 
     async def check(self) -> None:
-        """Check the host and the key with a free request. Raises `EvalscribeError` if either does not work."""
+        """Check the host and the key with a request that costs nothing.
+
+        Raises `EvalscribeError` if one of them does not work.
+        """
         work = self.client().get(self._dialect.check, cast_to=object)
         try:
             answer = await attempt(work, self._timeout_s, self.failure)
@@ -132,9 +136,10 @@ class OpenAIModel:
             await self._client.close()
 
     async def _create(self, request: Request, *, streamed: bool = False) -> Any:
-        """Create the completion.
+        """Request a completion.
 
-        If the service rejects a parameter that can be left out, retry at once, which costs nothing.
+        If the service rejects a parameter that can be changed or left out, retry at once. The rejected call costs
+        nothing.
         """
         from openai import BadRequestError, NotFoundError, UnprocessableEntityError
 
@@ -172,7 +177,10 @@ class OpenAIModel:
         return {**params, "extra_body": extra} if extra else params
 
     def _effort(self, requested: Effort | None) -> Effort | None:
-        """Return the effort to send; None if the model supports none. Some models support only a few levels."""
+        """Return the effort to send; None to send none.
+
+        It is the requested effort, or the next best that this model has not rejected.
+        """
         if requested is None:
             return None
         supported = self._dialect.effort(requested)
@@ -181,7 +189,7 @@ class OpenAIModel:
         )
 
     def _adapt(self, params: dict[str, Any], message: str) -> bool:
-        """Adapt the parameters for all further calls after the service rejected one; return whether any was adapted.
+        """Adapt the parameters of all further calls to an error of the service. Returns whether one could be adapted.
 
         Raises `NotStreamed` if the service only accepts calls without streaming.
         """
@@ -212,7 +220,7 @@ class OpenAIModel:
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Map an exception of the SDK to an exception that does not contain the key."""
+        """Return the exception to raise for an exception of the SDK. It does not contain the key."""
         from evalscribe.llm.openai_sdk import map_openai_error
 
         if isinstance(error, CallFailed):
@@ -220,7 +228,7 @@ class OpenAIModel:
         return without_key(map_openai_error(error, self._target()), self._key)
 
     def _reply(self, answer: object) -> Reply:
-        """Convert the answer to a `Reply`. Raises `CallFailed` if it is HTML, incomplete or has another shape."""
+        """Convert an answer to a `Reply`. Raises `CallFailed` if the answer is HTML, incomplete or malformed."""
         from evalscribe.llm.openai_sdk import map_stream_error
 
         try:

@@ -1,4 +1,4 @@
-"""Create clients of the OpenAI SDK and map its errors; imported at the first call."""
+"""Create clients of the OpenAI SDK and map its errors. This module is imported only when the first call is made."""
 
 import json
 import re
@@ -28,13 +28,13 @@ NO_KEY = "none"
 
 
 def open_client(key: str, base_url: str) -> AsyncOpenAI:
-    """Create a client. `key` is empty if the server needs none."""
+    """Create a client. `key` is empty if the server does not need one."""
     hooks: dict[str, list[Callable[..., Awaitable[Any]]]] = {
         "request": [] if key else [_without_authorization],
         "response": [limit_answers(model_limits)],
     }
     with explain_connection_errors():
-        # A redirect would send the evidence to a host that nobody chose.
+        # A redirect could send the evidence to a host that nobody chose.
         connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
     client = AsyncOpenAI(
         api_key=key or NO_KEY,
@@ -51,18 +51,21 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
 
 
 async def _without_authorization(request: Request) -> None:
-    """Remove the header `authorization`, which the SDK always sets."""
+    """Remove the header `authorization`. The SDK always sets it, even without a key."""
     request.headers.pop("authorization", None)
 
 
 _DELAY = re.compile(r'"retryDelay": ?"([0-9]+(?:\.[0-9]+)?)s"')
-"""Seconds that Google asks to wait, which it sends in the body of the response."""
+"""Matches the seconds that Google asks to wait. Google states them in the body of the response."""
 NO_STATUS = 500
-"""Status used for errors without a status, so that they are retried."""
+"""HTTP status assumed for errors that have none, so that the call is retried."""
 
 
 def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | EvalscribeError:
-    """Map an error of the SDK to an exception that contains nothing of the request, such as the key."""
+    """Return the exception to raise for an error of the SDK.
+
+    It contains nothing of the request, which includes the key.
+    """
     if size_error := map_size_error(error, target):
         return size_error
     if isinstance(error, openai.APIStatusError):
@@ -72,7 +75,7 @@ def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | Evals
     if isinstance(error, StreamError):
         return map_stream_error(error.error, target, Usage())
     if type(error) is openai.APIError:
-        # The SDK's message for an error chunk in a stream.
+        # The SDK raises this for an error chunk in a stream.
         return map_stream_error(error.body, target, Usage())
     return unreadable_answer(error, target)
 
@@ -80,7 +83,7 @@ def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | Evals
 def parse_error_response(body: object, status: int, headers: Mapping[str, str]) -> ErrorResponse:
     """Parse an error body.
 
-    Google sends a list with one error, and vLLM sends the error without an `error` object around it.
+    Google sends a list with one error. vLLM sends the error without an `error` object around it.
     """
     fields = _fields(body)
     details = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
@@ -95,9 +98,10 @@ def parse_error_response(body: object, status: int, headers: Mapping[str, str]) 
 
 
 def map_stream_error(error: object, target: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
-    """Map an error that arrived with status 200; its code replaces the status.
+    """Return the exception to raise for an error that arrived with status 200.
 
-    The call is not free, because the service may have worked before it failed.
+    If the error's code is an HTTP status, it is used as the status. The call is not free, because the service might
+    have worked before it failed.
     """
     code = _fields(error).get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else NO_STATUS

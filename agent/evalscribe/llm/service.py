@@ -1,4 +1,4 @@
-"""Open models by name, retry transient failures, and pause when a provider limits the rate."""
+"""Open models by name, retry transient failures, and pause calls to a provider that reports a rate limit."""
 
 import asyncio
 import logging
@@ -24,33 +24,34 @@ log = logging.getLogger(__name__)
 
 
 class RateLimitPause:
-    """Pause shared by all calls to one provider, for all models and stages."""
+    """A pause that is shared by all calls to one provider, whatever their model and stage."""
 
     def __init__(self) -> None:
         self._refused = 0
         self._until = 0.0
-        """End of the pause, on the event loop's clock: the longest wait requested since the last answer."""
+        """End of the pause, by the event loop's clock. It is the latest end that was requested since the last
+        answer."""
         self._answered = asyncio.Event()
 
     def refused(self, wait_s: float) -> None:
-        """Record a rate limit: the next call may start after `wait_s` seconds."""
+        """Record a rate limit. The next call should start `wait_s` seconds from now or later."""
         self._refused += 1
         self._until = max(self._until, asyncio.get_running_loop().time() + wait_s)
 
     def answered(self) -> None:
-        """Record an answer, which ends the pause for all calls."""
+        """Record an answer. It ends the pause for all calls."""
         self._refused, self._until = 0, 0.0
         self._answered.set()
         self._answered = asyncio.Event()
 
     def remaining_s(self) -> float:
-        """Return the seconds of pause that are left."""
+        """Return how many seconds of the pause are left."""
         if self._refused < MAX_REFUSALS:
             return 0.0
         return max(0.0, self._until - asyncio.get_running_loop().time())
 
     async def over(self) -> None:
-        """Wait until the pause is over, or until a call was answered."""
+        """Wait until the pause is over or a call is answered."""
         while (remaining := self.remaining_s()) > 0:
             try:
                 async with asyncio.timeout(remaining):
@@ -60,24 +61,25 @@ class RateLimitPause:
 
 
 class RetryPolicy(Frozen):
-    """Limits for retrying one call."""
+    """Limits for the retries of one call. Times are in seconds."""
 
     attempts: int = 5
     first_wait_s: float = 0.5
     longest_wait_s: float = 8.0
     total_s: float = 120.0
-    """Maximum seconds from the first attempt to the last retry, even if the service asks for a longer wait."""
+    """Maximum seconds from the first attempt to the last retry. A longer wait is not accepted, even if the service asks
+    for it."""
 
     def wait(self, failures: int) -> float:
-        """Return the seconds to wait after this many failed attempts, unless the service asks for more."""
+        """Return the seconds to wait after this many failed attempts. The service can ask for more."""
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (failures - 1))
 
 
 class RetryingModel:
-    """A `Model` that retries calls of another model after transient failures."""
+    """A `Model` that retries another model's calls after transient failures."""
 
     def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
-        """Wrap a model. `pause` is shared with the other models of the same provider."""
+        """Wrap a model. `pause` is shared with all other models of the same provider."""
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model
@@ -105,17 +107,17 @@ class RetryingModel:
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
                 error.usage, error.free = lost + error.usage, error.free and not lost.calls
-                raise  # unchanged: callers tell `BudgetExceeded` from other failures
+                raise  # raised unchanged, because callers distinguish `BudgetExceeded` from other failures
         raise AssertionError("the last attempt returns or raises")
 
     def forget(self, request: Request) -> None:
         self._model.forget(request)
 
     async def _pause(self, error: TransientFailure, failures: int, deadline: float, lost: Usage) -> None:
-        """Wait until the next attempt; raise the final failure if there are no more attempts."""
+        """Wait until the next attempt. If no attempts are left, raise the final failure."""
         wait = max(error.after or 0.0, self._patience.wait(failures))
         if error.limited and wait <= self._patience.total_s:
-            # A wait that is longer than `total_s` is not shared: it would make all other calls fail too.
+            # A wait longer than `total_s` is not shared, because it would make all other calls fail, too.
             self._shared.refused(wait)
         late = asyncio.get_running_loop().time() + max(wait, self._shared.remaining_s()) > deadline
         if not late and failures < self._patience.attempts:
@@ -135,12 +137,12 @@ class RetryingModel:
 
 
 FindAccess = Callable[[str], Access | None]
-"""Returns the host and key of a provider, as `Settings.provider` does."""
+"""Function that returns the host and key of a provider, like `Settings.provider`."""
 TIMEOUT_S = 300.0
 
 
 class ModelService:
-    """A `Models` in which each model has one connection pool for all stages."""
+    """A `Models` in which all stages share one connection pool per model."""
 
     def __init__(
         self,
@@ -153,16 +155,16 @@ class ModelService:
         intents: "BatchStore | None" = None,
         fresh: bool = False,
     ) -> None:
-        """Initialise without opening a model.
+        """Store the arguments; no model is opened yet.
 
         Args:
-            access: Finds the host and key of a provider.
+            access: Returns the host and key of a provider.
             budget: Limit for all calls.
             patience: Retry limits; None for the defaults.
-            timeout_s: Seconds for one attempt.
-            context_tokens: Context window of models for which it is not known.
-            intents: Stores batches and is closed with the models; if set, every call joins a batch.
-            fresh: Ask again for what a batch answered before.
+            timeout_s: Maximum seconds for one attempt.
+            context_tokens: Context window, in tokens, of models whose window is unknown.
+            intents: Store for batches. If set, every call joins a batch. It is closed together with the models.
+            fresh: True to ask again for answers that a batch gave before.
         """
         self._access = access
         self._budget = budget
@@ -178,7 +180,7 @@ class ModelService:
     def open(self, name: str, stage: str) -> Model:
         """Open a model for a stage.
 
-        Raises `UsageError` for an invalid name, a missing package or a model that the budget cannot limit,
+        Raises `UsageError` for an invalid name, a missing package, or a model that the budget cannot limit. Raises
         `AccessError` for a missing key.
         """
         name = full_model_name(name)
@@ -217,13 +219,16 @@ class ModelService:
 
 
 def parse_model_name(name: str) -> tuple[Provider, str]:
-    """Split a name into provider and model; the model's name may contain slashes. Raises `UsageError`."""
+    """Split a name into provider and model. The model's name can contain slashes. Raises `UsageError`."""
     provider, _, model = full_model_name(name).partition("/")
     return PROVIDERS[provider], model
 
 
 def require_access(provider: Provider, name: str, find: FindAccess) -> Access:
-    """Return the host and key of a provider. Raises `AccessError` naming the missing variable."""
+    """Return the host and key of a provider.
+
+    Raises `AccessError`, which names the missing variable.
+    """
     access = find(provider.name)
     if access is None:
         hint = f"; a server of your own needs only {provider.url_name}" if provider.compatible else ""
@@ -239,7 +244,7 @@ def open_adapter(
     timeout_s: float,
     context_tokens: int | None = None,
 ) -> "AnthropicModel | OpenAIModel":
-    """Open the adapter for this model. Raises `UsageError` if its package is not installed."""
+    """Return an adapter for this model. Raises `UsageError` if the adapter's package is not installed."""
     key = access.key.get_secret_value() if access.key else ""
     if provider == ANTHROPIC:
         from evalscribe.llm.anthropic import AnthropicModel

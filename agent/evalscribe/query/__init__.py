@@ -1,8 +1,8 @@
-"""SQL that users write: one SELECT in Postgres syntax over documented tables, checked and transpiled for one engine.
+"""Check a user's SQL, and transpile it for one engine: a single SELECT in Postgres syntax over documented tables.
 
     statement = checked("SELECT status, count(*) FROM agent_runs GROUP BY 1", "sqlite")
     statement.text        # for `ports.Tables.select`, with the parameter `collection_id`
 
-The text is parsed; every part of the tree must be on an allow-list, every column must be one of a documented table,
-and all tables and inner queries are renamed before sqlglot writes the tree for the engine.
+The text is parsed into a tree. Every part of the tree must be on an allow-list, and every column must belong to a
+documented table. All tables and inner queries are then renamed, and sqlglot writes the tree for the engine.
 """

@@ -1,4 +1,4 @@
-"""The allow-list of syntax, functions and types for queries, and their limits. Everything else is refused."""
+"""The allow-list of syntax, functions and types for queries, and limits on their size. Everything else is refused."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -9,13 +9,17 @@ from evalscribe.query.parsing import TYPED_FUNCTIONS, nearest, query_error, word
 from evalscribe.query.patterns import UnsupportedPattern, as_python
 
 MOST_COLUMNS = 1_600
-"""Maximum columns that both engines can return."""
+"""Maximum number of columns that both engines can return."""
 MOST_JOINED = 60
-"""Maximum sources in one FROM; SQLite joins no more."""
+"""Maximum number of sources in one FROM. SQLite cannot join more."""
 MOST_SOURCES = 100
-"""Maximum sources in the whole query: planning more takes longer than a query's time limit can interrupt."""
+"""Maximum number of sources in the whole query.
+
+Planning more takes a long time, and a query's time limit cannot interrupt it.
+"""
 MOST_GROUPS = 100
-"""Maximum expressions in GROUP BY: sqlglot replaces a number in it with a copy of the column's expression."""
+"""Maximum number of expressions in GROUP BY. If one is a number, sqlglot replaces it with a copy of that column's
+expression."""
 DEEPEST = 300
 """Maximum depth of nested expressions."""
 MOST_ROWS = 10**9
@@ -51,7 +55,7 @@ FUNCTIONS: dict[str, int | None] = {
     **dict.fromkeys(("concat", "greatest", "least"), None),
     **dict.fromkeys(("json_build_array", "json_build_object", "jsonb_build_array", "jsonb_build_object"), None),
 }
-"""Functions that sqlglot does not interpret, with the permitted numbers of arguments; None permits any number."""
+"""Functions that sqlglot does not interpret, with the number of arguments that each takes. None allows any number."""
 AGGREGATES = frozenset((*_SPREAD, *_LISTS, *_PERCENTILES))
 ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "jsonb_array_elements": ("value",),
@@ -60,7 +64,7 @@ ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "jsonb_each_text": ("key", "value"),
     "jsonb_object_keys": ("key",),
 }
-"""Functions allowed in FROM, with their columns."""
+"""Functions allowed in FROM, with the names of the columns that they return."""
 TYPES = word_set("INT BIGINT SMALLINT DOUBLE FLOAT DECIMAL TEXT VARCHAR BOOLEAN JSON JSONB TIMESTAMP TIMESTAMPTZ DATE ")
 REASONS = {
     "now": "its result would change from one moment to the next; give the time as a literal",
@@ -119,11 +123,12 @@ PLAIN_ARGUMENTS = word_set(
     "position negate direction unit typed safe big_int only_json_types _type materialized over nested "
     "null_handling rows coalesce "
 )
-"""Permitted arguments of syntax nodes that are flags or words; a query with any other argument is refused."""
+"""Arguments of syntax nodes that can be flags or words. A query is refused if any other argument is a flag or a
+word."""
 
 
 def functions() -> tuple[str, ...]:
-    """Return the names of all functions that can be called."""
+    """Return the names of all functions that a query can call."""
     names = {*FUNCTIONS, *(name.lower() for name in TYPED_FUNCTIONS)}
     return tuple(sorted(names | {"every", "extract", "position", "trim"}))
 
@@ -149,7 +154,10 @@ def check(tree: exp.Query) -> None:
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
-    """Yield nodes with their depth, without recursion. A long chain of operators is deep, because engines limit it."""
+    """Yield nodes with their depth, without recursion.
+
+    A long chain of operators counts as deep, because the engines limit its length.
+    """
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -265,7 +273,7 @@ def _set(node: exp.SetOperation) -> None:
     if not node.args.get("distinct", True) and not isinstance(node, exp.Union):
         raise query_error(node, f"{node.key.upper()} ALL is not available, because SQLite has none")
     for part in (node.this, node.expression):
-        # Postgres evaluates INTERSECT before UNION and EXCEPT; SQLite does not.
+        # Postgres evaluates INTERSECT before UNION and EXCEPT. SQLite evaluates all three from left to right.
         if isinstance(part, exp.SetOperation) and type(part) is not type(node):
             raise query_error(node, "put one of UNION, EXCEPT and INTERSECT in parentheses")
 
@@ -361,7 +369,7 @@ def _call(node: exp.Anonymous) -> None:
 
 
 def arguments(node: exp.Anonymous) -> tuple[list[exp.Expr], bool, list[exp.Expr]]:
-    """Return an aggregate's arguments, whether they are DISTINCT, and the keys of its ORDER BY."""
+    """Return an aggregate's arguments, whether it has DISTINCT, and the keys of its ORDER BY."""
     parts, order = list(node.expressions), []
     if parts and isinstance(parts[-1], exp.Order):
         order = list(parts[-1].expressions)
@@ -462,7 +470,7 @@ def _escape(node: exp.Escape) -> None:
 
 
 def array_keys(node: exp.Expr) -> list[str]:
-    """Return the keys in `ARRAY['a', 'b']` or `'{a,b}'`."""
+    """Return the keys in a list of keys, written as `ARRAY['a', 'b']` or `'{a,b}'`."""
     if isinstance(node, exp.Array) and all(isinstance(key, exp.Literal) for key in node.expressions):
         return [key.name for key in node.expressions]
     if node.is_string and node.name[:1] + node.name[-1:] == "{}":

@@ -1,8 +1,8 @@
 """Transpile a checked query to Postgres or SQLite.
 
-sqlglot does most of the work. This module adds JSON operators, casts, times and patterns for SQLite, with SQLite's own
-functions and those in `store.query_process`. It repeats no argument except columns, because repeated arguments of
-nested calls would make the statement exponentially long.
+sqlglot does most of the work. For SQLite, this module adds JSON operators, casts, times and patterns. They use SQLite's
+own functions and the functions defined in `store.query_process`. Only arguments that are columns are written more than
+once, because repeating the arguments of nested calls would make the statement exponentially long.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _JSON_CALLS = word_set(
 )
 _LISTS = ("array_agg", "json_agg", "jsonb_agg", "string_agg")
 _KEYWORDS = {"left": "text_left", "right": "text_right"}
-"""Functions whose names are keywords in SQLite."""
+"""SQLite's names of functions whose Postgres names are keywords in SQLite."""
 _BUILT = {"object": "json_object", "array": "json_array"}
 _TEXT_TYPES = ("TEXT", "VARCHAR", "JSON", "JSONB")
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
@@ -50,29 +50,29 @@ METADATA: dict[type[exp.Expr], dict[str, Any]] = {
     **{node: {"returns": exp.DType.TEXT} for node in (exp.JSONExtractScalar, exp.JSONBExtractScalar)},
     exp.Anonymous: {"annotator": _annotate_call},
 }
-"""Result types of expressions, including those that sqlglot does not know."""
+"""Result types of expressions, including expressions that sqlglot does not know."""
 
 
 def for_postgres(tree: exp.Expr) -> str:
-    """Return the text for Postgres."""
+    """Return the statement for Postgres."""
     return tree.sql(dialect=_Postgres)
 
 
 def for_sqlite(tree: exp.Expr) -> str:
-    """Return the text for SQLite. Changes the tree."""
+    """Return the statement for SQLite. Changes the tree."""
     for node in list(tree.find_all(*_COMPARED)):
         _spread_list(node)
     for values in list(tree.find_all(exp.Values)):
         _name_values(values)
     for union in list(tree.find_all(exp.SetOperation)):
         for part in (union.this, union.expression):
-            if isinstance(part, exp.Subquery):  # SQLite allows no parentheses here.
+            if isinstance(part, exp.Subquery):  # SQLite allows no parentheses here
                 part.replace(exp.select("*").from_(exp.Subquery(this=part.unnest(), alias=exp.to_identifier("q"))))
     return tree.sql(dialect=_SQLite)
 
 
 def expand_row_functions(tree: exp.Expr) -> None:
-    """Write functions in FROM as `json_each`, and their columns in terms of its columns."""
+    """Replace functions in FROM by `json_each`, and express their columns with the columns of `json_each`."""
     references: list[tuple[exp.Column, Any]] = []
     for scope in traverse_scope(tree):
         laterals = {
@@ -106,7 +106,10 @@ def expand_row_functions(tree: exp.Expr) -> None:
 
 
 def _spread_list(node: exp.Expr) -> None:
-    """Rewrite `x = ANY(…)` as IN, and other comparisons as one comparison for each element of an ARRAY."""
+    """Rewrite a comparison with ANY or ALL for SQLite.
+
+    `x = ANY(…)` becomes IN. Other comparisons become one comparison for each element of an ARRAY.
+    """
     quantifier = node.expression
     if not isinstance(quantifier, exp.Any | exp.All):
         return
@@ -125,7 +128,7 @@ def _spread_list(node: exp.Expr) -> None:
 
 
 def _name_values(values: exp.Values) -> None:
-    """Name the columns of VALUES in a SELECT, because SQLite names them column1, column2 …"""
+    """Wrap VALUES in a SELECT that names its columns, because SQLite names them column1, column2 …"""
     alias = values.args["alias"]
     columns = [
         exp.alias_(exp.column(f"column{number}"), identifier.name, quoted=True)
@@ -137,21 +140,24 @@ def _name_values(values: exp.Values) -> None:
 
 class _PostgresSQL(PostgresGenerator):
     def round_sql(self, expression: exp.Round) -> str:
-        """Render `round`; Postgres rounds only numeric values to a number of digits."""
+        """Render `round` with a cast, because Postgres rounds only numeric values to a given number of digits."""
         digits = expression.args.get("decimals")
         if digits is None:
             return self.func("ROUND", expression.this)
         return self.func("ROUND", exp.cast(expression.this, "numeric"), digits)
 
     def converted(self, node: exp.Cast) -> str:
-        """Render a cast of JSON; older servers cannot cast JSON's null, which becomes NULL."""
+        """Render a cast of JSON.
+
+        JSON's null is turned into NULL first, because older servers cannot cast it.
+        """
         if isinstance(node.this.unnest(), exp.JSONExtract) and node.args["to"].this.name not in _TEXT_TYPES:
             part, kind = self.sql(node, "this"), self.sql(node, "to")
             return f"CAST(NULLIF({part}, 'null'::jsonb) AS {kind})"
         return self.cast_sql(node)
 
     def function_call(self, node: exp.Anonymous) -> str:
-        """Render a function call; aggregates of lists return JSON, so that both engines return the same."""
+        """Render a function call. Aggregates of lists return JSON, so that both engines return the same result."""
         name = node.name.lower()
         if name not in _LISTS:
             return self.anonymous_sql(node)
@@ -175,7 +181,7 @@ class _Postgres(Postgres):
 
 class _SQLiteSQL(SQLiteGenerator):
     def get(self, node: exp.Expr) -> str:
-        """`->` and `#>`"""
+        """Render `->` and `#>`."""
         document, steps = _chain(node)
         if steps is not None:
             return f"({self.sql(document)} -> {self.quoted(_path(steps))})"
@@ -185,14 +191,17 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"json_get({self.sql(node, 'this')}, {self.sql(node, 'expression')})"
 
     def get_text(self, node: exp.Expr) -> str:
-        """`->>` and `#>>`: SQLite's own would give 1 for true."""
+        """Render `->>` and `#>>`. SQLite's own operators would return 1 for true."""
         document, steps = _chain(node)
         if steps is not None and isinstance(document, exp.Column):
             return _TEXT_OF_JSON.format(self.sql(document), self.quoted(_path(steps)))
         return f"json_text({self.get(node)})"
 
     def has_key(self, node: exp.Expr) -> str:
-        """Render `?`; SQLite's own functions suffice unless the key may be an element of an array."""
+        """Render `?`.
+
+        SQLite's own functions suffice unless the value is an array, which can have the key as an element.
+        """
         document, steps = _chain(node.this)
         key, key_node = self.sql(node, "expression"), node.expression
         plain = (
@@ -208,13 +217,13 @@ class _SQLiteSQL(SQLiteGenerator):
         )
 
     def has_keys(self, node: exp.Expr) -> str:
-        """`?|` and `?&`"""
+        """Render `?|` and `?&`."""
         listed = "".join(f", {self.quoted(key)}" for key in array_keys(node.expression))
         name = "json_has_all" if isinstance(node, exp.JSONBContainsAllTopKeys) else "json_has_any"
         return f"{name}({self.sql(node, 'this')}{listed})"
 
     def contains(self, node: exp.Expr) -> str:
-        """`@>` and `<@`"""
+        """Render `@>` and `<@`."""
         parts = [self.sql(node, "this"), self.sql(node, "expression")]
         return f"json_contains({', '.join(parts if isinstance(node, exp.ArrayContainsAll) else parts[::-1])})"
 
@@ -225,7 +234,10 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"matches({self.sql(node, 'this')}, {python}, {int(any_case)})"
 
     def like(self, node: exp.Expr) -> str:
-        """Render LIKE with an ESCAPE clause: the default is a backslash in Postgres, no character in SQLite."""
+        """Render LIKE with an ESCAPE clause.
+
+        By default, Postgres uses a backslash as the escape character and SQLite none.
+        """
         text, pattern = self.sql(node, "this"), self.sql(node, "expression")
         if isinstance(node, exp.ILike):
             text, pattern = f"lower({text})", f"lower({pattern})"
@@ -249,7 +261,7 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"CAST({text} AS {'REAL' if kind in ('DOUBLE', 'FLOAT', 'DECIMAL') else 'INTEGER'})"
 
     def moved(self, node: exp.Expr) -> str:
-        """Render `+` and `-`, also for times and dates."""
+        """Render `+` and `-`. An operand can be a time or a date."""
         sign = "+" if isinstance(node, exp.Add) else "-"
         left, right = node.this, node.expression
         if isinstance(right, exp.Interval):
@@ -284,13 +296,14 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"{_KEYWORDS.get(name, name.replace('jsonb_', 'json_'))}({parts})"
 
     def as_json(self, node: exp.Expr) -> str:
-        """Return an expression that SQLite's functions treat as JSON rather than as text."""
+        """Return an expression that SQLite's functions read as JSON rather than as text."""
         if node.is_type(exp.DType.JSONB, exp.DType.JSON):
             return f"json({self.sql(node)})"
         return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
 
     def collected(self, node: exp.Anonymous, name: str) -> str:
-        """Render an aggregate of lists; its arguments are the mode, a separator, the value and the sort keys."""
+        """Render an aggregate of lists. The rendered function takes the mode, a separator, the value and the sort keys.
+        """
         parts, distinct, order = arguments(node)
         modes = ["distinct"] if distinct else []
         modes += [
@@ -336,7 +349,10 @@ class _SQLite(SQLite):
 
 
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
-    """Return a JSON document and a path to a part of it, so that SQLite parses it once; None if there is none."""
+    """Return the document at the start of a chain of JSON operators, and the path to the part that the chain selects.
+
+    With a path, SQLite parses the document only once. The path is None if the last operator cannot be part of one.
+    """
     if isinstance(node, exp.Paren):
         return _chain(node.this)
     if isinstance(node, exp.JSONBExtract | exp.JSONBExtractScalar):
@@ -367,7 +383,7 @@ def _step(key: exp.Expr) -> str | int | None:
 
 
 def _is_plain(key: str) -> bool:
-    """Return whether a path of SQLite can contain the key."""
+    """Return whether a path of SQLite can contain this key."""
     return bool(key) and key.isprintable() and not set(key) & {'"', "\\"}
 
 

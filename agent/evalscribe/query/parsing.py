@@ -1,4 +1,4 @@
-"""Parse a query: one SELECT in Postgres syntax, with errors that name their place in the user's text.
+"""Parse a query: a single SELECT in Postgres syntax. Errors state their place in the user's text.
 
 sqlglot interprets only the functions that are allowed.
 """
@@ -18,7 +18,8 @@ MOST_NAMED = 5
 
 
 class QueryError(Exception):
-    """A query that is refused. `offset` is the position in the query; None if it is unknown."""
+    """Raised for a query that is refused. `offset` is the position of the problem in the query; None if it is unknown.
+    """
 
     def __init__(self, message: str, offset: int | None) -> None:
         super().__init__(message)
@@ -32,12 +33,15 @@ class QueryError(Exception):
 
 
 def query_error(node: exp.Expr | None, message: str) -> QueryError:
-    """Return the error to raise for a part of the query."""
+    """Return the error to raise for a part of the query that is refused."""
     return QueryError(message, offset_of(node))
 
 
 def offset_of(node: exp.Expr | None) -> int | None:
-    """Return the offset of a part, or of the part that contains it if the parser recorded no position."""
+    """Return the offset of a part of the query.
+
+    If the parser recorded no position for the part, the offset is that of an enclosing part.
+    """
     while node is not None:
         starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
         if starts:
@@ -47,13 +51,13 @@ def offset_of(node: exp.Expr | None) -> int | None:
 
 
 def place(sql: str, offset: int) -> tuple[int, int]:
-    """Return the line and column of an offset, both from 1."""
+    """Return the line and the column of an offset, both counted from 1."""
     before = sql[:offset]
     return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
 
 
 def nearest(name: str, available: list[str]) -> str:
-    """Return a suggestion to append to a message: similar names, or all of them if they are few."""
+    """Return a suggestion to append to a message. It lists similar names, or all names if there are only a few."""
     matches = get_close_matches(name.lower(), available, MOST_NAMED, 0.6)
     if matches:
         return f"; did you mean {' or '.join(matches[:2])}?"
@@ -70,14 +74,14 @@ def word_set(text: str) -> frozenset[str]:
 
 
 _WITH_KEYWORDS = ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
-"""Calls with keywords between their arguments."""
+"""Functions whose calls have keywords between their arguments."""
 TYPED_FUNCTIONS = word_set(
     "ABS AVG BOOL_AND BOOL_OR BTRIM CHARACTER_LENGTH CHAR_LENGTH COALESCE COUNT CUME_DIST DENSE_RANK "
     "FIRST_VALUE LAG LAST_VALUE LEAD LENGTH LOWER LTRIM MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK "
     "REPLACE ROUND ROW_NUMBER RTRIM STRPOS SUBSTR SUBSTRING SUM UPPER "
 )
-"""Functions that sqlglot types and transpiles. Calls of other functions stay `Anonymous`: a function in
-`check.FUNCTIONS` exists under the same name in both engines; any other function is refused."""
+"""Functions that sqlglot types and transpiles. A call of any other function stays `Anonymous`. It is allowed only if
+the function is in `check.FUNCTIONS`."""
 
 
 def _extract(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
@@ -89,7 +93,7 @@ def _extract_text(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
 
 
 class Syntax(Postgres):
-    # Engines resolve aliases in GROUP BY themselves; expanding them here could make a query exponentially long.
+    # Engines resolve aliases in GROUP BY themselves. Expanding them here could make a query exponentially long.
     DISABLES_ALIAS_REF_EXPANSION = True
 
     class Parser(PostgresParser):
@@ -107,14 +111,14 @@ class Syntax(Postgres):
         }
 
         def _parse_column_reference(self) -> exp.Expr | None:
-            """Read the index in `a -> -1 ->> 'b'` as -1, not as the negation of `1 ->> 'b'`."""
+            """Read `a -> -1 ->> 'b'` with the index -1, not as the negation of `1 ->> 'b'`."""
             if self._prev.token_type in _ARROWS and self._match_pair(TokenType.DASH, TokenType.NUMBER, advance=False):
                 self._match(TokenType.DASH)
                 return self.expression(exp.Neg(this=self._parse_primary()))
             return super()._parse_column_reference()
 
         def _warn_unsupported(self) -> None:
-            """Log nothing: a statement that is not a SELECT is refused with our own message."""
+            """Log nothing, because a statement that is not a SELECT is refused with our own message."""
 
         def _parse_as_command(self, start: Token) -> exp.Command:
             self.raise_error(f"only SELECT is allowed, not {start.text.upper()}", start)
@@ -122,7 +126,7 @@ class Syntax(Postgres):
 
 
 def parse_query(sql: str) -> exp.Query:
-    """Return the one SELECT of a text. Raises `QueryError` for anything else."""
+    """Return the only SELECT of a text. Raises `QueryError` if the text is anything else."""
     if len(sql) > LONGEST:
         raise QueryError(f"it has {len(sql):,} characters; the maximum is {LONGEST:,}", None)
     if "\x00" in sql:
@@ -151,7 +155,7 @@ def _read(sql: str) -> list[exp.Expr | None]:
 
 
 def _no_junk(sql: str, tokens: list[Token]) -> None:
-    """Refuse `1_000`, which sqlglot reads as `1 AS _000`."""
+    """Refuse numbers such as `1_000`, which sqlglot would read as `1 AS _000`."""
     for token in tokens:
         after = sql[token.end + 1 : token.end + 2]
         if token.token_type == TokenType.NUMBER and (after == "_" or after.isalnum()):
@@ -171,7 +175,10 @@ def _short(error: Exception) -> str:
 
 
 def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> int | None:
-    """Return the offset of a token's start; the parser reports the column of its end."""
+    """Return the offset at which a token starts.
+
+    The arguments come from the parser, which reports the column of its end.
+    """
     if line is None or column is None:
         return None
     lines = sql.split("\n")

@@ -1,11 +1,14 @@
-"""Patterns for `~`, `~*`, `!~` and `!~*`: Postgres syntax, translated to Python for SQLite, which has no patterns."""
+"""Translate patterns for `~`, `~*`, `!~` and `!~*` from Postgres syntax to Python's.
+
+Queries on SQLite use Python's patterns, because SQLite has none of its own.
+"""
 
 import re
 from collections.abc import Iterator
 
 LONGEST = 1_000
 MOST_TIMES = 255
-"""Maximum count in `{n}`, as in Postgres."""
+"""Maximum count in `{n}`, the same as in Postgres."""
 _TOKEN = re.compile(
     r"""(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\[:\w+:\]|\\.|\[(?![:.=])|[^\]\\\[])*\])|(?P<open>\((?:\?:)?(?!\?))"""
     r"""|(?P<times>(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??)|(?P<plain>[^\\\[(){}*+?])|(?P<close>\))""",
@@ -28,11 +31,12 @@ _CLASSES = {
 
 
 class UnsupportedPattern(ValueError):
-    """Problem with a pattern."""
+    """Raised for a pattern that is invalid or not supported."""
 
 
 def as_python(pattern: str) -> str:
-    """Translate a pattern. Raises `UnsupportedPattern` if Postgres and Python would read it differently."""
+    """Translate a pattern. Raises `UnsupportedPattern` if Postgres and Python would not understand it in the same way.
+    """
     if len(pattern) > LONGEST:
         raise UnsupportedPattern(f"there are {len(pattern):,} characters; the maximum is {LONGEST:,}")
     written = "".join(_parts(pattern))
@@ -82,7 +86,7 @@ def _escaped(sign: str) -> str:
 
 
 def _set(text: str) -> str:
-    """`[…]`"""
+    """Translate a set of characters: `[…]`."""
     inside = text[1:-1]
     negated = "^" if inside.startswith("^") else ""
     return f"[{negated}{''.join(map(_in_set, _PART.finditer(inside.removeprefix('^'))))}]"

@@ -1,4 +1,7 @@
-"""Turn a user's query into a statement for one engine: parse, check, qualify, limit, transpile; read its values."""
+"""Turn a user's query into a statement for one engine, and convert the values that it returns.
+
+The steps are: parse, check, qualify, limit, transpile.
+"""
 
 import json
 from decimal import Decimal
@@ -20,9 +23,9 @@ from evalscribe.query.parsing import QueryError, Syntax, nearest, parse_query, q
 from evalscribe.query.tables import Dialect, by_name
 
 LONGEST = 400_000
-"""Maximum characters of a statement after columns of inner queries are written out, as planners do.
+"""Maximum characters of a statement after the columns of inner queries are written out, as query planners do.
 
-For a longer statement, the planner of Postgres may allocate much memory before a time limit can interrupt it.
+For a longer statement, the planner of Postgres can allocate much memory before a time limit interrupts it.
 """
 _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE)
 _FUNCTION_NAMES: dict[type[exp.Expr], str] = {
@@ -42,7 +45,7 @@ _TYPE_NAMES = {
 
 
 class ResultColumn(Frozen):
-    """A column of the result."""
+    """A column of a query's result."""
 
     name: str
     kind: str
@@ -50,7 +53,7 @@ class ResultColumn(Frozen):
 
 
 class Statement(Frozen):
-    """A checked query in the dialect of one engine, with a parameter `collection_id`."""
+    """A checked query in the dialect of one engine. It has a parameter `collection_id`."""
 
     text: str
     columns: tuple[ResultColumn, ...]
@@ -60,7 +63,7 @@ def check_query(sql: str, dialect: Dialect) -> Statement:
     """Return the statement to run.
 
     Raises:
-        UsageError: With line and column, if the text is not one SELECT over the documented tables.
+        UsageError: The text is not a single SELECT over the documented tables. The message states line and column.
     """
     try:
         return _statement(sql, dialect)
@@ -103,7 +106,7 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
 
 
 def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
-    """Define the documented tables in a WITH before the query. Only these definitions contain parameters."""
+    """Define the documented tables in a WITH before the query. No other part of the statement has parameters."""
     scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
     tables = f"WITH {', '.join(scoped)} " if scoped else ""
     if scoped and text.startswith("WITH "):
@@ -127,12 +130,12 @@ def _check_tables(tree: exp.Query) -> None:
 
 
 def fold_name(identifier: exp.Expr) -> str:
-    """Return a name as Postgres reads it: in lower case unless it is quoted."""
+    """Return a name as Postgres reads it: in lower case, unless it is quoted."""
     return identifier.name if identifier.args.get("quoted") else identifier.name.lower()
 
 
 def _name_columns(select: exp.Select) -> None:
-    """Give columns without an alias the names that Postgres would give them."""
+    """Give each column without an alias the name that Postgres would give it."""
     columns = []
     for expression in select.expressions:
         plain = isinstance(expression, exp.Alias | exp.Column) or expression.is_star
@@ -145,7 +148,10 @@ def _name_columns(select: exp.Select) -> None:
 
 
 def _name(node: exp.Expr) -> str | None:
-    """Return the name of an expression; a cast or a CASE around it does not change the name."""
+    """Return the name that Postgres gives an expression.
+
+    A cast around it does not change the name, and a CASE has the name of its ELSE.
+    """
     if isinstance(node, exp.Column):
         return fold_name(node.this)
     if isinstance(node, exp.Anonymous):
@@ -176,7 +182,7 @@ def _fallback(node: exp.Expr) -> str:
 
 
 def _normalise_row_functions(select: exp.Select) -> None:
-    """Rewrite functions in FROM as LATERAL with named columns, which `qualify` understands."""
+    """Rewrite functions in FROM as LATERAL with named columns, which `qualify` can handle."""
     for values in [source for source in _sources(select) if isinstance(source, exp.Values)]:
         column_names = values.args["alias"].args.get("columns") or []
         width = len(values.expressions[0].expressions)
@@ -204,7 +210,10 @@ def _normalise_row_functions(select: exp.Select) -> None:
 
 
 def _replace_rows(select: exp.Select, alias_name: exp.Identifier, column: exp.Identifier) -> None:
-    """Read the alias of a one-column function as that column, unless a table has a column with the same name."""
+    """Replace the alias of a one-column function by its column, where the query uses the alias as a value.
+
+    If a table has a column of that name, the name refers to the table's column instead.
+    """
     name = fold_name(alias_name)
     tables = [by_name()[fold_name(source.this)] for source in _sources(select) if source.name.lower() in by_name()]
     if name == fold_name(column) or any(
@@ -225,7 +234,7 @@ def _sources(select: exp.Select) -> list[Any]:
 
 
 class _Widths:
-    """Counts the columns of queries before `*` is expanded, because that could take exponential memory."""
+    """Counts the columns of queries before `*` is expanded, because expanding it could take exponential memory."""
 
     def __init__(self, tree: exp.Expr) -> None:
         self._widths: dict[int, int] = {}
@@ -237,7 +246,7 @@ class _Widths:
 
     def _width(self, query: exp.Expr) -> int:
         if id(query) not in self._widths:
-            self._widths[id(query)] = 1  # ends the recursion for a query that reads itself, refused later
+            self._widths[id(query)] = 1  # ends the recursion for a query that reads itself, which is refused later
             self._widths[id(query)] = width = self._count(query)
             if width > MOST_COLUMNS:
                 raise query_error(query, f"SELECT can return at most {MOST_COLUMNS:,} columns")
@@ -273,7 +282,7 @@ class _Widths:
 
 
 def _check_columns(tree: exp.Expr) -> None:
-    """Check that every column exists. Raises `QueryError` for the first that does not."""
+    """Check that every column exists. Raises `QueryError` for the first column that does not."""
     for row in tree.find_all(exp.TableColumn):
         raise query_error(row, f"column {row.name} does not exist")
     for scope in traverse_scope(tree):
@@ -345,7 +354,7 @@ def _kind(node: exp.Expr) -> str:
 
 
 def _check_size(tree: exp.Expr) -> None:
-    """Raise `QueryError` if the columns of inner queries, written out where they are used, become too long."""
+    """Raise `QueryError` if the query would be too long with the columns of inner queries written out."""
     sizes: dict[int, dict[str, int]] = {}
     for scope in traverse_scope(tree):
         column_sizes = sizes[id(scope.expression)] = {}
@@ -378,7 +387,10 @@ def _limited_size(size: int) -> int:
 
 
 def _rename_tables(tree: exp.Expr) -> list[str]:
-    """Rename tables and queries in WITH to our own names, so that no user's name can hide a table of the store."""
+    """Rename tables, and queries in WITH, to names of our own.
+
+    Otherwise a name that the user chose could hide a table of the store. Returns the names of the tables that are used.
+    """
     used, queries = set[str](), dict[int, str]()
     renamed = list[tuple[exp.Table, str]]()
     for scope in traverse_scope(tree):
@@ -406,7 +418,7 @@ def _rename_tables(tree: exp.Expr) -> list[str]:
 
 
 def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
-    """Convert a cell: SQLite returns booleans as numbers and JSON as text."""
+    """Convert a cell of the result. SQLite returns booleans as numbers, and JSON as text."""
     if cell is None:
         return None
     if column.kind == "BOOLEAN":
@@ -415,7 +427,7 @@ def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
 
 
 def json_value(text: str) -> JsonValue:
-    """Parse JSON from an engine. A value that was cut is no longer JSON and stays text."""
+    """Parse JSON that an engine returned. A value that was truncated is no longer JSON and stays text."""
     try:
         value: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
     except (ValueError, RecursionError):
@@ -424,7 +436,10 @@ def json_value(text: str) -> JsonValue:
 
 
 def _number(text: str) -> JsonValue:
-    """Read `1e3` as a whole number, as Postgres does; a number that no float can hold stays text."""
+    """Parse a number.
+
+    `1e3` is a whole number, as in Postgres. A number too large for a float stays text.
+    """
     exponent = Decimal(text).as_tuple().exponent
     is_whole = isinstance(exponent, int) and 0 <= exponent < 400
     if is_whole:

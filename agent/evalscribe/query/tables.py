@@ -1,6 +1,6 @@
-"""The tables that users can query: what their columns mean, and where the store keeps them.
+"""The tables that users can query. States what their columns mean and where the store has their data.
 
-Every table joins to a collection, so that a query sees the rows of one collection only.
+Every table is joined to a collection, so that a query sees only the rows of one collection.
 """
 
 from functools import cache
@@ -10,7 +10,7 @@ from evalscribe.ids import Frozen
 
 Dialect = Literal["sqlite", "postgres"]
 Kind = Literal["text", "bigint", "double precision", "boolean", "jsonb"]
-"""Types of documented columns, as Postgres calls them."""
+"""Types of documented columns, by the names that Postgres uses."""
 
 
 class QueryColumn(Frozen):
@@ -18,7 +18,7 @@ class QueryColumn(Frozen):
     kind: Kind
     about: str
     source: str | tuple[str, str]
-    """SQL expression of the column's value in the store; a pair for SQLite and Postgres if they differ."""
+    """SQL expression for the column's value in the store. A pair has one expression for SQLite and one for Postgres."""
 
 
 class QueryTable(Frozen):
@@ -26,15 +26,15 @@ class QueryTable(Frozen):
     about: str
     columns: tuple[QueryColumn, ...]
     source: str | tuple[str, str]
-    """SQL after FROM."""
+    """SQL after FROM. A pair has one text for SQLite and one for Postgres."""
 
     @property
     def written(self) -> str:
-        """Name of the table's common table expression; no table of the store has this name."""
+        """Name under which statements define this table in WITH. No table of the store has this name."""
         return f"all_{self.name}"
 
     def scoped(self, dialect: Dialect) -> str:
-        """Return a SELECT of the table's rows in the collection `:collection_id`."""
+        """Return a SELECT of those rows of the table that belong to the collection `:collection_id`."""
         parts = [f"{_source(column, dialect)} AS {column.name}" for column in self.columns]
         return f"SELECT {', '.join(parts)} FROM {_chosen(self.source, dialect)}"
 
@@ -303,7 +303,7 @@ TABLES = (
                 ("cost_usd", "double precision", ""),
             ),
         ),
-        # Results about agent runs are stored under the id, those about failed evals under run and path.
+        # Results about agent runs are stored under the agent run's id, results about failed evals under run and path.
         source=(
             "judge_results AS it JOIN (SELECT ours.eval_id AS name, ours.eval_id FROM collection_runs AS mine"
             f" JOIN evals AS ours ON ours.run_id = mine.run_id {_WHERE} UNION"
@@ -344,7 +344,7 @@ TABLES = (
         source="results AS it JOIN result_sets AS whole ON whole.id = it.result_set_id"
         " WHERE whole.collection_id = :collection_id",
     ),
-    # Rows of experiments belong to the collection that their runs are archived in.
+    # Rows of experiments belong to the collection in which their runs are archived.
     QueryTable(
         name="experiment_runs",
         about="runs of experiments",

@@ -21,7 +21,7 @@ _ALPHABETS = {
     "w": "[A-Za-z0-9_-]",
     "x": "[0-9A-Fa-f]",
 }
-"""Regular expressions for the letters in the body column of `_TABLE`; `g` stands for a whole UUID."""
+"""Regular expressions for the letters in the body column of `_TABLE`. The letter `g` stands for a whole UUID."""
 
 _TABLE = """
 anthropic-key           w16+        sk-ant-
@@ -186,9 +186,9 @@ private-key             b20+        LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJT
 private-key             b20+        LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEU LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURS
 private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
 """
-"""One key format per line: kind, body, prefixes. A body consists of letters of `_ALPHABETS`, each with a length and `+`
-for "or more", and literal text between them. With `?`, the key must also look random, because words can have its
-format."""
+"""One key format per line: kind, body, prefixes. A body consists of letters of `_ALPHABETS`, each followed by a length
+(with `+` for "or more"), and of literal text between them. A `?` at the end means that the key must also look random,
+because ordinary words can have its format."""
 
 _WITHOUT_PREFIX = (
     ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
@@ -199,7 +199,7 @@ _WITHOUT_PREFIX = (
         r"(?:(?:\s|\\[nr]){1,4}+[A-Za-z0-9+/=]++(?!-|:))*",
     ),
 )
-"""Kind, first three characters, and pattern."""
+"""Kind, first three characters and pattern of each key format that needs a pattern of its own."""
 _ANYHOW = re.compile(
     r"(?P<mailchimp_key>[0-9a-f]{32}-us[0-9]{1,2}(?![\w-]))"
     r"|(?P<newrelic_key>[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-]))"
@@ -209,7 +209,7 @@ _ANYHOW = re.compile(
     r"|(?P<discord_token>[MNO][\w-]{23,27}+\.[\w-]{6,7}+\.[\w-]{27,}+)"
     r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
 )
-"""Formats of keys without a distinctive beginning."""
+"""Formats of keys whose first characters are not distinctive."""
 _TAILS = frozenset(("NRAL", "NRMA", *(f"us{n:02}" for n in range(1, 40)), *(f"-us{n}" for n in range(1, 10))))
 
 _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
@@ -218,10 +218,10 @@ _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
 class Shape(NamedTuple):
     kind: str
     prefix: str
-    """The literal prefix; empty for the patterns of `_WITHOUT_PREFIX`."""
+    """The literal prefix; empty for formats in `_WITHOUT_PREFIX`."""
     body: str
     random: bool
-    """Whether the text after the prefix must look random."""
+    """True if the text after the prefix must also look random."""
 
 
 class Key(NamedTuple):
@@ -237,7 +237,10 @@ def _shapes() -> Iterator[Shape]:
 
 
 def _pattern(body: str) -> str:
-    """Translate a body of `_TABLE` into a regular expression. The word must end after a body of exact length."""
+    """Translate a body of `_TABLE` into a regular expression.
+
+    If the body has an exact length, the word must end after it.
+    """
     pattern, exact = "", False
     for letter, length, or_more, uuid, literal in _PART.findall(body):
         exact = not or_more
@@ -249,7 +252,7 @@ def _pattern(body: str) -> str:
 
 
 def _by_beginning() -> dict[str, list[Shape]]:
-    """Index the key formats by the first three characters of the prefix (or fewer), long prefixes first."""
+    """Index the key formats by the first three characters of their prefix (or fewer). Long prefixes come first."""
     shapes: dict[str, list[Shape]] = defaultdict(list)
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
         shapes[shape.prefix[:3]].append(shape)
@@ -265,11 +268,12 @@ _PREFIXES = {
     if len(beginning) == 3
 }
 _compiled = lru_cache(1024)(re.compile)
-"""Compiles patterns on demand: most processes need few of them, and compiling all takes as long as a short command."""
+"""Compiles patterns on demand. Most processes need few of them, and compiling all takes as long as a short command."""
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Return whether a key can begin at `start`, judging by its first characters and the word that ends at `end`."""
+    """Return whether a key can begin at `start`, judging by the first characters there and the word that ends at `end`.
+    """
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]
@@ -281,7 +285,7 @@ def may_begin(text: str, start: int, end: int) -> bool:
 
 
 def may_begin_before(text: str, start: int) -> bool:
-    """Return whether a key of several parts can begin at `start`."""
+    """Return whether a key can begin at `start`, if it is one that consists of several parts."""
     beginning = text[start : start + 3]
     if prefixes := _PREFIXES.get(beginning):
         return text.startswith(prefixes, start)
@@ -289,7 +293,7 @@ def may_begin_before(text: str, start: int) -> bool:
 
 
 def key_at(text: str, start: int) -> Key | None:
-    """Return the key that begins at `start`, if any."""
+    """Return the key that begins at `start`; None if there is none."""
     beginning = text[start : start + 3]
     for prefix in (beginning, beginning[:2]):
         for shape in _SHAPES.get(prefix, ()):
@@ -307,16 +311,16 @@ _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in 
 _SHORTEST = 20
 _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
-"""Maximum characters in one part of a key with several parts, such as `dp.st.production.…`."""
+"""Maximum characters of one part of a key that has several parts, such as `dp.st.production.…`."""
 _SEGMENTS = 9
-"""Maximum parts of a key before its first run of `_SHORTEST` characters, as in `hooks.slack.com/services/…/…/`."""
+"""Maximum number of parts before a key's first run of `_SHORTEST` characters, as in `hooks.slack.com/services/…/…/`."""
 _INSIDE = ".~/:|,+"
-"""Characters between the parts of a key."""
+"""Characters that can separate the parts of a key."""
 _ESCAPES = frozenset("\\%[;")
 _ODD = _ESCAPES | frozenset(_INSIDE)
-"""If one of these characters precedes a run, the key may begin before the run or within it."""
+"""If one of these characters comes directly before a run, the key can begin before the run or within it."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
-"""Length of an escape sequence without its backslash. A key may begin right after the sequence."""
+"""Number of characters of an escape sequence after its backslash. A key can begin right after the sequence."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")
 
 
@@ -327,7 +331,7 @@ class KeyMatch(NamedTuple):
 
 
 def find_keys(scanned: ScannedText) -> Iterator[KeyMatch]:
-    """Yield the keys in a text from left to right, including keys directly after another key."""
+    """Yield the keys in a text from left to right, also those that follow another key directly."""
     text, classes, end = scanned.text, scanned.lowered.translate(_CLASSES), 0
     start = classes.find(_RUN)
     while start >= 0:
@@ -356,14 +360,17 @@ def redact_keys(scanned: ScannedText) -> str:
 
 
 def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
-    """Find the key that begins at the run or in the parts before the run, but not before `end`."""
+    """Find the key to which the run at `run` belongs.
+
+    The key begins at the run or in one of the parts before it, but not before `end`.
+    """
     start = run
     for _ in range(_SEGMENTS):
         if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
             for key_start in _unescaped(text, start):
                 if key_start >= end and (key := key_at(text, key_start)) and key.end > run:
                     escaped = text[key_start - 1 : key_start] == "\\" and text[key_start] in _ESCAPED
-                    return KeyMatch(key_start + escaped, key.end, key.kind)  # `\n` stays whole: this may be JSON
+                    return KeyMatch(key_start + escaped, key.end, key.kind)  # `\n` stays whole, as in JSON
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
@@ -371,7 +378,7 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
 
 
 def _unescaped(text: str, start: int) -> list[int]:
-    """Return the places where a key may begin: `start`, and the end of an escape sequence at `start`."""
+    """Return the positions at which a key can begin: `start`, and the end of an escape sequence that begins there."""
     before, first = text[start - 1 : start], text[start : start + 1]
     if before == "\\" and first in _ESCAPED:
         return [start, start + _ESCAPED[first]]

@@ -1,4 +1,4 @@
-"""Find secrets by their place, or by the name to which they are assigned."""
+"""Find secrets by their place in a text, or by the name to which they are assigned."""
 
 import base64
 import binascii
@@ -18,14 +18,14 @@ _WORDS: tuple[tuple[str, str], ...] = (
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
-"""Pairs of lower-case words. The first word is searched for only if the second is in the text, or is empty."""
+"""Pairs of lower-case words. The first word is searched for only if the second is in the text or is empty."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""Lower-case words, each with the characters that may follow the word; empty if any character may."""
+"""Lower-case words, each with the characters that can follow it. If these are empty, any character can."""
 
 
 class ScannedText:
-    """A text, a lower-case copy of the same length, and the words of `_WORDS` in it."""
+    """A text with a lower-case copy of the same length and the words of `_WORDS` that it contains."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,9 +44,9 @@ class ScannedText:
         return frozenset(words)
 
     def matches(self, pattern: re.Pattern[str], following: Following) -> Iterator[re.Match[str]]:
-        """Like `pattern.finditer`, for a pattern that begins with one of the words in `following`.
+        """Work like `pattern.finditer`, for a pattern that always begins with one of the words in `following`.
 
-        The pattern is tried only at these words, which takes a hundredth of the time.
+        The pattern is tried only where these words are, which takes a hundredth of the time.
         """
         passed = 0
         for start in self._places(following):
@@ -55,7 +55,10 @@ class ScannedText:
                 yield match
 
     def sub(self, pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], following: Following) -> str:
-        """Like `pattern.sub`, for a pattern that begins with one of the words in `following` (see `matches`)."""
+        """Work like `pattern.sub`, for a pattern that always begins with one of the words in `following`.
+
+        The pattern is tried only where these words are, as in `matches`.
+        """
         pieces, end = [], 0
         for match in self.matches(pattern, following):
             if (replacement := replaced(match)) != match[0]:
@@ -77,7 +80,7 @@ class ScannedText:
 
 
 SHORT = 48
-"""Maximum characters of a name or text for which results are cached, because short ones recur."""
+"""Maximum characters of a name or text for which results are cached. Short names and texts recur often."""
 
 _STRONG_NAME = re.compile(r"secret|passw|passphrase|pwd|credential|token|authorization", re.IGNORECASE)
 _QUALIFIED_KEY = re.compile(
@@ -86,7 +89,7 @@ _QUALIFIED_KEY = re.compile(
     re.IGNORECASE,
 )
 _ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
-"""Matches names in capitals such as `WANDB_KEY`, whose values are secrets even if they look like hashes."""
+"""Matches upper-case names such as `WANDB_KEY`. Their values are secrets even if they look like hashes."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
@@ -101,7 +104,7 @@ _UUID_NAME = re.compile(
     r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird|consul|nomad)[A-Za-z_-]{0,20}token",
     re.IGNORECASE,
 )
-"""Matches names whose value is a secret even if it is a UUID. Under other names, a UUID is usually an id."""
+"""Matches names whose value is a secret even if it is a UUID. The value of any other name is usually an id then."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH = re.compile(
@@ -113,7 +116,7 @@ _SPACE = re.compile(r"\s")
 TEMPLATE = re.compile(
     r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:|\.(?:pem|key|crt|cer|env|json|[jt]sx?|py|txt|md|ya?ml|toml|html)$"
 )
-"""Matches text that is never part of a key: a placeholder, a URL, a path, a file name, or a redaction mark."""
+"""Matches text that does not occur in keys: a placeholder, a URL, a path, a file name or a redaction mark."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+|[a-z]")
 _LONGEST = 8000
@@ -126,13 +129,13 @@ def kind_of(name: str) -> str:
 
 @lru_cache(8192)
 def may_name(name: str) -> bool:
-    """Return whether a value assigned to `name` can be a secret."""
+    """Return whether a value assigned to `name` might be a secret."""
     strong = _STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name)
     return bool(strong or (not _HARMLESS_KEY.search(name) and _PLAIN_KEY.search(name)))
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether the literal `value`, assigned to `name`, is a secret and not an id, a hash or words."""
+    """Return whether a literal that is assigned to `name` is a secret, as opposed to an id, a hash or words."""
     if not _SHORTEST <= len(value) <= _LONGEST:
         return False
     shortest, strong = _secrets_of(name) if len(name) > SHORT else _secrets_of_short(name)
@@ -148,7 +151,7 @@ def is_secret(name: str, value: str) -> bool:
 
 
 def is_basic(value: str) -> bool:
-    """Return whether a value is `user:password` in base64."""
+    """Return whether a value is `user:password` encoded in base64."""
     try:
         decoded = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):
@@ -157,7 +160,10 @@ def is_basic(value: str) -> bool:
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
-    """Return the minimum length of a secret assigned to `name` (None: no secret), and whether hashes can be secrets."""
+    """Return the minimum length of a secret assigned to `name`, and whether such a secret can look like a hash.
+
+    The length is None if no secret is assigned to such a name.
+    """
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
@@ -165,7 +171,7 @@ def _secrets_of(name: str) -> tuple[int | None, bool]:
 
 
 _SHORTEST = 10
-"""Minimum characters of a secret."""
+"""Minimum characters of any secret."""
 _secrets_of_short = lru_cache(8192)(_secrets_of)
 
 
@@ -175,18 +181,19 @@ def looks_random(value: str) -> bool:
 
 
 def readable(value: str) -> bool:
-    """Return whether a value consists of readable words and numbers, as the invented value `test-token-2` does."""
+    """Return whether a value consists of readable words and numbers. An example is the invented value `test-token-2`.
+    """
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 
 
 def _bits(value: str) -> float:
-    """Return the Shannon entropy per character."""
+    """Return the Shannon entropy of a value, in bits per character."""
     counts = Counter(value).values()
     return -sum(n / len(value) * math.log2(n / len(value)) for n in counts)
 
 
 _GAP = r"(?:\s|\\[nrt])"
-"""White space, or its escape sequence in a JSON string."""
+"""White space, or an escape sequence for it in a JSON string."""
 _BLOCK = re.compile(
     r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -241,7 +248,7 @@ _USER_OPTION = re.compile(
 _COLOR = r"(?:\x1b|\\{1,8}(?:u001[bB]|x1[bB]))\[[0-9;?]{0,40}[A-Za-z]"
 COLOR = re.compile(_COLOR)
 COLOR_INSIDE = re.compile(rf"(?<=[A-Za-z0-9+/=_.|:~-]){_COLOR}(?:{_COLOR}){{0,9}}+(?=[A-Za-z0-9+/=_.|:~-])")
-"""Matches color codes between two characters that can be part of a key."""
+"""Matches color codes that stand between two characters that can be part of a key."""
 
 
 def redact_block(scanned: ScannedText) -> str:
@@ -250,7 +257,10 @@ def redact_block(scanned: ScannedText) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """Replace a private key by one mark. If the code concatenates it from string literals, replace each literal."""
+    """Replace a private key by one mark.
+
+    If the key is concatenated from string literals in code, each literal is replaced.
+    """
     block, body = match[0], match[2] or ""
     if any(quote in block for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0
@@ -259,7 +269,10 @@ def _block(match: re.Match[str]) -> str:
 
 
 def redact_url_login(scanned: ScannedText) -> str:
-    """Redact logins in URLs: `https://user:password@host`, also with escaped slashes and in a query."""
+    """Redact logins in URLs such as `https://user:password@host`.
+
+    The slashes can be escaped, or the URL percent-encoded.
+    """
     text = scanned.text
     if "@" in text:
         text = _URL_LOGIN.sub(lambda match: _url_login("://", match[1], match[2]) or match[0], text)
@@ -289,12 +302,12 @@ def redact_convex(scanned: ScannedText) -> str:
 
 
 def redact_signatures(scanned: ScannedText) -> str:
-    """Redact signatures in links that grant access, such as Azure's shared access links and S3's signed links."""
+    """Redact the signatures in links that grant access, such as Azure's shared access links and S3's signed links."""
     return scanned.sub(_SIGNATURE, _secret_replacer("signature", looks_random), {"sig": b"=n%"})
 
 
 def redact_cookies(scanned: ScannedText) -> str:
-    """Redact the values of `Cookie` and `Set-Cookie` in headers and JSON, and those in lines of a cookie file."""
+    """Redact the values of `Cookie` and `Set-Cookie` in headers and JSON, and the values in a cookie file."""
     pieces, end = [], 0
     for head in scanned.matches(_COOKIE, {"cookie": b""}):
         if head.end() >= end:
@@ -319,7 +332,7 @@ def _end_of_cookies(text: str, head: re.Match[str]) -> int:
 
 
 def redact_cookie(value: str) -> str:
-    """Redact the random-looking parts of a value such as `sid=…; theme=dark`."""
+    """Redact the random-looking parts of a cookie value such as `sid=…; theme=dark`."""
     return _COOKIE_PAIR.sub(_secret_replacer("cookie", _is_cookie), value)
 
 
@@ -336,12 +349,12 @@ def redact_pgpass(scanned: ScannedText) -> str:
 
 
 def redact_user_option(scanned: ScannedText) -> str:
-    """Redact `curl -u user:password`."""
+    """Redact the login in `curl -u user:password`."""
     return _USER_OPTION.sub(_secret_replacer("basic-auth", lambda value: not value.isdecimal()), scanned.text)
 
 
 def _secret_replacer(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
-    """Return a replacement function that replaces a match's second group by a mark if `secret` accepts the group."""
+    """Return a function that replaces a match's second group by a mark if `secret` returns True for it."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[2].startswith("[redacted:") or not secret(match[2]):
@@ -356,7 +369,7 @@ def _any(_: str) -> bool:
 
 
 ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
-"""Lower-case endings of names to which secrets are assigned."""
+"""Lower-case words that occur in names to which secrets are assigned."""
 
 _CREDENTIALS = re.compile(
     r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,8}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,8}"
@@ -376,7 +389,7 @@ _ASSIGNED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 LONG_PART = 32
-"""A name with this many characters is no name in an expression."""
+"""If a part of a value such as `a.b.c` has this many characters, the value is not taken for an expression."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*[!.,*]*")
 _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
@@ -398,7 +411,7 @@ def redact_assigned(scanned: ScannedText) -> str:
 
 
 def redact_header(value: str) -> str:
-    """Redact the value of a header such as `Authorization`: a scheme and a secret."""
+    """Redact the secret after the scheme in the value of a header such as `Authorization`."""
     scheme, space, secret = value.partition(" ")
     return f"{scheme} [redacted:authorization]" if space and " " not in secret and _is_opaque(secret) else value
 
@@ -410,7 +423,7 @@ def _credentials(match: re.Match[str]) -> str:
 
 
 def _is_opaque(value: str) -> bool:
-    """Return whether a bearer token is a secret and not readable words such as `test-token` or an expression."""
+    """Return whether a bearer token is a secret, as opposed to readable words such as `test-token` or an expression."""
     expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
     return len(value) >= 8 and any(c.isdigit() for c in value) and not readable(value) and not expression
 
@@ -420,7 +433,7 @@ def _assigned(match: re.Match[str]) -> str:
     before = _NAME.search(match.string, max(0, match.start() - 40), match.start())
     name = (before[0] if before else "") + lead
     first = before.start() if before else match.start()
-    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # no value there is code
+    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # here no value is code
     if not quote and ("," in lead or (not queried and _is_expression(lead, value))):
         return match[0]
     if lead[-1] in " \t" and not _SEPARATED.search(lead) and not name.startswith("--"):
@@ -432,7 +445,7 @@ _SEPARATED = re.compile(r"[=:,>]")
 
 
 def _is_expression(lead: str, value: str) -> bool:
-    """Return whether an unquoted value is code. A value in `NAME=value`, as in a `.env` file, is a literal."""
+    """Return whether an unquoted value is code. In `NAME=value`, as in a `.env` file, an identifier is a literal."""
     if _CHAIN.fullmatch(value):
         return True
     words = _WORD.findall(value)

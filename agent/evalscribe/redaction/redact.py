@@ -14,10 +14,11 @@ from evalscribe.redaction.patterns import SHORT, ScannedText, is_secret, kind_of
 from evalscribe.text import cut, printable
 
 _ROUNDS = 4
-"""Maximum rounds of redaction. A key directly after a redaction mark may be recognised only in the next round. Only
-hostile text needs more rounds."""
+"""Maximum number of rounds after the first. A key directly after a redaction mark can be missed until the next round.
+Only hostile text would need more rounds."""
 _NEAR = 4
-"""Number of lines, from a changed line on, that are redacted again: a value may be a line or two below its name."""
+"""Number of lines that are redacted again, starting with a changed line. A value can be a line or two below its
+name."""
 _NAMING = frozenset((*patterns.ASSIGNED, "cookie"))
 
 
@@ -25,26 +26,27 @@ class RedactionPass(NamedTuple):
     """A function that redacts one kind of secret."""
 
     words: frozenset[str]
-    """Lower-case words of which a text needs one for the pass to change it; empty if the pass may change any text."""
+    """Lower-case words. The pass can change a text only if it contains one of them; if there are none, it can change
+    any text."""
     redacted: Callable[[ScannedText], str]
 
 
 class Hints(NamedTuple):
-    """What redaction passes a text and its parts need, found by scanning the text once."""
+    """What a text and its parts need to be redacted, found by scanning the text once."""
 
     passes: tuple[RedactionPass, ...] = ()
     """The passes that found something in the text."""
     has_secret_names: bool = False
-    """True if the text, read as JSON, may have a member whose name shows that its value is a secret."""
+    """True if the text, read as JSON, might have a member whose name marks its value as a secret."""
 
 
 NO_HINTS = Hints()
 
 
 def redact(text: str, hints: Hints | None = None) -> str:
-    """Replace every secret by `[redacted:<kind>]`. Keeps the number of lines; takes linear time.
+    """Replace every secret by `[redacted:<kind>]`. Keeps the number of lines, and takes linear time.
 
-    `hints` are those of a larger text that contains this text; None if no such text was scanned.
+    `hints` are the hints of a larger text that contains this text; None if no such text was scanned.
     """
     redacted = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
@@ -55,7 +57,7 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
 
 def _around_changes(before: str, after: str) -> str:
-    """Redact again near the changed lines; the rest of the text needs no second round."""
+    """Redact once more near the changed lines. The rest of the text needs no second round."""
     lines = after.split("\n")
     changed = [
         n
@@ -95,7 +97,7 @@ def _is_worth(redaction_pass: RedactionPass, scanned: ScannedText) -> bool:
 
 
 def _redact_colored(scanned: ScannedText) -> str:
-    """Redact secrets that contain color codes. Their lines lose all colors."""
+    """Redact secrets that have color codes inside. Lines with such a secret lose all their colors."""
     text = scanned.text
     if not patterns.COLOR_INSIDE.search(text):
         return text
@@ -129,13 +131,14 @@ _PASSES = (
 
 
 _redact_short = lru_cache(8192)(redact)
-"""Results are cached, because short texts such as names and roles recur."""
+"""Caches its results, because short texts such as names and roles recur often."""
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
     """Redact every string of a JSON value, including member names. A member is redacted like the text `name = value`.
 
-    Returns the same object if nothing is redacted. `hints` are those of all strings of the value; None to compute them.
+    Returns the same object if it has nothing to redact. `hints` are those of all strings of the value together; None to
+    compute them.
     """
     if hints is None:
         hints = find_hints("\n".join(collect_strings(value)))
@@ -160,7 +163,7 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
-    """Redact a member's value. In a list, each text is redacted like the text `name = text`."""
+    """Redact a member's value. Each text in a list is redacted like the text `name = text`."""
     if isinstance(value, list):
         return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):
@@ -186,13 +189,16 @@ MAX_MESSAGE = 300
 
 
 def safe_message(message: str, *secrets: str) -> str:
-    """Return the message as one line of limited length, without control characters and secrets."""
+    """Return a message as one line of limited length, without control characters or secrets."""
     for secret in filter(None, secrets):
         message = message.replace(secret, "[redacted:key]")
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 
 def require_no_secret(value: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
-    """Raise `UsageError` if a value contains a secret. The message names it as `where` and does not quote it."""
+    """Raise `UsageError` if a value contains a secret.
+
+    The message calls the value `where` and does not quote it.
+    """
     if redact_json(value) != value:
         raise UsageError(f"{where} contains what looks like a secret, which would be stored: {instead}", fields=fields)

@@ -1,7 +1,4 @@
-"""Engines that run work: in this process, or on a Ray cluster.
-
-Ray is imported only if it is selected.
-"""
+"""Engines that run work, either in this process or on a Ray cluster. Ray is imported only if it is selected."""
 
 import asyncio
 import logging
@@ -30,9 +27,9 @@ _Result = TypeVar("_Result")
 async def map_work(
     pool: WorkerPool[_Piece, _Result], work: Iterable[_Piece], concurrency: int
 ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
-    """Do pieces of work, at most `concurrency` at a time, and yield each with its result.
+    """Do pieces of work, at most `concurrency` at a time, and yield each piece with its result.
 
-    Closing the iterator cancels the rest.
+    Closing the iterator cancels the remaining work.
     """
     waiting = iter(work)
     under_way: dict[asyncio.Task[_Result | LostWork], _Piece] = {}
@@ -78,12 +75,12 @@ class LocalEngine:
                 yield done
 
     async def close(self) -> None:
-        """Do nothing: no resources are held."""
+        """Do nothing, because this engine holds no resources."""
 
 
 @asynccontextmanager
 async def no_questions() -> AsyncIterator[AskParent]:
-    """A `QuestionHandler` for workers that ask no questions."""
+    """A `QuestionHandler` for workers that never ask questions."""
 
     async def ask(question: object) -> object:
         raise LookupError(f"no handler for {type(question).__name__}")
@@ -92,7 +89,7 @@ async def no_questions() -> AsyncIterator[AskParent]:
 
 
 class WorkerQuestion(Frozen):
-    """One question of the worker, as sent over the network."""
+    """A worker's question, as sent over the network."""
 
     number: int
     question: Any
@@ -100,7 +97,7 @@ class WorkerQuestion(Frozen):
 
 @dataclass(frozen=True)
 class WorkResult:
-    """Result of a piece of work or a question: a value, or the exception that was raised."""
+    """Result of a piece of work or of a question. It is a value, or the exception that was raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -127,7 +124,7 @@ class WorkerHost:
         return await capture_result(self._open(factory))
 
     async def do(self, number: int, piece: object) -> WorkResult:
-        """Do one piece of work; `number` identifies it among those in progress."""
+        """Do one piece of work. `number` identifies it among the pieces in progress."""
         assert self._worker is not None, "open the worker first"
         task = asyncio.ensure_future(capture_result(self._worker(piece)))
         self._pieces[number] = task
@@ -142,7 +139,7 @@ class WorkerHost:
             task.cancel()
 
     async def question(self) -> WorkerQuestion:
-        """Wait for the next question."""
+        """Return the worker's next question, waiting until it asks one."""
         return await self._questions.get()
 
     async def answer(self, number: int, answer: WorkResult) -> None:
@@ -169,7 +166,10 @@ class WorkerHost:
 
 
 async def capture_result(doing: Any) -> WorkResult:
-    """Return the result or error. An error that cannot be pickled becomes a `RuntimeError` with the same message."""
+    """Return the result of an awaitable, or the error that it raised.
+
+    An error that cannot be pickled becomes a `RuntimeError` with the same message.
+    """
     try:
         return WorkResult(value=await doing)
     except Exception as error:
@@ -177,7 +177,7 @@ async def capture_result(doing: Any) -> WorkResult:
 
 
 def _sendable(error: Exception) -> Exception:
-    error.__cause__ = error.__context__ = None  # may come from a library that the other process lacks
+    error.__cause__ = error.__context__ = None  # they might come from a library that the other process lacks
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own data, pickled on this line
     except Exception:
@@ -186,17 +186,17 @@ def _sendable(error: Exception) -> Exception:
 
 
 CLOSING_S = 3.0
-"""Seconds that a worker may take to close its resources."""
+"""Maximum seconds for a worker to close its resources."""
 MAX_REASON = 200
 VERSION_HINT = "Every machine of the cluster needs this version of evalscribe and of Python."
 
 
 class WorkerDied(Exception):
-    """A worker's process has ended."""
+    """The process of a worker has ended."""
 
 
 class RayPool(Generic[T, R]):
-    """Workers on Ray, started on first use."""
+    """Workers on Ray, which are started on first use."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class RayPool(Generic[T, R]):
         concurrency: int,
         tries: int,
     ) -> None:
-        """Store the arguments; `ready` joins the cluster and returns its number of processors."""
+        """Store the arguments. `ready` joins the cluster and returns the cluster's number of processors."""
         self._ready = ready
         self._factory = factory
         self._question_handler = question_handler or no_questions
@@ -231,7 +231,10 @@ class RayPool(Generic[T, R]):
         await asyncio.gather(*(worker.close() for worker in self._workers))
 
     async def _least_busy_worker(self) -> "RayWorker":
-        """Return the worker with the least work, replacing dead workers. Raises the errors of creating a worker."""
+        """Return the worker that has the least work, after replacing dead workers.
+
+        Raises the errors of creating a worker.
+        """
         async with self._starting:
             self._workers = [worker for worker in self._workers if not worker.dead]
             worker_count = min(self._concurrency, await self._ready())
@@ -242,7 +245,7 @@ class RayPool(Generic[T, R]):
 
 
 class RayWorker:
-    """Local handle of one remote worker."""
+    """Local handle of a remote worker."""
 
     def __init__(self, factory: WorkerFactory[Any, Any], question_handler: QuestionHandler) -> None:
         import ray
@@ -256,7 +259,7 @@ class RayWorker:
         self._line = asyncio.ensure_future(self._serve(question_handler))
 
     async def do(self, piece: object) -> Any:
-        """Do one piece of work. Raises `WorkerDied` and the worker's own errors."""
+        """Do one piece of work. Raises `WorkerDied` and the errors that the worker raises."""
         number = next(self._numbers)
         self.pieces += 1
         try:
@@ -327,9 +330,9 @@ class RayWorker:
 
 
 MAX_TRIES = 3
-"""Maximum attempts at a piece of work whose worker dies."""
+"""Maximum number of attempts at a piece of work if its worker dies."""
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
-"""Shared memory of a local cluster, in bytes. Pieces of work have at most a few megabytes."""
+"""Bytes of shared memory for a local cluster. A piece of work has at most a few megabytes."""
 LOOPBACK = "127.0.0.1"
 MISSING_PACKAGE = "`engine` ray needs the package ray: pip install 'evalscribe[ray]'"
 
@@ -340,9 +343,10 @@ class RayEngine:
     name = "ray"
 
     def __init__(self, concurrency: int = 4, address: str | None = None, *, tries: int = MAX_TRIES) -> None:
-        """Check the arguments. `address`: `HOST:PORT` of the head of this machine's cluster; None for a local one.
+        """Check the arguments.
 
-        Raises `UsageError` if the package `ray` is missing or the address is invalid.
+        `address` is the `HOST:PORT` of the head of the cluster that this machine belongs to; None starts a cluster on
+        this machine. Raises `UsageError` if the package `ray` is missing or the address is invalid.
         """
 
         if find_spec("ray") is None:
@@ -377,7 +381,7 @@ class RayEngine:
                 yield done
 
     async def close(self) -> None:
-        """Leave the cluster, unless this process had already joined one."""
+        """Leave the cluster, unless this process had joined one before."""
         if self._joined is None:
             return
         import ray
@@ -387,7 +391,7 @@ class RayEngine:
                 await asyncio.to_thread(ray.shutdown)
 
     async def _ready(self) -> int:
-        """Join the cluster, once, and return its number of processors. Raises `UnavailableError`."""
+        """Join the cluster, unless that is done, and return its number of processors. Raises `UnavailableError`."""
         import ray
 
         if self._joined is None:
@@ -398,17 +402,19 @@ class RayEngine:
 
 
 STARTS = 3
-"""Maximum attempts to start a local cluster. Ray allows 30 seconds for each, too few on a very busy machine."""
+"""Maximum number of attempts to start a local cluster. Ray allows 30 seconds for each, which a very busy machine can
+exceed."""
 
 
 def join_cluster(address: str | None) -> bool:
-    """Join a cluster, or start a local one. Returns False if this process had already joined a cluster.
+    """Join a cluster, or start a local one if `address` is None.
 
-    Must not be called in the main thread, where Ray would install its own SIGTERM handler. Raises `UnavailableError`.
+    Returns False if this process had joined a cluster before. Do not call this in the main thread, because Ray would
+    install its own SIGTERM handler there. Raises `UnavailableError`.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
-        # The token keeps other users out. If it is not set, Ray creates one in the home folder.
+        # The token keeps other users out. Without this variable, Ray would write a token to the home folder.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     import ray
@@ -434,7 +440,10 @@ def join_cluster(address: str | None) -> bool:
 
 
 def _restore_signal_handlers() -> None:
-    """Install our signal handlers again: Ray handles SIGTERM before Python does, and prints a long message."""
+    """Install our signal handlers again.
+
+    Ray would otherwise handle SIGTERM before Python does, and print a long message.
+    """
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             if handler := signal.getsignal(number):
@@ -442,7 +451,8 @@ def _restore_signal_handlers() -> None:
 
 
 def _silence() -> None:
-    """Suppress Ray's ten lines about a dead worker, which we report in one line. Ray has no option for that."""
+    """Suppress the ten lines that Ray prints about a dead worker. We report it in one line. Ray has no option for this.
+    """
     from ray._private import worker
 
     if hasattr(worker, "print_to_stdstream"):
@@ -453,10 +463,7 @@ LOCAL, RAY = "local", "ray"
 
 
 def open_engine(settings: Settings, name: str | None = None) -> Engine:
-    """Open the named engine, or the configured one.
-
-    Raises `UsageError` if it does not exist or its package is missing.
-    """
+    """Open the engine with this name, or the configured engine."""
     chosen = name or settings.engine.value
     concurrency = settings.concurrency.value
     if chosen == RAY:
@@ -469,7 +476,10 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
 
 
 def _check_cluster(address: Origin) -> None:
-    """Raise `UsageError` if an untrusted file names the cluster, whose operator gets keys and can run code here."""
+    """Raise `UsageError` if an untrusted file names the cluster.
+
+    Whoever runs the cluster gets the keys and can run code here.
+    """
     if address.trust < ENVIRONMENT:
         raise UsageError(
             f"the Ray cluster's address comes from {address.where}, which may not be trustworthy.\n"

@@ -1,9 +1,11 @@
-"""Every setting with the place it came from.
+"""Every setting, together with the place it came from.
 
-A setting comes from the first of these that has it: command line, environment, `.env.local`, `.env`, evalscribe.toml,
-default. A key is sent only to a host that was named in the same place as the key or in a more trusted one, to the
-vendor's default, or to the deployment that the key itself names: files of the folder, which may be a stranger's,
-cannot redirect a key that came from the environment (`settings.access`).
+A setting comes from the first of these places that has it: command line, environment, `.env.local`, `.env`,
+evalscribe.toml, default.
+
+A key is sent only to the vendor's default host, to the deployment that the key itself names, or to a host that was
+named in the same place as the key or in a more trusted one. Files of the folder might be a stranger's, so they cannot
+redirect a key that came from the environment (`settings.access`).
 """
 
 from collections.abc import Callable, Mapping
@@ -54,11 +56,11 @@ MAX_CONCURRENCY = 64
 
 
 RULES = "rules"
-"""Name of the judge that uses no model."""
+"""Name of the judge that does not use a model."""
 
 
 class Options(Frozen):
-    """The caller's options; None if unset. No option contains a key: `key_file` names a file with one."""
+    """The caller's options; None if unset. No option contains a key. The option `key_file` names a file that does."""
 
     judge: str | None = None
     budget: float | None = None
@@ -75,29 +77,29 @@ class Options(Frozen):
     collection: str | None = None
     """Id or name of the default collection."""
     via: str = "http"
-    """Connection to a deployment: `http` or `npx`."""
+    """How to connect to a deployment: `http` or `npx`."""
     convex_dir: Path | None = None
-    """Folder in which `npx convex run` works."""
+    """Folder in which to run `npx convex run`."""
     batch: bool = False
-    """Send model calls through Message Batches: half the price, and an answer within a day."""
+    """True to send model calls through Message Batches, for half the price. Answers can take up to a day."""
     fresh: bool = False
-    """Ignore stored answers."""
+    """True to ignore stored answers."""
     map: tuple[str, ...] | None = None
-    """Columns of a table of results, each as `input=question`."""
+    """Which column of a table of results has which field, each as `input=question`."""
     threshold: float | None = None
-    """Lowest score that passes, if a source does not say what passed; None means 1."""
+    """Minimum score that passes, for sources that do not state what passed. None means 1."""
     tasks: Path | None = None
     """Folder of the tasks that were run."""
     reference_run: Path | None = None
-    """A run of the reference answers."""
+    """A run whose answers are the reference answers."""
     replay_command: str | None = None
     """Command that grades an answer outside the sandbox."""
     yes: bool = False
-    """Consent to call models, which costs money, without a question."""
+    """True to consent to model calls, which cost money, without being asked."""
 
 
 class SettingRow(Frozen):
-    """A line of `doctor`; a secret is only shown as `set` or `missing`."""
+    """A line of the output of `doctor`. A secret is shown only as `set` or `missing`."""
 
     name: str
     value: str
@@ -106,15 +108,16 @@ class SettingRow(Frozen):
 
 class Settings(Frozen):
     root: Path
-    """The workspace: the nearest parent folder with evalscribe.toml or .git, else the working folder."""
+    """The workspace. It is the nearest folder, from the working folder upwards, with evalscribe.toml or .git, else the
+    working folder."""
     judge: SettingValue[str | None]
-    """The judge; None to choose a judge by the available keys."""
+    """The judge; None to choose one according to which keys are set."""
     budget: SettingValue[float]
-    """USD that one command may spend on models."""
+    """Maximum US dollars that one command can spend on models."""
     concurrency: SettingValue[int]
     max_tokens: SettingValue[int | None]
     context_tokens: SettingValue[int | None]
-    """Context window in tokens, prompt and answer together, for models with an unknown window."""
+    """Context window, in tokens of prompt and answer together, of models whose window is unknown."""
     engine: SettingValue[str]
     """Engine that runs judges: `local` or `ray`."""
     ray_address: SettingValue[str | None]
@@ -123,25 +126,25 @@ class Settings(Frozen):
     collection: SettingValue[str | None]
     """Id or name of the default collection."""
     visualizer: SettingValue[str | None]
-    """Address of the page that shows runs, used for links only; never contacted."""
+    """Address of the page that shows runs. Links use it; it is never contacted."""
     page_url: SettingValue[str | None]
-    """Address at which the pages of `view --bundle` are published, used for links only; never contacted."""
+    """Address at which the pages of `view --bundle` are published. Links use it; it is never contacted."""
     cascade: CascadeTable = CascadeTable()
     """Configuration of `--cascade`."""
     replay: ReplayTable | None = None
-    """How an answer is graded again; None if evalscribe.toml does not say."""
+    """How to grade an answer again; None if evalscribe.toml does not configure it."""
     replay_command: SettingValue[str] | None = None
-    """Command that grades an answer outside the sandbox; None if the user named none."""
+    """Command that grades an answer outside the sandbox; None if the user did not name one."""
     places: SettingsSources
 
     @property
     def store(self) -> Path:
-        """The folder of stored evidence and verdicts, beside the reports."""
+        """The folder of stored evidence and verdicts. It is beside the reports folder."""
         return self.reports.value.parent / ".evalscribe"
 
     @property
     def store_place(self) -> Path | str:
-        """The location of the store: a folder, or the postgresql:// address of a database, possibly with a password.
+        """Where the store is: a folder, or the postgresql:// address of a database, which can contain a password.
 
         Raises `UsageError` if the address is invalid.
         """
@@ -149,16 +152,19 @@ class Settings(Frozen):
         return store_setting.value if store_setting else self.store
 
     def convex(self) -> Access:
-        """The deployment and its key. Raises `AccessError` or `UsageError` with the setting to change."""
+        """Return the deployment and its key.
+
+        Raises `AccessError` or `UsageError` that names the setting to change.
+        """
         return access.convex_access(self.places)
 
     @property
     def names_convex(self) -> bool:
-        """True if a deployment or a key for one is set, valid or not."""
+        """True if a deployment, or a key for one, is set. It need not be valid."""
         return access.names_deployment(self.places)
 
     def provider(self, name: str) -> Access | None:
-        """Return the host and key of a provider such as `anthropic`; None if a required key is missing.
+        """Return the host and key of a provider such as `anthropic`; None if it needs a key and none is set.
 
         Raises `UsageError` if the key would go to a host that a stranger could have named.
         """
@@ -166,7 +172,7 @@ class Settings(Frozen):
 
     @property
     def judge_name(self) -> str:
-        """The judge: `rules` or `provider/name`. Raises `UsageError` for anything else."""
+        """Name of the judge: `rules` or `provider/name`. Raises `UsageError` if the setting is anything else."""
 
         if self.judge.value is None:
             return DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES
@@ -179,15 +185,21 @@ class Settings(Frozen):
 
     @property
     def user_names_judge(self) -> bool:
-        """True if the command line or the environment names the judge: consent to call it. A file is none."""
+        """True if the command line or the environment names the judge.
+
+        That counts as consent to call it. A name in a file does not.
+        """
         return self.judge.origin.trust in (COMMAND_LINE, ENVIRONMENT)
 
     def github(self) -> Access:
-        """GitHub's API, with a token if one is set. Raises `UsageError` if a stranger could have named the host."""
+        """Return GitHub's API, with a token if one is set.
+
+        Raises `UsageError` if the token would go to a host that a stranger could have named.
+        """
         return access.github_access(self.places)
 
     def describe(self) -> tuple[SettingRow, ...]:
-        """Return the settings and their origins, for `doctor`."""
+        """Return each setting with its value and where it came from, for `doctor`."""
         settings: dict[str, SettingValue[str]] = {
             "judge": self._described_judge(),
             "budget": SettingValue(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
@@ -216,11 +228,11 @@ class Settings(Frozen):
         return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
 
     def _described_judge(self) -> SettingValue[str]:
-        """Return the judge that would be used, and why."""
+        """Return the judge that would be used. Its origin states why."""
         key = access.PROVIDERS[DEFAULT_MODEL.provider].key_name
         try:
             name = self.judge_name
-        except EvalscribeError as error:  # a check of `doctor` reports it
+        except EvalscribeError as error:  # a check of `doctor` reports this error
             name = self.judge.value or str(error).split("\n")[0]
         if name == RULES:
             reason = self.judge.origin.where if self.judge.value else f"{key} is not set"
@@ -244,9 +256,9 @@ class Settings(Frozen):
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """Read every source once.
+    """Read every source of settings once.
 
-    Raises `UsageError` or `NotFoundError` naming the source and the setting, never a value.
+    Raises `UsageError` or `NotFoundError`, which name the source and the setting but never a value.
     """
     root = workspace_root(cwd)
     config = load_config(root)
@@ -282,7 +294,10 @@ def workspace_root(cwd: Path) -> Path:
 
 
 def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
-    """Return the sources, most trusted first. `--env-file` replaces every other source that could name a deployment."""
+    """Return the sources, from the most to the least trusted.
+
+    `--env-file` replaces all other sources that could name a deployment, except the command line and evalscribe.toml.
+    """
     options_source = _options_source(options, cwd)
     if options.env_file:
         names = (*_OWN_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
@@ -355,8 +370,10 @@ def _number(
 
 
 def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
-    """Return the reports folder. A path that the workspace's files name is relative to the workspace and must stay
-    inside it, also when links are followed.
+    """Return the reports folder.
+
+    If a file of the workspace names the path, the path is relative to the workspace and must stay inside it, also when
+    links are followed.
     """
     if setting is None:
         setting = SettingValue(value="reports", origin=DEFAULT)

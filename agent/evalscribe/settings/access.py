@@ -1,4 +1,4 @@
-"""Model names, and which key may go to which host: model providers, Convex and GitHub."""
+"""Model names, and the rules that decide which key can go to which host: model providers, Convex and GitHub."""
 
 import difflib
 import re
@@ -25,13 +25,13 @@ from evalscribe.settings.config import (
 
 class Provider(Frozen):
     name: str
-    """Name in `provider/name`."""
+    """Name of the provider, as used in `provider/name`."""
     title: str
     """Display name."""
     url: str
     """The vendor's own address, without a trailing slash."""
     compatible: bool = False
-    """True if the address may be set to a server that speaks the same protocol and needs no key."""
+    """True if the address can be set to another server that speaks the same protocol and needs no key."""
 
     @property
     def key_name(self) -> str:
@@ -48,19 +48,22 @@ OPENROUTER = Provider(name="openrouter", title="OpenRouter", url="https://openro
 GOOGLE = Provider(name="google", title="Google", url="https://generativelanguage.googleapis.com/v1beta/openai")
 PROVIDERS = {provider.name: provider for provider in (ANTHROPIC, OPENAI, OPENROUTER, GOOGLE)}
 PROVIDER_NAMES = tuple(name for provider in PROVIDERS.values() for name in (provider.key_name, provider.url_name))
-"""Names of environment variables."""
+"""Names of the environment variables of all providers."""
 
 
 @cache
 def price_rows() -> tuple[dict[str, Any], ...]:
-    """Return the rows of the price file: `model` is `provider/name`; rates are US dollars per million tokens."""
+    """Return the rows of the price file.
+
+    In a row, `model` is `provider/name`, and rates are US dollars per million tokens.
+    """
     return tuple(tomllib.loads(files("evalscribe.settings").joinpath("prices.toml").read_text("utf-8"))["price"])
 
 
 def full_model_name(name: str) -> str:
-    """Return a model's name as `provider/name`; the provider may be left out for models of the price file.
+    """Return a model's name as `provider/name`. The provider can be left out for models in the price file.
 
-    Raises `UsageError` with the nearest known name for anything else.
+    Raises `UsageError` with the most similar known name if the name is anything else.
     """
     provider, _, model = name.partition("/")
     if provider in PROVIDERS and model:
@@ -79,7 +82,7 @@ def full_model_name(name: str) -> str:
 
 
 def did_you_mean(name: str) -> str:
-    """Return ` (did you mean …?)` with the known model nearest to `name`, or an empty string."""
+    """Return ` (did you mean …?)` with the known model whose name is most similar, or an empty string."""
     names = {
         spelling: model_name
         for model_name in _known_models()
@@ -114,7 +117,7 @@ _CONNECTION_FIELDS = ("key_file", "via", "convex_dir")
 
 
 class Access(Frozen):
-    """A host and the key that may be sent to it."""
+    """A host, and the key that can be sent to it."""
 
     url: str
     """Address without a trailing slash."""
@@ -134,15 +137,16 @@ class _Key(Frozen):
 
     @property
     def deployment(self) -> str | None:
-        """The deployment address contained in the key."""
+        """The address of the deployment that the key contains."""
         match = _DEPLOYMENT_KEY.fullmatch(self.secret.get_secret_value())
         return f"https://{match[1]}.convex.cloud" if match else None
 
 
 def model_access(places: SettingsSources, provider: Provider) -> Access | None:
-    """Return a provider's host and key; None without a key, unless a compatible server needs none.
+    """Return a provider's host and key.
 
-    Raises `UsageError` if a less trusted source names the host.
+    Returns None if no key is set, unless a compatible server is configured, which needs none. Raises `UsageError` if a
+    source less trusted than the key's names the host.
     """
     key, host = find_setting(places, provider.key_name), find_setting(places, provider.url_name)
     url = host_url(host, provider.url_name) if host else provider.url
@@ -157,16 +161,19 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
 
 
 def without_key(provider: str) -> Access:
-    """Return the vendor's host without a key, for a model that estimates and is never called."""
+    """Return the vendor's host without a key.
+
+    For a model that only estimates usage and is never called.
+    """
     return Access(url=PROVIDERS[provider].url, url_origin=DEFAULT)
 
 
 def convex_access(places: SettingsSources) -> Access:
-    """Return the deployment and its key.
+    """Return the Convex deployment and its key.
 
     Raises:
         AccessError: Nothing is set.
-        UsageError: Deployment and key do not match.
+        UsageError: A value is invalid, or deployment and key do not belong together.
     """
     key, host = _convex_key(places), find_setting(places, DEPLOYMENT_NAME)
     if key is None:
@@ -180,7 +187,10 @@ def convex_access(places: SettingsSources) -> Access:
 
 
 def host_url(value: SettingValue[str], name: str) -> str:
-    """Return an http address without login, query and trailing slash. Raises `UsageError` naming setting and source."""
+    """Return an http address, which must have no login or query, without its trailing slash.
+
+    Raises `UsageError` that names the setting and its source.
+    """
     try:
         parts = urlsplit(value.value)
         usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
@@ -192,7 +202,7 @@ def host_url(value: SettingValue[str], name: str) -> str:
 
 
 def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> None:
-    """Check the host's origin. Raises `UsageError` if a less trusted source than the key's names the host."""
+    """Raise `UsageError` if the source that names a host is less trusted than the source of the key."""
     if host_origin.trust < key_origin.trust:
         raise UsageError(
             f"{host} comes from {host_origin.where} but {key} from {key_origin.where}: the key is not sent there\n"
@@ -201,9 +211,10 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
 
 
 def npx_environment(places: SettingsSources) -> dict[str, str]:
-    """Return the key of `key_file` as a variable for `npx convex`, which also reads the environment and its folder.
+    """Return the key of `key_file` as an environment variable for `npx convex`.
 
-    Raises `UsageError` if the command line names a deployment, because that cannot be passed on.
+    The tool also reads the environment and its folder by itself. Raises `UsageError` if the command line names a
+    deployment, because the tool cannot be told about it.
     """
     command_line = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
     if command_line is None:
@@ -224,7 +235,10 @@ def _nothing_set(places: SettingsSources) -> str:
 
 
 def _convex_key(places: SettingsSources) -> _Key | None:
-    """Return the key of the most trusted source; within a source a deploy key comes first, as for `npx convex`."""
+    """Return the key of the most trusted source that has one.
+
+    If a source has several, a deploy key comes first, as in `npx convex`.
+    """
     for place in places:
         for name in (*DEPLOY_KEYS, SELF_HOSTED_KEY):
             setting = place.get(name)
@@ -234,12 +248,12 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """Return the text of a placeholder in place of a key, which tells the user to set it; empty for a real key."""
+    """Return what a placeholder in place of a key tells the user to do; empty for a real key."""
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
 def names_deployment(places: SettingsSources) -> bool:
-    """Return True if any setting names a deployment or a key for a deployment, even if the value is invalid."""
+    """Return whether any setting names a deployment or a key for one, even if its value is invalid."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
     return find_setting(places, DEPLOYMENT_NAME) is not None or any(key and key.value != _IGNORED for key in keys)
@@ -287,21 +301,21 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
 
 
 def _is_pair(places: SettingsSources, origin: Origin) -> bool:
-    """Return True if the source of an address also has a self-hosted key: the two belong together."""
+    """Return whether the source of an address also has a self-hosted key. If so, the two belong together."""
     return any(place.origin == origin and place.get(SELF_HOSTED_KEY) for place in places)
 
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 GITHUB_API_NAME = "GITHUB_API_URL"
-"""Also set by GitHub Actions."""
+"""Name of the setting for the API's address. GitHub Actions sets it, too."""
 GITHUB_NAMES = (*GITHUB_TOKENS, GITHUB_API_NAME)
 GITHUB_API = "https://api.github.com"
 
 
 def github_access(places: SettingsSources) -> Access:
-    """Return GitHub's API and the token, if one is set.
+    """Return GitHub's API, with the token if one is set.
 
-    Raises `UsageError` if a less trusted source than the token's names the host.
+    Raises `UsageError` if a source less trusted than the token's names the host.
     """
     token, api_setting = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
     url = host_url(api_setting, GITHUB_API_NAME) if api_setting else GITHUB_API

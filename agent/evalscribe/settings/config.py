@@ -1,4 +1,4 @@
-"""Sources of settings: command line, environment, .env files and evalscribe.toml."""
+"""The sources of settings: command line, environment, .env files and evalscribe.toml."""
 
 import io
 import json
@@ -18,14 +18,14 @@ from evalscribe.model.cascade import Tag
 
 T = TypeVar("T")
 COMMAND_LINE, ENVIRONMENT, FOLDER = 3, 2, 1
-"""Trust in a source to decide where a key goes. Files of the folder may be a stranger's."""
+"""How far a source is trusted, which decides where a key can go. Files of the folder might be a stranger's."""
 BUILT_IN = 4
 ENV_FILES = (".env.local", ".env")
 MAX_FILE_BYTES = 1024 * 1024
 
 
 class Origin(Frozen):
-    """Source of a value, as `doctor` prints it: `environment`, `.env.local`, `default`."""
+    """Where a value comes from, as `doctor` prints it: `environment`, `.env.local`, `default`."""
 
     where: str
     trust: int
@@ -40,7 +40,7 @@ DEFAULT = Origin(where="default", trust=BUILT_IN)
 
 
 class SettingsSource(Frozen):
-    """Settings by environment variable name. Stored as secrets, since some are."""
+    """The settings of one source, by environment variable name. All are stored as secrets, because some are."""
 
     origin: Origin
     settings: dict[str, SecretStr]
@@ -54,19 +54,22 @@ SettingsSources = tuple[SettingsSource, ...]
 
 
 def find_setting(places: SettingsSources, *names: str) -> SettingValue[str] | None:
-    """Return the first value, most trusted source first, that has one of the names."""
+    """Return the first value that has one of the names, searching from the most trusted source to the least trusted."""
     return next((setting for place in places for name in names if (setting := place.get(name))), None)
 
 
 def settings_source(where: str, trust: int, settings: Mapping[str, str | None], names: Iterable[str]) -> SettingsSource:
-    """Return only the named settings; an empty value counts as unset."""
+    """Return a source that contains only the named settings. An empty value counts as unset."""
     values = {name: (settings.get(name) or "").strip() for name in names}
     origin = Origin(where=where, trust=trust)
     return SettingsSource(origin=origin, settings={name: SecretStr(value) for name, value in values.items() if value})
 
 
 def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> SettingsSource:
-    """Read a file of `NAME=value` lines. Nothing is expanded: `$OTHER_KEY` in a host's address would send that key."""
+    """Read a file of `NAME=value` lines.
+
+    Variables in values are not expanded, because `$OTHER_KEY` in a host's address would send that key to the host.
+    """
     from dotenv import dotenv_values
 
     return settings_source(
@@ -75,7 +78,7 @@ def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> S
 
 
 def read_settings_file(path: Path) -> str:
-    """Read a small text file. Raises `NotFoundError` or `UsageError`, never quoting its content."""
+    """Read a small text file. Raises `NotFoundError` or `UsageError`, which never quote its content."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UsageError(f"{path} is too large for a settings file")
@@ -91,12 +94,12 @@ TagName = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$"
 
 
 class TagTable(Frozen):
-    """`[cascade.tags.NAME]`."""
+    """A table `[cascade.tags.NAME]`."""
 
     about: TableText
-    """Meaning of the tag, for the model that tags."""
+    """Meaning of the tag, as explained to the model that assigns tags."""
     rubric: TableText
-    """Rubric for the expensive model: `NAME` or `NAME@VERSION`."""
+    """Rubric that the expensive model uses, as `NAME` or `NAME@VERSION`."""
 
 
 class CascadeTable(Frozen):
@@ -105,12 +108,12 @@ class CascadeTable(Frozen):
     judge: TableText = "anthropic/claude-opus-5-5"
     """The expensive model, `provider/name`."""
     rules: Annotated[bool, Field(strict=True)] = True
-    """True to let the rules decide first where they are certain (analyses only)."""
+    """True to let the rules decide first where they are certain. Applies to analyses only."""
     tags: dict[TagName, TagTable] | None = None
-    """Tags by precedence: a failure's first tag decides. None for the built-in tags."""
+    """Tags in order of precedence. A failure is judged by its first tag. None means the built-in tags."""
 
     def issues(self) -> tuple[Tag, ...]:
-        """Return the configured tags."""
+        """Return the tags that are configured."""
         return tuple(Tag(name=name, about=tag.about, rubric=tag.rubric) for name, tag in (self.tags or {}).items())
 
 
@@ -122,12 +125,12 @@ class ConvexTable(Frozen):
     deployment: Text | None = None
     """Address of the deployment that holds the runs."""
     visualizer: Text | None = None
-    """Address of the page that shows runs, for links."""
+    """Address of the page that shows runs. Used for links."""
 
 
 class GitHubTable(Frozen):
     api_url: Text | None = None
-    """Address of an Enterprise server's API."""
+    """Address of the API of a GitHub Enterprise server."""
 
 
 class SourcesTable(Frozen):
@@ -135,39 +138,42 @@ class SourcesTable(Frozen):
 
 
 class ReplayTable(Frozen):
-    """`[replay]`: how one answer is graded again. Paths are relative to the file's folder; `{eval}` is the eval's name.
+    """The table `[replay]`, which states how one answer is graded again.
 
-    The command runs in a sandbox, and only when a replay is asked for.
+    Paths are relative to the file's folder, and `{eval}` stands for the eval's name. The command runs in a sandbox, and
+    only if a replay is requested.
     """
 
     command: Text
-    """Grades the answer in its working folder, and exits with 0 if it passes. It may contain `{eval}`, `{suite}`,
-    `{answer}`, `{reference}`, `{python}` (the interpreter of evalscribe) and `{attempt}` (from 1)."""
+    """Command that grades an answer. It starts in the answer's folder and must exit with 0 if the answer passes.
+    Placeholders: `{eval}`, `{suite}`, `{answer}`, `{reference}`, `{python}` (the Python that runs evalscribe) and
+    `{attempt}` (from 1)."""
     suite: Text
-    """Folder with the evals, which the command can read; hidden files are left out."""
+    """Folder with the evals. The command can read it, except for hidden files, which are left out."""
     reference: Text = "{eval}/answer"
-    """Folder of the suite with the reference answer."""
+    """Path of the folder with the reference answer, relative to the suite."""
     grader: Text = "{eval}"
-    """Folder of the suite with the files that grade the eval, to check that they equal the run's."""
+    """Path of the folder with the files that grade the eval, relative to the suite. They are compared with the run's
+    files."""
     time_limit: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 60.0
-    """Seconds for one answer."""
+    """Maximum seconds for one answer."""
 
 
 class UserReplayTable(Frozen):
-    """`[replay]` of the user's own file."""
+    """The table `[replay]` in the user's own file."""
 
     command: Text
-    """Grades an answer outside the sandbox, as `REPLAY_COMMAND` does."""
+    """Command that grades an answer outside the sandbox, like the one in `REPLAY_COMMAND`."""
 
 
 class UserConfigFile(Frozen):
-    """The user's own file, which applies in every folder. Unlike files of a folder it may choose a program."""
+    """The user's own file, which applies in every folder. Unlike files of a folder, it can name a program to run."""
 
     replay: UserReplayTable | None = None
 
 
 class ConfigFile(Frozen):
-    """Configuration of providers; never a key, because this file is kept in git."""
+    """The file evalscribe.toml. It never contains a key, because it is kept in git."""
 
     judge: Text | None = None
     budget: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -177,18 +183,18 @@ class ConfigFile(Frozen):
     engine: Text | None = None
     reports: Text | None = None
     collection_id: Text | None = None
-    """Default collection."""
+    """Id of the default collection."""
     store_url: Text | None = None
-    """Database on a server that serves as the store, without a password."""
+    """Address of a database that serves as the store, without a password."""
     page_url: Text | None = None
-    """Address at which the pages of `view --bundle` are published, for links."""
+    """Address at which the pages of `view --bundle` are published. Used for links."""
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()
     replay: ReplayTable | None = None
 
     def by_variable(self) -> dict[str, str | None]:
-        """Return the settings by environment variable name."""
+        """Return the settings by the names of their environment variables."""
         settings = {
             "EVALSCRIBE_JUDGE": self.judge,
             "EVALSCRIBE_BUDGET": self.budget,
@@ -208,26 +214,27 @@ class ConfigFile(Frozen):
 
 
 def load_config(root: Path) -> ConfigFile:
-    """Load evalscribe.toml, or defaults if there is no such file. Raises `UsageError` naming line and key."""
+    """Load evalscribe.toml, or the defaults if it does not exist. Raises `UsageError` that names the line and the key.
+    """
     return _load(root / CONFIG_NAME, ConfigFile)
 
 
 REPLAY_COMMAND = "EVALSCRIBE_REPLAY_COMMAND"
-"""Environment variable with a grading command that isolates answers itself, such as docker."""
+"""Environment variable that names a grading command. The command isolates answers itself, for example with docker."""
 
 
 def replay_command(option: str | None, environ: Mapping[str, str]) -> SettingValue[str] | None:
-    """Return the command that grades answers outside the sandbox; None if the user named none.
+    """Return the command that grades answers outside the sandbox; None if the user did not name one.
 
-    Only the command line, the process environment and the user's own file may name it: files of a folder, `.env` among
-    them, may be a stranger's. Raises as `load_config`.
+    Only the command line, the process environment and the user's own file can name it. Files of a folder, including
+    `.env`, might be a stranger's. Raises the errors of `load_config`.
     """
     if option:
         return SettingValue(value=option, origin=Origin(where="command line", trust=COMMAND_LINE))
     if command := environ.get(REPLAY_COMMAND, "").strip():
         return SettingValue(value=command, origin=Origin(where="environment", trust=ENVIRONMENT))
     home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
-    if not Path(home).is_absolute():  # a relative one would be the folder's; the specification says to ignore it
+    if not Path(home).is_absolute():  # a relative path is invalid by the XDG specification, and would be in this folder
         return None
     path = Path(home, "evalscribe", "config.toml")
     table = _load(path, UserConfigFile).replay
@@ -252,7 +259,7 @@ def _load(path: Path, kind: type[Config]) -> Config:
 
 
 def save_setting(root: Path, key: str, value: str) -> Path:
-    """Set a top-level key of the workspace's evalscribe.toml and leave all else as it is. Returns the file.
+    """Set a top-level key in the workspace's evalscribe.toml, and leave everything else as it is. Returns the file.
 
     Raises:
         UsageError: The file is invalid, or the key cannot be set without changing something else.
@@ -285,7 +292,10 @@ def save_setting(root: Path, key: str, value: str) -> Path:
 
 
 def _first(error: ValidationError, text: str) -> str:
-    """Describe the first error with its line, but without the value, which may be an API key in the wrong place."""
+    """Describe the first error with its line.
+
+    The value is left out, because it might be an API key in the wrong place.
+    """
     problem = error.errors(include_input=False, include_url=False)[0]
     keys = [str(part) for part in problem["loc"] if part != "[key]"]
     reason = "is not a setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
@@ -293,7 +303,10 @@ def _first(error: ValidationError, text: str) -> str:
 
 
 def _line_of(keys: list[str], text: str) -> int:
-    """Return the number of the line with the last key, searched below the lines of the earlier keys."""
+    """Return the number of the line with the last of nested keys.
+
+    Each key is searched for from the line of the previous one.
+    """
     lines, at = text.splitlines(), 0
     for key in keys:
         word = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?\s*[\].=]")

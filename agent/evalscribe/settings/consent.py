@@ -15,8 +15,9 @@ ADVICE = "Add `yes`, or name the model with `judge`"
 class Consent:
     """Permission to call models, which costs money.
 
-    A user at a terminal confirms the estimate, once for all calls of a command. Elsewhere a model may be called if the
-    user named it, or agreed beforehand to any model. A key is not permission, nor is a model name in a file.
+    A user at a terminal confirms the estimate once, for all calls of a command. Without a terminal, a model may be
+    called only if the user named it, or agreed in advance to any model. Neither a key nor a model name in a file counts
+    as permission.
     """
 
     def __init__(
@@ -27,13 +28,13 @@ class Consent:
         ask: Callable[[str], bool] | None = None,
         limit: str = "",
     ) -> None:
-        """Initialise.
+        """Store what the user has agreed to.
 
         Args:
             agreed: True if any model may be called.
             permitted: Models that the user named.
-            ask: Asks the user a question, and returns True for a yes; None if nobody can be asked.
-            limit: The budget in words, for the question.
+            ask: Asks the user a question and returns True for a yes. None if nobody can be asked.
+            limit: Text about the budget that is added to the question.
         """
         self.agreed = agreed
         self.estimate: Estimate | None = None
@@ -43,11 +44,14 @@ class Consent:
         self._limit = limit
 
     def name(self, *models: str) -> None:
-        """Permit models that the user named."""
+        """Permit models, because the user named them."""
         self._permitted.update(models)
 
     def check(self, *models: str, advice: str = ADVICE) -> None:
-        """Raise `ConsentError` with the advice if these models may not be called, and nobody can be asked."""
+        """Raise `ConsentError` if these models may not be called and nobody can be asked.
+
+        The message includes `advice`.
+        """
         unnamed = _join_names(model for model in models if model not in self._permitted)
         if unnamed and not self.agreed and self._ask is None:
             raise ConsentError(
@@ -56,9 +60,9 @@ class Consent:
             )
 
     def require(self, *models: str, estimate: "Estimate | None" = None) -> None:
-        """Run `check`, and then ask a user at a terminal who has not agreed yet.
+        """Run `check`, and then ask the user at a terminal, unless the user has agreed already.
 
-        Raises `ConsentError` without consent.
+        Raises `ConsentError` if there is no consent.
         """
         self.check(*models)
         if estimate is not None:

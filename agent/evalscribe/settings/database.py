@@ -1,8 +1,8 @@
-"""Locate the store: a folder, or a database on a server, and its password.
+"""Find the store, which is a folder or a database on a server, and the database's password.
 
-A password goes only to a host from the same source as the password or from a more trusted one. Libpq takes it from the
-address, else from PGPASSWORD or ~/.pgpass. PGPASSWORD and ~/.pgpass are the user's: they are not used for an address
-that only the folder's files name.
+A password goes only to a host that was named by the same source as the password or by a more trusted one. Libpq takes
+the password from the address, else from PGPASSWORD or ~/.pgpass. The last two belong to the user, so they are not used
+if only a file of the folder names the address.
 """
 
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -13,16 +13,16 @@ from evalscribe.settings.config import FOLDER, SettingsSources, SettingValue, fi
 URL_NAME = "EVALSCRIBE_STORE_URL"
 SCHEMES = ("postgresql", "postgres")
 PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
-"""Allowed parameters of an address; others could name the user's files and services."""
+"""Parameters that an address can have. Others could name the user's files and services."""
 NO_FILE = "/dev/null/none"
-"""A path that cannot exist; libpq ignores a missing file."""
+"""A path that can never exist. Libpq ignores a missing file."""
 _IN_GIT = "evalscribe.toml"
 
 
 def store_url(places: SettingsSources) -> SettingValue[str] | None:
     """Return the address of the store's database for libpq; None if the store is a folder.
 
-    Raises `UsageError` naming the source, never the address.
+    Raises `UsageError`, which names the source but never the address.
     """
     setting = find_setting(places, URL_NAME)
     if setting is None:
@@ -63,8 +63,9 @@ def _checked(address: str, where: str) -> str:
 
 
 def _without_other_passwords(address: str) -> str:
-    """Return the address with settings that stop libpq from adding a password from the environment or the home
-    folder.
+    """Return the address with settings that keep libpq from adding a password.
+
+    Libpq would take it from the environment or the home folder.
     """
     parts = urlsplit(address)
     password = [] if parts.password else [("password", "")]

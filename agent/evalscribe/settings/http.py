@@ -1,4 +1,4 @@
-"""HTTP clients: settings from the environment, and limits on the size of answers."""
+"""HTTP clients that take settings from the environment, and limits on the size of answers."""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -14,7 +14,10 @@ CONNECTION_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_C
 
 @contextmanager
 def explain_connection_errors() -> Iterator[None]:
-    """Convert errors while creating a client. Raises `UsageError` if environment variables prevent it."""
+    """Convert errors that occur while a client is created.
+
+    Raises `UsageError` if environment variables prevent creating it.
+    """
     try:
         yield
     except (OSError, ValueError, ImportError) as error:
@@ -28,9 +31,11 @@ def explain_connection_errors() -> Iterator[None]:
 
 MIB = 1024 * 1024
 LARGEST_ERROR = MIB // 4
-"""Maximum bytes of an error's body. A longer body is truncated, not refused: the status already says what failed."""
+"""Maximum bytes of an error's body. A longer body is truncated, not refused, because the status already says what
+failed."""
 EVENT_LINES = 1000
-"""Maximum lines of one server-sent event. The Anthropic SDK copies all earlier lines of an event for each new line."""
+"""Maximum lines of one server-sent event. For each new line, the Anthropic SDK copies all earlier lines of the
+event."""
 EVENTS = "text/event-stream"
 
 
@@ -40,40 +45,43 @@ class AnswerTooLarge(httpx2.DecodingError):
 
 @dataclass(frozen=True)
 class AnswerLimits:
-    """Limits in bytes, after decompression."""
+    """Limits on the size of an answer, in bytes after decompression."""
 
     body: int
-    """For an answer that is read as a whole, and for a single line or server-sent event."""
+    """Maximum bytes of an answer that is read as a whole, and of a single line or server-sent event."""
     lines: int = 0
-    """For an answer that is read line by line."""
+    """Maximum bytes of an answer that is read line by line."""
     json_lines: bool = False
-    """True to read every answer line by line; otherwise only server-sent events are."""
+    """True to read every answer line by line. Otherwise only server-sent events are read in this way."""
 
 
 MODEL_ANSWER = AnswerLimits(body=8 * MIB, lines=32 * MIB)
-"""An answer of 128,000 tokens with every character escaped has 3 MB; a stream has 150 to 500 bytes per few tokens."""
+"""Limits for a model's answer. An answer of 128,000 tokens with every character escaped has 3 MB. A stream needs 150 to
+500 bytes for every few tokens."""
 BATCH_RESULTS = AnswerLimits(body=8 * MIB, lines=1024 * MIB, json_lines=True)
-"""For the results of a batch: a thousand answers, one per line."""
+"""Limits for the results of a batch: up to a thousand answers, one per line."""
 
 
 def model_limits(request: httpx2.Request) -> AnswerLimits:
-    """Choose the limits by path, because batch results have no content type of their own."""
+    """Return the limits for a request by its path, because batch results have no content type of their own."""
     return BATCH_RESULTS if request.url.path.endswith("/results") else MODEL_ANSWER
 
 
 def limit_answers(
     limits: AnswerLimits | Callable[[httpx2.Request], AnswerLimits],
 ) -> Callable[[httpx2.Response], Awaitable[None]]:
-    """Return a response hook for `httpx2.AsyncClient`. Reading an answer that is too large raises `AnswerTooLarge`.
+    """Return a response hook for `httpx2.AsyncClient`.
+
+    It makes reading an answer that is too large raise `AnswerTooLarge`.
 
     Args:
-        limits: The limits of every answer, or a function that chooses them by the request.
+        limits: The limits of every answer, or a function that returns the limits for a request.
     """
 
     async def limit(response: httpx2.Response) -> None:
         chosen = limits if isinstance(limits, AnswerLimits) else limits(response.request)
         response.stream = _Limited(response, chosen)
-        # `_Limited` yields decompressed bytes, so both headers would be wrong.
+        # `_Limited` yields decompressed bytes, so these two headers would be wrong.
         for name in ("content-encoding", "content-length"):
             response.headers.pop(name, None)
 
@@ -81,7 +89,7 @@ def limit_answers(
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The decompressed body of a response, within the limits."""
+    """The decompressed body of a response. Reading it beyond the limits raises `AnswerTooLarge`."""
 
     def __init__(self, response: httpx2.Response, limits: AnswerLimits) -> None:
         self._is_error = response.status_code >= 400
@@ -90,7 +98,7 @@ class _Limited(httpx2.AsyncByteStream):
         self._limits = limits
         self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.body
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        # Also count bytes that decompress to nothing, such as those after the end of a gzip stream.
+        # This also counts bytes that decompress to nothing, such as those after the end of a gzip stream.
         raw = _Counted(response.stream, self._most)
         self._inner = httpx2.Response(
             response.status_code, headers=response.headers, stream=raw, request=response.request
@@ -118,7 +126,7 @@ class _Limited(httpx2.AsyncByteStream):
                 raise
 
     async def _lines(self) -> AsyncGenerator[bytes]:
-        """Yield whole lines only: the SDKs copy the start of a line again for each new piece of the line."""
+        """Yield whole lines only. If a line came in pieces, the SDKs would copy its start again for each piece."""
         pieces: list[bytes] = []
         size, event = 0, _Event(self._limits.body)
         async with aclosing(self._parts()) as parts:
@@ -139,14 +147,14 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 class _Event:
-    """Size of the current event: the lines since the last blank line."""
+    """Size of the current event, which consists of the lines since the last blank line."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lines = self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Count whole lines. Raises `AnswerTooLarge` if the event has too many lines or bytes."""
+        """Add whole lines to the size. Raises `AnswerTooLarge` if the event then has too many lines or bytes."""
         for line in lines.splitlines():
             if not line:
                 self._lines = self._size = 0
@@ -160,7 +168,7 @@ class _Event:
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """The bytes as sent over the network, limited."""
+    """A response's bytes as sent over the network, before decompression. Reading too many raises `AnswerTooLarge`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream = stream
