@@ -1,4 +1,4 @@
-"""Parse the RUN argument and the user's overrides for its runs, and link to the pages that show a run."""
+"""Parse the RUN argument and the user's overrides for its runs, and build links to the pages that show a run."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,12 +16,12 @@ from evalscribe.model.run import UNKNOWN, Run
 
 
 class Links(Frozen):
-    """Addresses at which the visualizer shows a run. If both are None, reports contain no links."""
+    """Addresses from which links to a run are built. If both are None, reports contain no links."""
 
     base: str | None = None
-    """The user's address up to `/run/`, such as `https://host/experiment/default`."""
+    """The part of the user's address before `/run/`, such as `https://host/experiment/default`."""
     visualizer: str | None = None
-    """The configured visualizer's address; the run's experiment is appended."""
+    """Address of the configured visualizer. The run's experiment is appended to it."""
 
     def run(self, run_id: str, experiment: str) -> str | None:
         base = self._base(experiment)
@@ -42,9 +42,9 @@ def _part(text: str) -> str:
 
 
 SUMMARY = "failed_evals.json"
-"""File that marks a folder as a snapshot of a run."""
+"""Name of the file that marks a folder as a snapshot of a run."""
 MOST_ENTRIES = 1000
-"""Maximum entries of a folder that are searched for names similar to a missing file's."""
+"""Maximum number of entries of a folder that are compared with the name of a missing file, to suggest similar names."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
@@ -53,20 +53,20 @@ _EXPECTED = "expected …/experiment/<experiment>/run/<runId>, a run id, or a sn
 
 
 class RunAddress(Frozen):
-    """A run as addressed by the user."""
+    """A run as the user named it."""
 
     kind: Literal["url", "id", "snapshot"]
     run_id: str | None = None
-    """Id of the run; None for a snapshot, whose files state the id."""
+    """Id of the run; None for a snapshot, because its files state the id."""
     eval_id: str | None = None
-    """The eval that the address points to."""
+    """Id of the eval, if the address is that of an eval."""
     experiment: str | None = None
     base: str | None = None
-    """The page's address before `/run/`, without login, query or fragment; used only for links."""
+    """The part of the page's address before `/run/`, without login, query and fragment. Used only for links."""
     folder: Path | None = None
 
     def links(self, visualizer: str | None = None) -> Links:
-        """Return the addresses for links: the address that the user gave, else that of the configured visualizer."""
+        """Return the addresses for links. The address that the user gave takes precedence over `visualizer`."""
         return Links(base=self.base, visualizer=visualizer)
 
 
@@ -97,7 +97,10 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
 
 
 def _nearest(path: Path, cwd: Path) -> str:
-    """Suggest entries with similar names in the folder of a missing path; only within `cwd`."""
+    """Return a suggestion of entries whose names are similar to a missing path.
+
+    Only folders within `cwd` are searched.
+    """
     try:
         if not path.parent.resolve().is_relative_to(cwd.resolve()):
             return ""
@@ -114,8 +117,8 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 def is_document_id(name: str) -> bool:
     """Return True if `name` has the form of a Convex document id.
 
-    An id is base32 of a table number, 16 bytes and a Fletcher-16 checksum of both. The result is used only to explain
-    a refusal; the deployment decides whether an id is valid.
+    An id is the base32 encoding of a table number, 16 bytes and a Fletcher-16 checksum of both. The result is used only
+    to explain errors. The deployment decides whether an id is valid.
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in name if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
@@ -170,7 +173,7 @@ def _experiment(names: list[str]) -> str | None:
 
 
 def _position_of_run(names: list[str]) -> int:
-    """Return the index of the path part `run` that precedes the run id; an experiment may also be named `run`."""
+    """Return the index of the path part `run` before the run id. An experiment can also be named `run`."""
     candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
     behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
     if not candidates:
@@ -179,7 +182,7 @@ def _position_of_run(names: list[str]) -> int:
 
 
 def _base(scheme: str, host: str, port: int | None, names: list[str]) -> str:
-    """Rebuild the address from host, port and path, dropping everything else."""
+    """Rebuild the address from its host, port and path, and drop everything else."""
     host = f"[{host}]" if ":" in host else _ascii(host)
     if not _HOST.fullmatch(host):
         raise UsageError(f"the URL's host {host[:80]!r} is invalid")
@@ -222,13 +225,13 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "provider": (),
     "model": ("model_name",),
 }
-"""Fields of a row in a results table, with alternative column names, the most likely first."""
+"""Fields of a row in a results table, with other column names for each. The most likely name comes first."""
 
 
 def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
-    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if a field does not exist."""
+    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if there is no such field."""
     columns: dict[str, str] = {}
-    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # the name of a column may contain a comma
+    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # a column's name can contain a comma
     for assignment in (part for text in assignments for part in next_field.split(text)):
         field, equals, name = (part.strip() for part in assignment.partition("="))
         if not equals or not name:
@@ -252,23 +255,23 @@ def wrong_columns(problem: str) -> UsageError:
 class RunOverrides(Frozen):
     provider: str | None = None
     model: str | None = None
-    """`gpt-4o`, or `openai/gpt-4o` if no provider is given."""
+    """Name of the model: `gpt-4o`, or `openai/gpt-4o` to set the provider, too."""
     experiment: str | None = None
     columns: dict[str, str] = Field(default_factory=dict)
-    """Columns of a table of results, by field: `{"input": "question"}`."""
+    """Names of columns in a table of results, by field: `{"input": "question"}`."""
     threshold: float | None = None
-    """Lowest score that passes, for sources without verdicts of their own. None means the default, 1."""
+    """Minimum score that passes, for sources without verdicts of their own. None means the default, 1."""
     tasks: Path | None = None
-    """Folder of the run's tasks, with their instructions, tests and reference solutions."""
+    """Folder with the run's tasks: their instructions, tests and reference solutions."""
     reference_run: Path | None = None
-    """A run whose answers are the reference answers, in the same format as the imported run."""
+    """A run whose answers are the reference answers. It has the same format as the imported run."""
 
     def require_used(self, used: Collection[str], reason: str) -> None:
         """Raise `UsageError` if the user set an option that does not apply.
 
         Args:
             used: The options that apply: any of `map`, `threshold`, `tasks` and `reference_run`.
-            reason: The reason that the message gives, such as `x.json is read as inspect`.
+            reason: Reason for the message, such as `x.json is read as inspect`.
         """
         set_options = {
             "map": bool(self.columns),
@@ -281,18 +284,22 @@ class RunOverrides(Frozen):
 
     @property
     def names_set(self) -> tuple[str, ...]:
-        """Return the names of the overrides that the user set; the model `openai/gpt-4o` also sets the provider."""
+        """Return the names of the overrides that the user set. A model such as `openai/gpt-4o` also sets the provider.
+        """
         is_set = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
         return tuple(name for name, value in {**is_set, "experiment": self.experiment}.items() if value)
 
 
 def agent_metadata(run: Run) -> dict[str, JsonValue]:
-    """Return the metadata about the tested agent that every record carries."""
+    """Return metadata about the tested agent that is added to every record."""
     return {"model_name": run.model, "provider": run.provider}
 
 
 def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
-    """Return a run's provider and model, from the overrides or else the file. `openai/gpt-4o` sets both."""
+    """Return a run's provider and model, from the overrides, else from the file.
+
+    A model such as `openai/gpt-4o` sets both.
+    """
     name = overrides.model or model or UNKNOWN
     stated_provider = overrides.provider or (None if overrides.model else provider)
     if stated_provider:

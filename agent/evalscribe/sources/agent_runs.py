@@ -1,4 +1,7 @@
-"""Read agent runs in the format of the SDK and `evalscribe judge`, one per line or in a list, as evals of one run."""
+"""Read agent runs in the format of the SDK and `evalscribe judge`.
+
+A file has one agent run per line, or a list of them. Each becomes an eval of one run.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -21,14 +24,15 @@ from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Scores that decide whether an eval passed, in order of preference; without them, the first score decides."""
+"""Names of scores that decide whether an eval passed, in order of preference. Without any of them, the first score
+decides."""
 IT = "it"
-"""Subject of errors about an agent run; callers add the location of the run."""
+"""Subject of error messages about an agent run. Callers put its location in front."""
 _Numbered = tuple[int, object]
 
 
 class AgentRuns(RecordFile):
-    """A file of agent runs. Reads the file twice, first to count the trials of each task."""
+    """A file of agent runs. It is read twice, first to count the trials of each task."""
 
     format = NAME
     passes = 2
@@ -40,7 +44,7 @@ class AgentRuns(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         trials = Trials()
         model: str | None = None
-        with suppress(DataError):  # The second pass raises this error after the readable evals.
+        with suppress(DataError):  # The second pass raises this error, after it has yielded the readable evals.
             for _, value in self._values(Omissions()):
                 if isinstance(value, dict):
                     trials.count(_name(value))
@@ -80,7 +84,7 @@ class AgentRuns(RecordFile):
 
 
 class MessagesFile(AgentRuns):
-    """A list of messages, read as one agent run. Messages may have unknown roles."""
+    """A list of messages, which is read as one agent run. Messages can have unknown roles."""
 
     format = "messages"
 
@@ -96,7 +100,10 @@ class MessagesFile(AgentRuns):
 
 
 def _with_known_role(message: object) -> object:
-    """Replace an unknown role: `human` by `user`, any other by `assistant`, with the old role in the content."""
+    """Replace an unknown role: `human` becomes `user`, and any other becomes `assistant`.
+
+    For `assistant`, the old role is added to the content.
+    """
     if not isinstance(message, dict) or message.get("role") in (*ROLES, "developer"):
         return message
     if message.get("role") == "human":
@@ -139,7 +146,7 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """Return the redacted task of the agent run, else its name, else its id."""
+    """Return the agent run's task without secrets, else its name, else its id."""
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
     name = next(
@@ -171,7 +178,7 @@ def _message_model(value: Mapping[str, object]) -> str | None:
 
 
 def _is_unique(id: object) -> bool:
-    """Return True for a UUID: only such an id is unique across files."""
+    """Return True for a UUID. No other id is certain to be unique across files."""
     try:
         return isinstance(id, str) and str(UUID(id)) == id.lower()
     except ValueError:
@@ -196,7 +203,7 @@ def _graded(agent_run: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
 
 
 def _with_stable_id(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
-    """Replace a randomly generated transcript id, which would differ each time the file is read."""
+    """Replace a randomly generated transcript id, because it would differ each time the file is read."""
     transcripts = value.get("transcripts")
     source_transcript = transcripts[number] if isinstance(transcripts, list) and number < len(transcripts) else None
     has_id = (

@@ -1,7 +1,7 @@
 """Read trajectories in the Agent Trajectory Interchange Format (ATIF), versions 1.2 to 1.8.
 
-The package `atif` accepts only valid files. Files written by agents often are not valid, and an eval with one wrong
-step still has to be read.
+The package `atif` is not used, because it accepts only valid files. Agents often write files that are not valid, and an
+eval with one wrong step must still be read.
 """
 
 import re
@@ -27,7 +27,7 @@ from evalscribe.sources.records import (
 
 NAME = "atif"
 MAX_PARTS = 100
-"""Maximum continuation files and sub-agents of one trajectory."""
+"""Maximum number of files of one trajectory, and of its sub-agents."""
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 _VERSION = re.compile(r"ATIF-v1\.(\d+)")
 _CONTINUATION = re.compile(r"\.cont-\d+\.json$")
@@ -38,19 +38,20 @@ class AtifTrajectory(NamedTuple):
 
     agent: Mapping[str, object]
     conversations: list[tuple[str | None, list[object]]]
-    """Messages by name: the main agent's first (name None), then those of its sub-agents."""
+    """Messages by the name of the agent. The main agent's come first, with None as name, followed by those of
+    sub-agents."""
     metrics: Mapping[str, object]
-    """`final_metrics` of the last part, which sums up all parts; if missing, sums over the steps."""
+    """`final_metrics` of the last part, which are totals over all parts. If they are missing, sums over the steps."""
     metadata: Mapping[str, object]
     times: tuple[str, ...]
-    """Times of the first and the last step, if recorded."""
+    """Times of the first and the last step; empty if no times are recorded."""
 
 
 _Load = Callable[[Path], tuple[Mapping[str, object], int]]
 
 
 def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
-    """Read a trajectory with its continuations and sub-agents from their files; each file is read once.
+    """Read a trajectory from its files, including its continuations and sub-agents. Each file is read once.
 
     Args:
         path: The first file.
@@ -117,9 +118,10 @@ def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def _beside(path: Path, reference: object, read_paths: set[Path]) -> Path | None:
-    """Return a file that a trajectory refers to, if it is in the trajectory's folder or a subfolder.
+    """Return the file that a trajectory refers to, if it is in the trajectory's folder or a subfolder; else None.
 
-    A copied trajectory may have a prefix that its references lack: `a.trajectory.json` names `trajectory.cont-1.json`.
+    A copied trajectory can have a prefix that its references lack: in `a.trajectory.json`, the reference can still be
+    `trajectory.cont-1.json`.
     """
     name = text_of(reference) or text_of(object_of(reference).get("trajectory_path"))
     if not name:
@@ -154,7 +156,7 @@ def _sub_agents(
 
 
 def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
-    """Yield messages. A step contains the results of its tool calls; each result becomes a message of its own."""
+    """Yield messages. A step contains the results of its tool calls, and each result becomes a message of its own."""
     for step in steps:
         role = _ROLES.get(text_of(step.get("source")), "user")
         calls = [_call(call) for call in dicts(step.get("tool_calls"))]
@@ -168,7 +170,7 @@ def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
             id = text_of(result.get("source_call_id"))
             function = next((call["function"] for call in calls if call["id"] == id), None)
             content = _content(result.get("content"))
-            if function is None and not calls:  # the command stands in the message; nothing called a tool
+            if function is None and not calls:  # the message itself contains the command, so no tool was called
                 if content:
                     yield {"role": "user" if role == "assistant" else role, "content": content}
             else:
@@ -176,7 +178,7 @@ def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _model(step: Mapping[str, object]) -> object:
-    """Return the model of an agent's step; None if the agent acted without calling a model."""
+    """Return the model of an agent's step; None if the step made no call to a model."""
     return None if step.get("llm_call_count") == 0 else step.get("model_name") or None
 
 
@@ -202,7 +204,7 @@ def first_request(trajectory: AtifTrajectory) -> str:
 
 
 class AtifReader(EvalReader):
-    """Reads a trajectory or a folder of them. Trajectories have no verdict, so every eval is incomplete."""
+    """Reads a trajectory, or a folder of them. Every eval is incomplete, because trajectories have no verdict."""
 
     format = NAME
 
@@ -244,7 +246,7 @@ class AtifReader(EvalReader):
 
 
 def trajectory_files(folder: Path) -> list[Path]:
-    """Return the trajectories of a folder, without those that continue another one."""
+    """Return the trajectories in a folder, except those that continue another one."""
     return [
         path
         for path in sorted(folder.iterdir())

@@ -1,4 +1,4 @@
-"""Read sessions of Claude Code: one file, or a project's folder with its sub-agents."""
+"""Read sessions of Claude Code, from one file or from a project's folder with the files of its sub-agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +28,7 @@ NAME = "claude-code"
 _CLEAR = "<command-name>/clear</command-name>"
 _TYPES = ("user", "assistant", "system")
 _KNOWN_TYPES = ("summary", "file-history-snapshot", "queue-operation", "progress")
-"""Types of lines that contain no message and are not counted as left out."""
+"""Types of lines that contain no message. They are not counted as left out."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _AGENT = "agent-"
 _Line = Mapping[str, object]
@@ -36,7 +36,7 @@ _Line = Mapping[str, object]
 
 @dataclass
 class _Conversation:
-    """Lines from the start of a file or a `/clear` to the next `/clear` or the end."""
+    """The lines up to the next `/clear` or the end of the file, from the previous `/clear` or the start."""
 
     lines: list[_Line] = field(default_factory=list)
     characters: int = 0
@@ -58,7 +58,10 @@ class _Conversation:
         return next((model for model in models if model and not model.startswith("<")), None)
 
     def tokens(self, *names: str) -> float | None:
-        """Return the sum of counts over the model's answers. An answer that spans several lines counts once."""
+        """Return the sum of the named counts over all answers of the model.
+
+        An answer that spans several lines counts once.
+        """
         answers = {}
         for line in self.lines:
             message = object_of(line.get("message"))
@@ -69,18 +72,18 @@ class _Conversation:
 
 
 class _Index(NamedTuple):
-    """Data that the first pass collects about the files."""
+    """What the first pass finds out about the files."""
 
     works: dict[str, list[Path]]
-    """Session files by the name of the eval that they belong to."""
+    """Files of sessions, by the name of the eval to which they belong."""
     cleared: list[Path]
-    """Files with several conversations."""
+    """Files that contain several conversations."""
     sub_agents: list[tuple[str, Path]]
-    """Ids of sessions that started sub-agents, with the sub-agents' files."""
+    """For each sub-agent, the id of the session that started it and its file."""
 
 
 class ClaudeCodeReader(EvalReader):
-    """Reads sessions. A session has no verdict, so every eval is incomplete."""
+    """Reads sessions. Every eval is incomplete, because a session has no verdict."""
 
     format = NAME
 
@@ -89,14 +92,17 @@ class ClaudeCodeReader(EvalReader):
         self._index: _Index | None = None
 
     def evals(self) -> Iterator[SourceEval]:
-        """Yield an eval for each piece of work. Files are grouped first, so that only one eval is in memory."""
+        """Yield an eval for each piece of work.
+
+        Files are grouped before they are read, so that only one eval at a time is in memory.
+        """
         files = _session_files(self._path) if self._path.is_dir() else [self._path]
         only = len(files) == 1
         if self._index is None:
             with self._uncounted():
                 self._index = self._indexed(files, only=only)
         for path in self._index.cleared:
-            with self._uncounted():  # the first conversation is read and counted again with its piece of work
+            with self._uncounted():  # the first conversation is read again and counted with its piece of work
                 first, *later_conversations = self._conversations(path, only=only) or [_Conversation()]
             name = _name(first, path)
             for n, conversation in enumerate(later_conversations, 2):
@@ -129,7 +135,7 @@ class ClaudeCodeReader(EvalReader):
             self._left_out = counted
 
     def _indexed(self, files: Sequence[Path], *, only: bool) -> "_Index":
-        """Group the files by piece of work. Raises `DataError` if the only file cannot be read."""
+        """Group the files by piece of work. Raises `DataError` if there is only one file and it cannot be read."""
         index = _Index({}, [], [])
         for path in files:
             conversations = self._conversations(path, only=only)
@@ -145,11 +151,11 @@ class ClaudeCodeReader(EvalReader):
         return index
 
     def _conversations(self, path: Path, loaded: Sequence[_Conversation] = (), *, only: bool) -> list[_Conversation]:
-        """Read a file. Raises `DataError` if it is the only one and cannot be read.
+        """Read the conversations in a file. Raises `DataError` if it is the only file and cannot be read.
 
         Args:
             path: The file.
-            loaded: Conversations that are already in memory and count towards the maximum size.
+            loaded: Conversations of the same eval that are already in memory. Their size counts towards the maximum.
             only: True if this is the only file.
         """
         conversations = [_Conversation()]
@@ -187,11 +193,14 @@ class ClaudeCodeReader(EvalReader):
         if size > MAX_SESSION_CHARACTERS:
             self._omit("a message of a session that is too long", place)
             return None
-        line.pop("toolUseResult", None)  # the structured copy of a tool's result
+        line.pop("toolUseResult", None)  # a second, structured copy of a tool's result
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Return the lines of the last branch: after a rewind, a line has children in several branches."""
+        """Return the lines without those that a rewind took back.
+
+        After a rewind, a line has children in several branches. The last branch is the current one.
+        """
         lines_by_id = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}
         for line in lines:
@@ -212,7 +221,7 @@ class ClaudeCodeReader(EvalReader):
             results = {text_of(part.get("tool_use_id")) for part in dicts(message.get("content"))} - {""}
             side = text_of(line.get("parentUuid")) in dropped
             rewound = children.get(text_of(line.get("parentUuid")), 0) > 1 and id not in chain
-            if (side or rewound) and not results & calls:  # results of parallel calls branch without a rewind
+            if (side or rewound) and not results & calls:  # parallel calls also cause branches: one for each result
                 dropped.add(id)
                 continue
             calls |= {text_of(part.get("id")) for part in dicts(message.get("content"))} - {""}
@@ -262,7 +271,7 @@ class ClaudeCodeReader(EvalReader):
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[object]:
-    """Yield messages. The lines of one answer form one message; each tool result becomes a message of its own."""
+    """Yield messages. The lines of one answer become one message, and each tool result becomes a message of its own."""
     for _, group in groupby(lines, key=lambda line: _answer(line) or id(line)):
         answer_lines = list(group)
         kind, message = answer_lines[0].get("type"), object_of(answer_lines[0].get("message"))
@@ -310,7 +319,7 @@ def _text(content: object) -> str:
 
 
 def _session_files(folder: Path) -> list[Path]:
-    """Return a folder's sessions; if it has only files of sub-agents, return these files."""
+    """Return a folder's session files. If it has only files of sub-agents, return these instead."""
     sessions = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in sessions if not path.name.startswith(_AGENT)] or sessions
 
@@ -322,7 +331,8 @@ def _is_session(path: Path) -> bool:
 
 
 def _recognise_line(line: _Line | None) -> str | None:
-    """Return the feature that identifies a session: its first line is a message, a summary or a file snapshot."""
+    """Return the feature by which a session is recognised: its first line is a message, a summary or a file snapshot.
+    """
     if line is None:
         return None
     if line.get("type") in _TYPES and {"sessionId", "uuid"} <= line.keys():

@@ -20,14 +20,14 @@ from evalscribe.sources.streams import JsonLine, json_lines
 
 NAME = "codex"
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>", "<permissions instructions>")
-"""First words of user messages that Codex itself inserts."""
+"""First words of the user messages that Codex itself inserts."""
 _LINE_TYPES = ("event_msg", "session_meta", "turn_context", "response_item", "compacted")
 
 
 class CodexReader(EvalReader):
-    """Reads a session. A session has no verdict, so the eval is incomplete.
+    """Reads a session. The eval is incomplete, because a session has no verdict.
 
-    The file contains messages and commands twice; they are read from lines of type `response_item`.
+    The file has every message and command twice. This class reads them from lines of type `response_item`.
     """
 
     format = NAME
@@ -75,12 +75,12 @@ class _Session:
         self._thought: list[str] = []
 
     def at(self, time: str | None) -> None:
-        """Record the time of a line, if it has one."""
+        """Record the time of a line, if the line has one."""
         self.began = self.began or time
         self.ended = time or self.ended
 
     def take(self, kind: str, payload: Mapping[str, object]) -> str | None:
-        """Process a line. Returns the item's type if that type is unknown, else None."""
+        """Process a line. Returns the type of the line's item if the type is unknown, else None."""
         item = text_of(payload.get("type"))
         if kind == "session_meta":
             self.meta = self.meta or {key: payload.get(key) for key in payload if key != "base_instructions"}
@@ -128,7 +128,8 @@ class _Session:
             self.messages.append(self._thinking(message) if role == "assistant" else message)
 
     def _call(self, call: dict[str, object]) -> None:
-        """Add a call to the model's last message, or to a new one."""
+        """Add a call to the last message if that is the model's and no reasoning came after it, else to a new message.
+        """
         last = self.messages[-1] if self.messages else {}
         calls = last.get("tool_calls")
         if last.get("role") == "assistant" and not self._thought:
@@ -175,7 +176,7 @@ def _content_text(content: object) -> str:
 
 
 def _output(value: object) -> object:
-    """Return the text of a tool's result; custom tools write JSON with the text in `output`."""
+    """Return the text of a tool's result. Custom tools write JSON that has the text in `output`."""
     if isinstance(value, str) and value.startswith('{"output"'):
         try:
             return text_of(object_of(json.loads(value)).get("output")) or value

@@ -20,39 +20,43 @@ from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
 SUMMARY = "debugQueries:getFailedEvalsForRun"
 DEBUG = "debug:getEvalDebugInfo"
 UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh700000000000000000000000001rmp"
-"""Ids that no document has, with valid checksums and the table numbers of `runs` and `evals` in convex-evals'
-deployment (10005 and 10004). A function answers a call with these ids, but rejects a malformed id before it runs."""
+"""Ids that no document has.
+
+They have valid checksums and the table numbers of `runs` and `evals` in convex-evals' deployment (10005 and 10004). A
+function can handle a call with such an id, whereas a malformed id is rejected before the function runs.
+"""
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Prefix of every error message, removed because its request id would make reports differ between calls."""
+"""Matches the start of an error message. It is removed, because the request id in it would make reports differ between
+calls."""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
-"""The whole error message of a deployment that hides reasons (`--redact-logs-to-client`)."""
+"""Matches the whole error message if a deployment hides reasons (`--redact-logs-to-client`)."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
 _IN_A_ROW = 5
-"""Consecutive evals without an answer after which the whole deployment counts as unavailable."""
+"""Number of consecutive evals without an answer after which the whole deployment counts as unavailable."""
 
 
 class FunctionFailed(Exception):
-    """The function was called and raised an error. The message comes from the deployment and may be withheld."""
+    """A function was called and raised an error. The message comes from the deployment, which can hide the reason."""
 
 
 class FunctionUnavailable(Exception):
-    """A call got no usable answer even after retries; another call may succeed."""
+    """A call got no usable answer, not even after retries. Another call might succeed."""
 
 
 _CHOOSING = ("deployment", "convex_dir")
-"""Settings that select the deployment."""
+"""Names of the settings that select the deployment."""
 
 
 class ConvexFunctions(Protocol):
-    """Calls the functions of a deployment."""
+    """Calls functions of a Convex deployment."""
 
     where: str
-    """The called deployment or folder, for messages."""
+    """The deployment or folder that is called, for messages."""
     has_key: bool
     chosen_by: str
-    """The field or file that names the deployment, for messages."""
+    """The setting or file that names the deployment, for messages."""
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """Call a function and return its value.
@@ -67,7 +71,8 @@ class ConvexFunctions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """Return the error for a key that is missing, wrong or lacks a permission. `reason` comes from the deployment."""
+    """Return the error for a key that is missing, wrong or without a permission. `reason` is the deployment's message.
+    """
     message = f"{where} denied access: {reason}"
     if any(sign in reason for sign in _PERMISSION):
         return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
@@ -79,9 +84,9 @@ def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessEr
 
 
 async def check_deployment(functions: ConvexFunctions) -> str:
-    """Check that the key may run the query and the action with which runs are read.
+    """Check that the key may run the query and the action by which runs are read.
 
-    Asks for ids that cannot exist, so no data is read.
+    The calls ask for ids that do not exist, so no data is read.
 
     Returns:
         A note on anything that could not be checked, else an empty string.
@@ -103,7 +108,7 @@ async def check_deployment(functions: ConvexFunctions) -> str:
         except FunctionFailed as failure:
             message = str(failure)
             if _is_withheld(message) and functions.has_key:
-                # The tables of another deployment may have other numbers, so the id may be refused.
+                # The tables of another deployment can have other numbers, so the id itself might have been refused.
                 in_doubt = "; the deployment hides the reasons for errors, so it may lack the functions"
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
@@ -154,7 +159,7 @@ class DeploymentPayloads:
         await self._functions.close()
 
     async def refused(self, message: str, path: str = SUMMARY) -> EvalscribeError:
-        """Return the error to raise for a function's error message."""
+        """Return the error to raise for the error message of a function."""
         where = self._functions.where
         if _NO_FUNCTION.search(message):
             return self._no_function(path)
@@ -169,7 +174,10 @@ class DeploymentPayloads:
         return UnavailableError(f"{where} could not list the failures of run {self._run_id}: {safe_message(message)}")
 
     async def _withheld(self, message: str) -> EvalscribeError:
-        """Explain an error whose reason is hidden: a wrong id or wrong functions; a wrong key has its own error."""
+        """Return the error to raise if the deployment hides the reason for an error.
+
+        The id can be wrong, or the functions. The key is not the reason, because a wrong key has its own error.
+        """
         where = self._functions.where
         if not is_document_id(self._run_id):
             return NotFoundError(
@@ -200,7 +208,7 @@ class DeploymentPayloads:
         return UnavailableError(f"{self._functions.where} did not answer {self._unanswered} times in a row: {reason}")
 
     def _no_function(self, path: str) -> EvalscribeError:
-        """Return the error for an unknown function or a missing key: Convex answers both alike."""
+        """Return the error for a function that was not found. Convex gives the same answer if the key is missing."""
         where = self._functions.where
         if not self._functions.has_key:
             return AccessError(
@@ -221,32 +229,32 @@ def _is_withheld(message: str) -> bool:
 
 
 def _reason(message: str) -> str:
-    """Return the deployment's reason for one eval, without the request id."""
+    """Return the deployment's reason why one eval cannot be read, without the request id."""
     return safe_message(_WITHHELD.sub("", _REQUEST.sub("", message.strip())))
 
 
 MAX_ANSWER_BYTES = 64 * MIB
-"""Maximum bytes of one answer, the same as for a snapshot file. Convex limits a result to 16 MiB, and an escape such as
-`\\u00e9` takes three times the bytes of its character."""
+"""Maximum bytes of one answer, the same as for a file of a snapshot. Convex limits a result to 16 MiB, but an escape
+such as `\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
-"""Minimum characters of a key; a shorter text may be an ordinary word."""
+"""Minimum characters of a key that is removed from answers. A shorter text could be an ordinary word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _REFUSED = (401, 403)
 
 
 class ConvexRetryPolicy(Frozen):
-    """Timeouts of one call, in seconds, and the number of attempts."""
+    """Number of attempts at one call, and its time limits in seconds."""
 
     attempts: int = 4
     first_pause: float = 0.5
-    """Pause before the first retry; doubles with every attempt."""
+    """Pause before the first retry. It doubles with every attempt."""
     longest_pause: float = 20.0
-    """Longest pause; also limits a pause requested with retry-after."""
+    """Maximum pause, even if retry-after asks for a longer one."""
     connect: float = 10.0
     read: float = 60.0
-    """Maximum seconds without receiving a byte."""
+    """Maximum time without receiving a byte."""
     total: float = 180.0
-    """Maximum seconds for a call with all its attempts and pauses."""
+    """Maximum time for a call, including all its attempts and pauses."""
 
 
 def open_convex(
@@ -262,7 +270,7 @@ def open_convex(
 
 
 class _TryAgain(Exception):
-    """Overload or a broken connection; `pause` is the wait that the server requested."""
+    """The deployment is overloaded, or the connection broke. `pause` is the wait that the server asks for."""
 
     def __init__(self, reason: str, pause: float | None = None, unreachable: bool = False) -> None:
         super().__init__(reason)
@@ -271,7 +279,10 @@ class _TryAgain(Exception):
 
 
 class ConvexHttp:
-    """Calls functions by POST (a `ConvexFunctions`). The key goes to `url` only: redirects are not followed."""
+    """Calls functions by POST (a `ConvexFunctions`).
+
+    The key is sent only to `url`, because redirects are not followed.
+    """
 
     chosen_by = "`deployment`"
 
@@ -293,7 +304,7 @@ class ConvexHttp:
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """Call a function (see `ConvexFunctions`).
 
-        At most `concurrency` calls run at once; one time limit covers all retries.
+        At most `concurrency` calls run at once. The time limit includes all retries.
         """
         body: dict[str, object] = {"path": path, "args": args, "format": "json"}
         async with self._slots:
@@ -351,13 +362,13 @@ class ConvexHttp:
             raise UnavailableError(f"{self.where} cannot be called: {safe_message(str(error), self._secret)}") from None
 
     def _without_key(self, content: bytes) -> bytes:
-        """Remove our own key from an answer, so that it cannot reach a snapshot or report."""
+        """Remove our own key from an answer, so that it cannot get into a snapshot or report."""
         for part in self._key_parts:
             content = content.replace(part.encode(), b"[redacted:key]")
         return content
 
     def _value(self, status: int, content: bytes) -> object:
-        """Return the function's value. Raises an error for an answer that a retry would not improve."""
+        """Return the function's value. Raises an error if a retry would not give a better answer."""
         if status in _REFUSED or (status == 400 and b"InvalidAdminKey" in content):
             raise refuses_access(self.where, self._error(content) or str(status), has_key=self.has_key)
         answer = _members(content)
@@ -376,7 +387,7 @@ class ConvexHttp:
         return answer.get("value")
 
     def _error(self, content: bytes) -> str:
-        """Return `code: message` of an error, or the beginning of any other content."""
+        """Return `code: message` for an error, or the beginning of any other content."""
         answer = _members(content) or {}
         code, message = optional_text_field(answer, "code"), optional_text_field(answer, "message")
         text = ": ".join(filter(None, (code, message))) or content[:200].decode("utf-8", "replace")
@@ -392,7 +403,7 @@ def _members(content: bytes) -> JsonObject | None:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Parse retry-after in seconds; the date form is not supported."""
+    """Return the seconds that retry-after states; None if it is missing or is a date, which is not supported."""
     return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else None
 
 

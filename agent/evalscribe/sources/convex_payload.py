@@ -1,4 +1,4 @@
-"""Decode the payloads of a Convex deployment into a run and its evidence."""
+"""Decode a Convex deployment's payloads into a run and its evidence."""
 
 import asyncio
 import re
@@ -59,15 +59,15 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def explain_state(reason: str) -> str:
-    """Prefix the runner's reason with an explanation if the reason matches a known pattern."""
+    """Return the runner's reason, preceded by an explanation if it matches a known pattern."""
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason
 
 
 STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
-"""The runner's steps in execution order."""
+"""The runner's steps in the order in which they run."""
 _STOPPING = ("filesystem", "install", "deploy")
-"""Steps whose failure ends the eval."""
+"""Steps that end the eval if they fail."""
 _MARK = re.compile(r"\[(?:cmd|ok|error|setup)\](?: |$)")
 _OK = re.compile(r"\[ok\] (filesystem|install|deploy|tsc|eslint|tests)\s*")
 _ERROR = re.compile(
@@ -92,7 +92,7 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
 def step_of(reason: str | None) -> str | None:
-    """Return the step named by an eval's failure reason (`convex dev fail` is deploy); None for other reasons."""
+    """Return the step that an eval's failure reason names; None if it names none. `convex dev fail` means deploy."""
     if not reason:
         return None
     if match := _SHORT.fullmatch(reason.strip()):
@@ -101,21 +101,21 @@ def step_of(reason: str | None) -> str | None:
 
 
 def is_short(reason: str | None) -> bool:
-    """Return True if a reason only names the step and contains no error."""
+    """Return True if a reason names only the step, without an error."""
     return not reason or _SHORT.fullmatch(reason.strip()) is not None
 
 
 def strip_colours(text: str) -> str:
-    """Remove terminal escape codes: the CLI colours a failed typecheck, and step errors are stored with the codes."""
+    """Remove terminal escape codes. The CLI colours type errors, and errors of steps are stored with these codes."""
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def parse_steps(log: str) -> tuple[Step, ...]:
     """Return the outcomes of the steps that the log names, in the runner's order.
 
-    Lines about the reference answer, marked `(answer)`, are ignored. A failure wins over a success of the same step,
-    and nothing counts after a failure that ends the eval, because the text of an error may contain lines that look like
-    marks.
+    Lines about the reference answer, which are marked `(answer)`, are ignored. If a step both failed and passed, it
+    failed. Nothing counts after a failure that ends the eval. The reason for both is that the text of an error can
+    contain lines that look like marks.
     """
     lines = log.split("\n")
     failed: dict[str, str] = {}
@@ -139,10 +139,10 @@ def parse_steps(log: str) -> tuple[Step, ...]:
 
 
 def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -> tuple[Step, ...]:
-    """Deduplicate and order step rows, and complete them from the log.
+    """Deduplicate and order the rows of steps, and fill in what is missing.
 
-    A row that is missing or still `running` is taken from the log. Without a log, the step named by the eval's own
-    reason failed. Rows are returned unchanged if any row has an unknown step.
+    A row that is missing or still `running` is taken from the log. If the log does not name the step that the eval's
+    own reason names, that step failed. Rows are returned unchanged if any of them has an unknown step.
     """
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
@@ -164,7 +164,7 @@ def _rank(row: Step) -> tuple[int, bool]:
 
 
 def _with_rate(step: Step, reason: str | None) -> Step:
-    """Shorten the error of failed tests to the ratio in `reason`; the log prints the ratio with more digits."""
+    """Shorten the error of failed tests to the ratio in `reason`. The log states this ratio with more digits."""
     match = _SHORT.fullmatch((reason or "").strip())
     if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
         return step.model_copy(update={"error": f"tests failed ({match['rate']})"})
@@ -172,9 +172,9 @@ def _with_rate(step: Step, reason: str | None) -> Step:
 
 
 def _block(first: str, lines: Sequence[str], at: int) -> str:
-    """Return the error that begins in line `at`, up to the runner's next mark."""
+    """Return the error that begins in line `at` and ends before the runner's next mark."""
     block = [first]
-    # Uses indices, because copying the rest of the log for every error takes quadratic time.
+    # Works with indices, because copying the rest of the log for every error would take quadratic time.
     for below in range(at + 1, len(lines)):
         if _MARK.match(lines[below]) or lines[below].startswith("[vitest] "):
             break
@@ -183,7 +183,7 @@ def _block(first: str, lines: Sequence[str], at: int) -> str:
 
 
 BINARY = "<binary file>"
-"""Placeholder that the deployment sends for a file that is not text."""
+"""Placeholder that a deployment sends in place of a file that is not text."""
 LOG = "run.log"
 _RUN_STATUS: dict[str, RunStatus] = {
     "completed": "completed",
@@ -204,13 +204,17 @@ _EMPTY = "the stored output is empty: no file of the model, no run.log"
 _CHANGED = "the model's original tsconfig files: the runner changed them before it checked types"
 _CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
 _LOCAL_STATE = "answer/convex_local_"
-"""Path prefix of a local backend's database, stored with three reference answers but not part of them."""
+"""Start of the paths of a local backend's database. It was stored with three reference answers but is not part of
+them."""
 _MOST_NAMED = 5
-"""Maximum files named in one phrase about missing text."""
+"""Maximum number of files that one phrase about missing text names."""
 
 
 def decode_run(payload: object, links: Links) -> Run:
-    """Decode the run with its failed evals, in the source's order. Raises `DataError` naming the invalid key."""
+    """Decode the run and its failed evals, which keep the source's order.
+
+    Raises `DataError` that names the invalid key.
+    """
     summary = require_object(payload, "the run's summary")
     run = require_object(summary.get("run"), "`run`")
     run_id, experiment = id_field(run, "_id", "`run`"), optional_text_field(run, "experiment") or "default"
@@ -247,7 +251,7 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidence:
-    """Decode the evidence of one failed eval; an invalid payload affects only this eval."""
+    """Decode the evidence of one failed eval. An invalid payload affects only this eval."""
     try:
         return _evidence(require_object(payload, "the answer"), eval)
     except DataError as error:
@@ -255,7 +259,7 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidenc
 
 
 def refusal(payload: object, eval: Eval) -> UnreadableEvidence | None:
-    """Return the reason why an eval has no evidence, if the answer contains a reason instead of evidence."""
+    """Return the reason why an eval has no evidence; None if the answer has evidence."""
     if not isinstance(payload, dict) or "eval" in payload:
         return None
     reason = payload.get("error")
@@ -282,7 +286,7 @@ def _evidence(payload: JsonObject, eval: Eval) -> Evidence | UnreadableEvidence:
 
 
 def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
-    """Fill in the failed step and its error if the run's list of failures lacks them."""
+    """Add the failed step and its error to an eval, if the run's list of failures lacks them."""
     failed = {step.name: step.error for step in steps if step.status == "failed"}
     name = eval.failed_step or step_of(recorded) or next(iter(failed), None)
     reason = eval.reason or recorded
@@ -292,10 +296,10 @@ def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
 
 
 def _vendor(model: str) -> str | None:
-    """Return the vendor of a model by its slug: `anthropic` for `anthropic/claude-opus-4.6`.
+    """Return the vendor in a model's slug: `anthropic` for `anthropic/claude-opus-4.6`.
 
-    The recorded provider is the host that served the run and differs from run to run: `openrouter`, `google-vertex`,
-    `amazon-bedrock/us-east`. Reports are filed under the vendor.
+    Reports are filed under the vendor. The recorded provider is not suitable, because it is the host that served the
+    run and differs from run to run: `openrouter`, `google-vertex`, `amazon-bedrock/us-east`.
     """
     vendor, _, name = model.partition("/")
     return vendor if vendor and name.strip("/") else None
@@ -331,10 +335,10 @@ def _failures(summary: JsonObject, run_id: str, experiment: str, links: Links) -
 
 
 def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
-    """Return the failed step and why it failed.
+    """Return the step that failed first, and the reason.
 
-    `failedStep` is the first failed row to arrive and is absent if that row was lost; the eval's own reason names the
-    step that failed first.
+    The eval's own reason names this step. `failedStep` can be another one: it is the failed row that arrived first, and
+    it is absent if that row was lost.
     """
     row = require_object(entry.get("failedStep") or {}, "`failedStep`")
     name, recorded = _optional_name(row, "name"), optional_text_field(entry, "failureReason")
@@ -346,7 +350,7 @@ def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
 
 
 def _with_free_path(eval: Eval, printed_paths: set[str]) -> Eval:
-    """Renumber the eval as the next trial whose printed path is free, and add that path to `printed_paths`."""
+    """Give the eval the next trial number whose printed path is not in `printed_paths`, and add the path there."""
     while (printed := prose.path(eval.path)) in printed_paths:
         eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
     printed_paths.add(printed)
@@ -354,9 +358,9 @@ def _with_free_path(eval: Eval, printed_paths: set[str]) -> Eval:
 
 
 def _printed(category: str, name: str) -> str:
-    """Return the eval's path as reports print it.
+    """Return an eval's path, without a trial number, as reports print it.
 
-    Evals with equal printed paths become trials, so every path is unique.
+    Evals whose printed paths are equal become trials, so that every path is unique.
     """
     return prose.path(f"{category}/{name}")
 
@@ -404,10 +408,10 @@ def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[D
 
 
 def _split_log(content: str, eval_path: str) -> tuple[str, str]:
-    """Split run.log at the runner's last header: return the text before it, and the runner's own output.
+    """Split run.log at the runner's last header. Returns the text before the header, and the runner's own output.
 
-    The model may have written its own `run.log`, to which the runner then appended. Without a header, it is unknown
-    which part comes from the runner.
+    The model might have written a `run.log` of its own, to which the runner then appended. If there is no header, it is
+    unknown which part comes from the runner.
     """
     lines = content.split("\n")
     header = f"=== Eval: {eval_path} ==="
@@ -439,9 +443,9 @@ def _source(path: str, content: str) -> Document:
 
 
 def _texts(payload: JsonObject, key: str, kind: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the text files under `key`, sorted by path, and phrases for the files that are not text.
+    """Return the text files under `key` sorted by path, and phrases about the files that are not text.
 
-    Snapshot and deployment may order files differently but must produce equal evidence.
+    They are sorted because a snapshot and a deployment can order files differently but must produce equal evidence.
     """
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
@@ -472,16 +476,19 @@ def _optional_name(holder: JsonObject, key: str) -> str | None:
 
 
 def _name(name: str) -> str:
-    """Clean a name to one line of bounded length without control characters: line breaks in reports are structure."""
+    """Return a name on one line, with limited length and without control characters.
+
+    A line break would change the structure of a report.
+    """
     return prose.cut(prose.printable(name), _NAME_LENGTH)
 
 
 class EvalPayloadError(Exception):
-    """The payload of one eval is unavailable, for a reason that does not affect the others."""
+    """The payload of one eval is not available, for a reason that does not affect other evals."""
 
 
 class PayloadReader(Protocol):
-    """Reads raw answers in the format of the suite's own functions."""
+    """Reads raw answers in the format of convex-evals' functions."""
 
     async def summary(self) -> object:
         """Return the run and its failed evals. Raises `EvalscribeError`."""
@@ -496,10 +503,13 @@ class PayloadReader(Protocol):
 
 
 class PayloadSource:
-    """Reads, redacts and decodes payloads. `summary` and `payload` return the redacted answers, for a snapshot."""
+    """Reads, redacts and decodes payloads.
+
+    For snapshots, `summary` and `payload` return the redacted answers.
+    """
 
     def __init__(self, payloads: PayloadReader, links: Links, origin: str) -> None:
-        """Store the arguments; `origin` names the summary in errors."""
+        """Store the arguments. `origin` is the name of the summary in error messages."""
         self._payloads = payloads
         self._links = links
         self._origin = origin

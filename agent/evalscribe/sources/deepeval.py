@@ -1,4 +1,4 @@
-"""Read test runs of DeepEval: its own files, and results of `evaluate`."""
+"""Read test runs of DeepEval, from the files that it writes or from results of `evaluate`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,13 +25,13 @@ from evalscribe.sources.streams import JsonStream
 NAME = "deepeval"
 _LISTS = ("testCases", "conversationalTestCases", "test_results")
 _ABOUT = ("hyperparameters", "identifier")
-"""Fields of a test run that are used besides its cases; all others are dropped."""
+"""Fields of a test run that are used, in addition to its cases. All others are dropped."""
 _UNREAD = frozenset(("metricsScores", "prompts", "tracesMetricsScores", "traceMetricsScores"))
-"""Fields of a test run that only summarise the cases."""
+"""Fields of a test run that are not read, because they only summarise the cases."""
 _USED = frozenset(("name", "input", "actual_output", "expected_output", "context", "retrieval_context", "turns"))
 _USED |= {"tools_called", "expected_tools", "metrics_data", "success", "token_cost", "scenario", "expected_outcome"}
 _USED |= {"conversational", "index", "order"}
-"""Fields of a case that are read; all others become metadata."""
+"""Fields of a case that are read. All others become metadata."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -62,7 +62,7 @@ class DeepEval(EvalReader):
 
 
 def _snake_case(value: Mapping[str, object]) -> dict[str, object]:
-    """Convert the camel-case names of files to the snake case that `evaluate` returns."""
+    """Convert names in files, which use camel case, to the snake case that `evaluate` returns."""
     return {_HUMP.sub("_", name).lower(): inner for name, inner in value.items()}
 
 
@@ -119,7 +119,10 @@ def _step(name: str, metric: Mapping[str, object]) -> Step:
 
 
 def _status(case: Mapping[str, object], steps: list[Step]) -> tuple[EvalStatus, str | None]:
-    """Return status and reason. An unsuccessful case is an error if a metric raised and no metric failed."""
+    """Return the status and its reason.
+
+    An unsuccessful case is an error, not a failure, if a metric raised an exception and no metric failed.
+    """
     success = case.get("success")
     if not steps or not isinstance(success, bool):
         return "incomplete", "no metric was measured"

@@ -1,4 +1,4 @@
-"""Read instances in the format of Every Eval Ever, with the aggregate file beside them."""
+"""Read instances in the format of Every Eval Ever, together with the aggregate file beside them."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,9 +29,9 @@ from evalscribe.text import cut, one_line
 NAME = "every-eval-ever"
 MAX_FILES = 10_000
 MAX_ANSWERS = 20
-"""Maximum answers that are stored for one input."""
+"""Maximum number of answers that are stored for one input."""
 LONGEST_QUOTED = 200
-"""Maximum characters of an answer that a reason quotes."""
+"""Maximum characters of an answer that are quoted in a reason."""
 MAX_DIGITS = 9
 _SUFFIX = "_samples.jsonl"
 _FIELDS = ("evaluation_id", "sample_id", "interaction_type", "evaluation")
@@ -40,7 +40,7 @@ _INVALID = ("", "[invalid]")
 
 
 class EveryEvalEverReader(EvalReader):
-    """Reads a folder of evaluations, a file of instances, or the aggregate file beside such a file."""
+    """Reads a folder of evaluations, a file of instances, or the aggregate file that is beside such a file."""
 
     format = NAME
 
@@ -64,7 +64,7 @@ class EveryEvalEverReader(EvalReader):
             yield path
 
     def _aggregate(self, path: Path) -> Mapping[str, object]:
-        """Load the aggregate file that belongs to a file of instances; empty if there is none."""
+        """Load the aggregate file of a file of instances; empty if there is none."""
         beside = file_below(path.parent, path.name.removesuffix(_SUFFIX) + ".json")
         if beside is None or beside == path:
             return {}
@@ -94,7 +94,7 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
     id, model_info = text_of(line.get("evaluation_id")), object_of(aggregate.get("model_info"))
     model = text_of(line.get("model_id")) or text_of(model_info.get("id")) or text_of(model_info.get("name"))
     provider, slash, model_name = model.partition("/")
-    if slash and model_name.startswith(f"{provider}/"):  # the converter of Inspect logs writes the provider twice
+    if slash and model_name.startswith(f"{provider}/"):  # the converter for Inspect logs writes the provider twice
         model = model_name
     timestamp = aggregate.get("evaluation_timestamp")
     return SourceRun(
@@ -106,7 +106,7 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
 
 
 def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) -> SourceEval:
-    """Build an eval from the lines of an instance; each line has one score."""
+    """Build an eval from the lines of an instance. Each line has one score."""
     first = lines[0]
     instance_input, metadata, usage = (object_of(first.get(name)) for name in ("input", "metadata", "token_usage"))
     conversations = list(_conversations(first, instance_input))
@@ -121,7 +121,7 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
             reason = None if correct else _failure_reason(line, instance_input, score)
             steps.append(Step(name=name, status="passed" if correct else "failed", error=reason))
     status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
-    if error is not None:  # the converter of Inspect logs writes a score of 1 for a sample that never began
+    if error is not None:  # the converter for Inspect logs gives a score of 1 to a sample that never began
         status, steps, conversations = "error", [], []
     epoch = str(metadata.get("epoch") or "")
     category = text_of(first.get("evaluation_name")).rpartition("/")[2]
@@ -158,7 +158,7 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
 
 
 def _ends(error: str) -> str:
-    """Return the first and last line of an error, whose line breaks may be escaped (`\\n`)."""
+    """Return the first and the last line of an error. Its line breaks can be escaped (`\\n`)."""
     lines = [line for line in error.replace("\\n", "\n").split("\n") if line.strip()] or [error]
     return " … ".join(cut(one_line(line), 200) for line in dict.fromkeys((lines[0], lines[-1])))
 

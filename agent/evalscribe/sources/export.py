@@ -1,4 +1,4 @@
-"""evalscribe's own export format: JSON lines of runs and evals."""
+"""Read and write evalscribe's own export format: JSON lines with runs and evals."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from evalscribe.sources.records import RecordFile, safe_json
 from evalscribe.sources.streams import JsonLine, json_lines
 
 _OMITTED = {"failures"}
-"""Fields omitted from a run's line, because its failures are written as records."""
+"""Fields that are left out of a run's line, because the run's failures are written as records."""
 _FIGURES = (
     "started_at",
     "duration_s",
@@ -26,11 +26,11 @@ _FIGURES = (
     "incomplete_evals",
     *("unread", "columns", "threshold"),
 )
-"""Fields that most sources lack; omitted if unknown."""
+"""Fields that most sources do not have. They are left out if they are unknown."""
 
 
 def render_line(item: Run | Record) -> str:
-    """Render one line without its line end; `parse_line` restores an equal value."""
+    """Render a run or a record as one line, without line end. `parse_line` restores an equal value."""
     if isinstance(item, Run):
         unknown = {name for name in _FIGURES if getattr(item, name) in (None, ())}
         return _json({"run": item.model_dump(mode="json", exclude=_OMITTED | unknown)})
@@ -39,7 +39,10 @@ def render_line(item: Run | Record) -> str:
 
 
 def parse_line(value: object, run_id: str | None) -> Run | Record:
-    """Parse and redact a decoded line; a record without a `run_id` belongs to the run before it. Raises `DataError`."""
+    """Redact and parse the JSON value of a line. Raises `DataError` if it is invalid.
+
+    A record without a `run_id` belongs to the run `run_id`.
+    """
     fields = safe_json(value)
     if not isinstance(fields, dict):
         raise DataError("a line that is not an object")
@@ -54,7 +57,7 @@ def parse_line(value: object, run_id: str | None) -> Run | Record:
 
 
 def is_export_line(value: object) -> bool:
-    """Return True if this is the first line of an export file."""
+    """Return True if a value is the first line of an export file."""
     if not isinstance(value, Mapping) or not ("run" in value or "eval" in value):
         return False
     content = value.get("run", value.get("eval"))
@@ -62,7 +65,7 @@ def is_export_line(value: object) -> bool:
 
 
 def _run(value: object) -> object:
-    """Remove the fields that records already contain."""
+    """Remove a run's fields that are derived from its records."""
     return {key: part for key, part in value.items() if key not in _OMITTED} if isinstance(value, dict) else value
 
 

@@ -1,4 +1,4 @@
-"""Read files safely: regular files, gzip, bounded lines and zip members."""
+"""Read files safely: only regular files, gzip and zip members, and lines of limited length."""
 
 import codecs
 import gzip
@@ -19,18 +19,21 @@ from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundE
 
 GZIP = b"\x1f\x8b"
 MAX_COMPRESSION = 200
-"""Highest permitted compression ratio of a large file or member; no real text reaches it."""
+"""Maximum compression ratio of a large file or member. Real text does not reach it."""
 UNCHECKED_BYTES = 16 * 1024 * 1024
-"""Files and members up to this size may have any compression ratio."""
+"""Maximum bytes of files and members whose compression ratio is not checked."""
 CHUNK_BYTES = 256 * 1024
-"""Bytes read at once."""
+"""Number of bytes read at once."""
 
 
 class FileReader:
-    """Reads a file once, from beginning to end. `progress` counts the file's own bytes, before decompression."""
+    """Reads a file once, from beginning to end.
+
+    `progress` counts the bytes of the file itself, before decompression.
+    """
 
     def __init__(self, path: Path, limit: int | None = None) -> None:
-        """Open the file. With a `limit`, reading ends after that many (decompressed) bytes.
+        """Open the file. With a `limit`, reading ends after that many bytes, counted after decompression.
 
         Raises:
             NotFoundError: The file does not exist.
@@ -46,7 +49,7 @@ class FileReader:
         self._hash = hashlib.sha256()
         self._remaining = limit
         self.bytes = 0
-        """Bytes read so far, after decompression."""
+        """Number of bytes read so far, after decompression."""
 
     @property
     def progress(self) -> float:
@@ -54,11 +57,11 @@ class FileReader:
 
     @property
     def digest(self) -> str:
-        """Return a hex digest of the content read so far, independent of compression."""
+        """Return a hex digest of the content read so far. It does not depend on the compression."""
         return self._hash.hexdigest()
 
     def read(self, size: int = CHUNK_BYTES) -> bytes:
-        """Return the next bytes, empty at the end. Raises `DataError` if decompression fails."""
+        """Return the next bytes; empty at the end. Raises `DataError` if decompression fails."""
         with read_errors(self._path):
             piece = self._stream.read(size if self._remaining is None else min(size, self._remaining))
         self.bytes += len(piece)
@@ -81,7 +84,7 @@ class FileReader:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading, without blocking on a pipe. Raises the errors of `FileReader`."""
+    """Open a regular file for reading. Does not block if the path is a pipe. Raises the errors of `FileReader`."""
     with read_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -92,7 +95,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Convert read errors into errors that name the file."""
+    """Convert errors while reading into errors that name the file."""
     try:
         yield
     except EvalscribeError:
@@ -112,9 +115,9 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 def file_below(folder: Path, *names: str) -> Path | None:
-    """Return a regular file below a folder, without following links; None if there is none.
+    """Return the regular file at `names` below a folder, without following links; None if there is none.
 
-    The names may be untrusted: returns None if any of them could lead elsewhere, such as `..`.
+    The names can be untrusted. Returns None if one of them could lead elsewhere, such as `..`.
     """
     path = folder
     try:
@@ -136,12 +139,12 @@ def is_folder(path: Path) -> bool:
 
 
 def is_entry(name: str) -> bool:
-    """Return whether a text is a plain entry name, not a path to somewhere else."""
+    """Return whether a text is the name of an entry in a folder, not a path to somewhere else."""
     return bool(name) and name not in (".", "..") and not any(character in name for character in "/\\\0")
 
 
 def folders_in(folder: Path, most: int) -> list[Path]:
-    """Return the first `most` subfolders by name, excluding links and hidden folders."""
+    """Return the first `most` subfolders in order of their names, excluding links and hidden folders."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(
@@ -157,7 +160,10 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
-    """Yield each line that is not blank: its number, its text (None if it is too long), whether it has a line end."""
+    """Yield the number and text of each line that is not blank, and whether it has a line end.
+
+    The text is None if the line is too long.
+    """
     buffer, number, too_long = bytearray(), 0, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -185,14 +191,14 @@ def _decoded_line(
 
 
 def first_line(path: Path) -> str | None:
-    """Return the first line that is not blank; None if there is none or it is too long."""
+    """Return the first line that is not blank; None if there is none or if it is too long."""
     with FileReader(path, MAX_LINE_BYTES + CHUNK_BYTES) as reading:
         return next((line for _, line, _ in read_lines(reading)), None)
 
 
 ZIP_MAGIC = b"PK\x03\x04"
 MAX_MEMBER_BYTES = 128 * 1024 * 1024
-"""Maximum bytes of one member, decompressed."""
+"""Maximum bytes of one member, after decompression."""
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
 _STREAMED = 8
@@ -274,7 +280,7 @@ class TornZip:
 
 
 def _zip_members(file: BinaryIO) -> list[tuple[str, _Place]]:
-    """Find complete members of a damaged archive by their local headers."""
+    """Find the complete members of a damaged archive by the headers in front of them."""
     size = file.seek(0, 2)
     at, members = 0, []
     while at + _LOCAL.size <= size:
@@ -290,7 +296,10 @@ def _zip_members(file: BinaryIO) -> list[tuple[str, _Place]]:
 
 
 def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
-    """Read a member compressed with Zstandard, as in newer logs; `zipfile` supports it from Python 3.14."""
+    """Read a member that is compressed with Zstandard, as in newer logs.
+
+    `zipfile` supports Zstandard only from Python 3.14.
+    """
     file.seek(info.header_offset)
     *_, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
     file.seek(name_length + extra, os.SEEK_CUR)

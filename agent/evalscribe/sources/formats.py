@@ -1,4 +1,4 @@
-"""Find the format of a file or folder by its content, and open it."""
+"""Recognise the format of a file or folder by its content, and open it."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -37,42 +37,44 @@ READERS = (
 )
 """Modules of this package that define `FORMATS`.
 
-The first format that recognises a file reads it, so more specific formats come first.
+A file is read by the first format that recognises it, so specific formats come before general ones.
 """
 SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
-"""Fields of dataset items: messages say that a file with these fields is a dataset and contains no runs."""
+"""Names of the fields of dataset items. For a file with these fields, the error says that it is a dataset and contains
+no runs."""
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
 def formats() -> Iterator[Format]:
-    """Yield every format, importing readers one by one, because many commands need none."""
+    """Yield every format. Readers are imported one by one, because many commands need only the first ones."""
     for name in READERS:
         of_reader: tuple[Format, ...] = import_module(f"{__package__}.{name}").FORMATS
         yield from of_reader
 
 
 class Recognised(NamedTuple):
-    """The format of a file or folder, and the feature that identified it."""
+    """A format, and the feature by which a file or folder was recognised."""
 
     format: Format
     feature: str
 
 
 def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -> Recognised:
-    """Find the format of a file or folder.
+    """Return the format of a file or folder.
 
     Args:
         path: The file or folder.
         overrides: Options that the user set for the runs in the file.
-        in_folder: True if the user named the file's folder; then options that do not apply to the file are no error.
+        in_folder: True if the user named the file's folder, not the file. Options that do not apply to the file are
+            then ignored.
 
     Raises:
         UsageError: The user set an option that the format does not use.
         NotFoundError: The file does not exist.
         AccessError: The file may not be read.
-        DataError: The format is unknown; the message says what the file contains.
+        DataError: The format is unknown. The message says what the file contains.
     """
     if _is_folder(path):
         if (recognised := recognise_folder(path)) is None:
@@ -96,12 +98,12 @@ def _using(recognised: Recognised, path: Path, overrides: RunOverrides, *, in_fo
 def _is_folder(path: Path) -> bool:
     try:
         return path.is_dir()
-    except (OSError, ValueError):  # not a valid path; `FileReader` raises the error
+    except (OSError, ValueError):  # not a valid path, so `FileReader` raises the error
         return False
 
 
 def recognise_folder(path: Path) -> Recognised | None:
-    """Find the format of a folder that is read as a whole; None if its files are read one by one."""
+    """Return the format of a folder that is read as a whole; None if each of its files is read by itself."""
     start = FolderStart(path)
     for format in formats():
         if feature := format.recognise_folder(start):
@@ -110,17 +112,17 @@ def recognise_folder(path: Path) -> Recognised | None:
 
 
 def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -> Records:
-    """Open the runs of a file or folder. Takes the arguments and raises the errors of `recognise`."""
+    """Open the runs of a file or folder. Takes the arguments of `recognise`, and raises its errors."""
     return recognise(path, overrides, in_folder=in_folder).format.open(path, overrides)
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format with this name in `FileImport.format`; None for a run of a deployment."""
+    """Return the format that a `FileImport.format` names; None if that names a deployment."""
     return next((format for format in formats() if name in (format.name, *format.forms)), None)
 
 
 def _unrecognised(start: FileStart) -> DataError:
-    """Return the error that says what a file contains instead of runs."""
+    """Return the error for a file of unknown format. It says what the file contains instead of runs."""
     path = start.path
     if start.is_zip:
         return DataError(f"{path} is a zip file but not an Inspect log. {SUPPORTED}")
@@ -140,7 +142,7 @@ def _unrecognised(start: FileStart) -> DataError:
         if start.character == "{" and start.line is None:
             with FileReader(path) as reading:
                 stream = JsonStream(reading, str(path))
-                for _ in stream.names():  # raises the error that says where it is not JSON
+                for _ in stream.names():  # raises the error that states where the file is not JSON
                     stream.skip()
                 stream.end()
         return DataError(f"{path} contains no runs: {_describe_names(list(start.first))}. {SUPPORTED}")
@@ -157,7 +159,7 @@ def _unrecognised(start: FileStart) -> DataError:
 
 
 def _describe_names(names: Sequence[str]) -> str:
-    """Describe an object of unknown format and name the formats that it resembles."""
+    """Describe the keys of an object of unknown format, and name the formats that it resembles."""
     if not names:
         return "its first object is empty"
     shapes = {format.title: format.names for format in formats() if format.names}
@@ -178,9 +180,9 @@ def _kind(value: object) -> str:
 
 
 def run_files(path: Path) -> tuple[Path, ...]:
-    """Return every file below a folder, sorted by name, skipping links and hidden files.
+    """Return every file below a folder, sorted by name, except links and hidden files.
 
-    A snapshot, or a folder of a format that is read as a whole, counts as one entry.
+    A snapshot counts as one file, and so does a folder of a format that is read as a whole.
 
     Raises:
         AccessError: A folder may not be read.
@@ -189,7 +191,7 @@ def run_files(path: Path) -> tuple[Path, ...]:
     """
     try:
         files = tuple(_below(path, MAX_FOLDER_LEVELS))
-    except OSError as error:  # such as a path that is too long
+    except OSError as error:  # for example, the path is too long
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     if not files:
         raise NotFoundError(f"{path} has no files")
