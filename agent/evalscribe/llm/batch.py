@@ -144,7 +144,7 @@ class BatchDelivery:
         return batch_id
 
     async def _find_batch(self, intent: BatchIntent) -> str | None:
-        """Search for an intent's batch twice, some time apart, because an interrupted submission can reach the service
+        """Search for an intent's batch twice, with a pause, because an interrupted submission can reach the service
         late.
         """
         batch_id = await self._match(intent)

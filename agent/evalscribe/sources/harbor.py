@@ -1,7 +1,7 @@
-"""Read Harbor's job folders (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
+"""Read job folders of Harbor (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
 
-Jobs of the agents `oracle` and `nop` in the same folder show whether the reference answer passes and an empty one
-fails. Each eval gets the results of both agents for the same version of the task.
+Jobs of the agents `oracle` and `nop` in the same folder show whether the reference answer passes and whether an empty
+answer fails. Each eval gets the results that these agents had for the same version of its task.
 """
 
 import hashlib
@@ -50,25 +50,25 @@ NAME = "harbor"
 MAX_JOBS = 1_000
 MAX_TRIALS_OF_JOB = 100_000
 MAX_TESTS = 2_000
-"""Maximum tests of one verifier that become steps."""
+"""Maximum number of tests of one verifier that become steps."""
 MAX_FILES = 50
-"""Maximum files of a task, and of an agent's artifacts and logs, that become documents."""
+"""Maximum number of documents read from a task's files, from an agent's artifacts, and from an agent's logs."""
 MAX_FILE_BYTES = 256 * 1024
 MAX_TASK_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of a task folder for computing its checksum."""
+"""Maximum bytes of a task folder whose checksum is computed."""
 MAX_TASK_LEVELS = 50
 VERIFIER_FOLDER, VERIFIER_OUTPUT = "verifier", "test-stdout.txt"
-"""Name of the folder with a verifier's files, in a trial and in `/logs`, and of the output file in this folder."""
+"""Name of the folder that has a verifier's files, in a trial and in `/logs`, and name of the output file in it."""
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
-"""Exceptions that end the agent's work at a limit; Harbor still grades the unfinished work."""
+"""Exceptions that mean that the agent reached a limit. Harbor still grades the unfinished work."""
 _LOGS = (".txt", ".log", ".jsonl")
 _TRIAL_FIELDS = frozenset(("task_name", "trial_name", "task_checksum"))
 _JOB_FIELDS = frozenset(("n_total_trials", "stats"))
 
 
 class _Trial(NamedTuple):
-    """A trial's folder, with the data by which trials are ordered and matched with reference answers."""
+    """A trial's folder, with the data for ordering trials and for matching them with reference answers."""
 
     folder: Path
     job: "_Job"
@@ -80,11 +80,11 @@ class _Job(NamedTuple):
     folder: Path
     id: str
     datasets: int
-    """Number of combinations of agent, model and dataset; each is a run."""
+    """Number of combinations of agent, model and dataset. Each combination is a run."""
     planned: int
     finished: bool
     alone: bool = False
-    """True if only one trial is read, because the user named the trial's folder."""
+    """True if the user named the folder of a single trial, so that no other trial is read."""
 
 
 class _Task(NamedTuple):
@@ -93,7 +93,7 @@ class _Task(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The grading of one step of a trial, or of the whole trial if it has no separate steps."""
+    """The grading of one step of a trial. If a trial has no separate steps, the grading of the whole trial."""
 
     name: str
     rewards: Mapping[str, float]
@@ -101,7 +101,7 @@ class _Part(NamedTuple):
     logs: tuple[Document, ...]
     trajectory: AtifTrajectory | None
     error: str | None
-    """The exception as one line."""
+    """The exception on one line; None if there was none."""
 
 
 class Grading(NamedTuple):
@@ -109,13 +109,16 @@ class Grading(NamedTuple):
 
     passed: bool
     steps: tuple[Step, ...]
-    """The same steps as in a stored trial."""
+    """Steps in the same form as those of a stored trial."""
     rewards: str
-    """The rewards, such as `reward 0`."""
+    """The rewards as text, such as `reward 0`."""
 
 
 class HarborReader(EvalReader):
-    """Reads a job, a folder of jobs, or a trial. A run is one agent with one model on one dataset in one job."""
+    """Reads a job, a folder of jobs, or a trial.
+
+    A run consists of the trials of one agent with one model on one dataset in one job.
+    """
 
     format = NAME
 
@@ -126,11 +129,11 @@ class HarborReader(EvalReader):
         self._answers: dict[str, tuple[GradedAnswer, ...]] | None = None
         self._trials_of: dict[Path, list[_Trial]] = {}
         self._only: dict[Path, str] = {}
-        """The key of the first run of each job."""
+        """Key of the first run that was read of each job."""
 
     def use_threshold(self, threshold: float) -> None:
         super().use_threshold(threshold)
-        self._answers = None  # reference answers must be graded again with the new threshold
+        self._answers = None  # a new threshold changes how the reference answers are graded
 
     def evals(self) -> Iterator[SourceEval]:
         answers = self._reference_answers()
@@ -172,7 +175,10 @@ class HarborReader(EvalReader):
         )
 
     def _read_result(self, folder: Path) -> dict[str, object]:
-        """Read `result.json`; empty if it is missing or damaged. Damaged files are counted."""
+        """Read `result.json`.
+
+        Returns an empty object if it is missing or damaged. Damaged files are counted as left out.
+        """
         return self._object(folder, "result.json")
 
     def _object(self, folder: Path, *names: str) -> dict[str, object]:
@@ -185,7 +191,10 @@ class HarborReader(EvalReader):
             return {}
 
     def _trials(self, job: _Job) -> list[_Trial]:
-        """Return the trials of a job by start time, because their names are random."""
+        """Return the trials of a job in order of their start times.
+
+        Their names cannot be used, because they are random.
+        """
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
             trials = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
@@ -239,9 +248,9 @@ class HarborReader(EvalReader):
         )
 
     def grading(self) -> Grading | None:
-        """Read a verifier's result from the folder `verifier`; None if this contains no reward."""
+        """Read a verifier's result from the folder `verifier`; None if it contains no reward."""
         rewards = self._object(self._path, VERIFIER_FOLDER, "reward.json")
-        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None  # Harbor then reads no other file
+        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None  # so Harbor reads no other file
         document = None if has_json else self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
         if document:
             with suppress(ValueError):
@@ -255,7 +264,10 @@ class HarborReader(EvalReader):
         return Grading(status == "passed", (*part.steps, *verdict_steps), _format_rewards(valid_rewards))
 
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
-        """Return the run with the job's id if it is the job's only run, else with a derived id."""
+        """Return the run with its id.
+
+        If it is the only run of its job, it keeps the job's id; otherwise an id is derived.
+        """
         only = self._only.setdefault(job.folder, run.key)
         if run.id is None or (job.datasets <= 1 and run.key == only):
             return run
@@ -280,7 +292,7 @@ class HarborReader(EvalReader):
         tests = self._tests(self._object(folder, *below, VERIFIER_FOLDER, "ctrf.json"), f"{name}: " if name else "")
         exception = object_of(result.get("exception_info"))
         steps = [*tests, *self._verifier_steps(name, rewards, tests, output)]
-        if rewards:  # Harbor graded the answer despite the exception
+        if rewards:  # Harbor graded the answer in spite of the exception
             steps += _ended_early(name, exception)
         trajectory = self._trajectory(folder, *below, "agent", "trajectory.json")
         if exception:
@@ -290,7 +302,7 @@ class HarborReader(EvalReader):
         return _Part(name, rewards, tuple(steps), tuple(logs), trajectory, _one_line(exception) if exception else None)
 
     def _tests(self, ctrf: Mapping[str, object], prefix: str) -> list[Step]:
-        """Return a step for each test of a report in the Common Test Report Format."""
+        """Return a step for each test in a report of the Common Test Report Format."""
         tests = dicts(object_of(ctrf.get("results")).get("tests"))
         if len(tests) > MAX_TESTS:
             self._omit(f"a test after the first {MAX_TESTS} of a verifier", number=len(tests) - MAX_TESTS)
@@ -307,7 +319,7 @@ class HarborReader(EvalReader):
     def _verifier_steps(
         self, name: str, rewards: Mapping[str, float], tests: Sequence[Step], output: str
     ) -> Iterator[Step]:
-        """Yield a step for the whole verifier if no failed test explains a low reward."""
+        """Yield a step for the verifier as a whole, unless the steps of its tests already explain the reward."""
         if not rewards:
             return
         passed = self._passes(rewards)
@@ -328,7 +340,7 @@ class HarborReader(EvalReader):
     def _verdict(
         self, result: Mapping[str, object], rewards: Mapping[str, float], parts: Sequence[_Part]
     ) -> tuple[EvalStatus, list[Step]]:
-        """Return the status, and a failed step if no other step explains a low reward."""
+        """Return the status of a trial. If no step explains a low reward, a failed step is returned, too."""
         if rewards:
             if self._passes(rewards):
                 return "passed", []
@@ -338,7 +350,10 @@ class HarborReader(EvalReader):
         return ("error" if broken else "incomplete"), []
 
     def _passes(self, rewards: Mapping[str, float]) -> bool:
-        """Return whether the reward named `reward`, or else every reward, reaches the threshold."""
+        """Return whether the deciding rewards reach the threshold.
+
+        The reward named `reward` decides. Without it, all rewards must reach the threshold.
+        """
         deciding = [rewards["reward"]] if "reward" in rewards else list(rewards.values())
         lowest = 1 if self._overrides.threshold is None else self._overrides.threshold
         return all(reward >= lowest for reward in deciding)
@@ -353,7 +368,7 @@ class HarborReader(EvalReader):
             return None
 
     def _document(self, role: Role, folder: Path, *names: str, path: str | None = None) -> Document | None:
-        """Read a file of a folder as a document; None if it is missing, binary or unreadable."""
+        """Return a file of a folder as a document; None if the file is missing, binary or unreadable."""
         if (file := file_below(folder, *names)) is None:
             return None
         try:
@@ -366,14 +381,14 @@ class HarborReader(EvalReader):
         return Document(role=role, path=path or "/".join(names), text=text)
 
     def _agent_logs(self, folder: Path, below: tuple[str, ...]) -> Iterator[Document]:
-        """Yield the logs of an agent that wrote no trajectory."""
+        """Yield the log files of an agent that wrote no trajectory."""
         names = [name for name in _names_in(folder.joinpath(*below, "agent")) if name.endswith(_LOGS)]
         for name in names[:MAX_FILES]:
             if document := self._document("log", folder, *below, "agent", name):
                 yield document
 
     def _artifacts(self, folder: Path) -> Iterator[Document]:
-        """Yield the text files that were collected after the agent's work."""
+        """Yield the text files that Harbor collected after the agent's work."""
         root = folder / "artifacts"
         for names in _files_below(root)[:MAX_FILES]:
             if names == ("manifest.json",):
@@ -392,7 +407,7 @@ class HarborReader(EvalReader):
             yield "instruction, tests and solution are of another version of the task than the one that was run"
 
     def _task(self, name: str) -> _Task | None:
-        """Return the task's files from `--tasks`, read once."""
+        """Return the task's files in the folder of the option `tasks`. Each task is read once."""
         root = self._overrides.tasks
         if root is None or not name:
             return None
@@ -417,7 +432,7 @@ class HarborReader(EvalReader):
         return _Task(tuple(document for document in documents if document), task_checksum(folder))
 
     def _reference_answers(self) -> dict[str, tuple[GradedAnswer, ...]]:
-        """Return the grading of reference and empty answers by task checksum."""
+        """Return how reference and empty answers were graded, by the checksum of the task."""
         if self._answers is None:
             graded: dict[tuple[str, AnswerKind], _GradedTrials] = defaultdict(_GradedTrials)
             for folder, is_named in self._reference_folders():
@@ -431,7 +446,10 @@ class HarborReader(EvalReader):
         return self._answers
 
     def _reference_folders(self) -> Iterator[tuple[Path, bool]]:
-        """Yield jobs that may have reference or empty answers, and whether the user named them (`reference_run`)."""
+        """Yield jobs that might have reference or empty answers.
+
+        The second value is True if the user named the job (`reference_run`).
+        """
         reference_run = self._overrides.reference_run
         if reference_run is not None:
             yield from (
@@ -446,7 +464,7 @@ class HarborReader(EvalReader):
         for folder in _folders(beside):
             if not _is_job(folder):
                 continue
-            # `config.json` omits defaults, and `oracle` is the default agent.
+            # `config.json` does not state defaults, and `oracle` is the default agent.
             agents = dicts(FolderStart(folder).object_in("config.json").get("agents")) or [{"name": "oracle"}]
             if any(text_of(agent.get("name")) in REFERENCE_AGENTS for agent in agents):
                 yield folder, False
@@ -477,7 +495,10 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step failed. Failed parts are sorted first, because reports quote the first log."""
+    """Return whether no step of a part failed.
+
+    Failed parts are sorted first, because reports quote the first log.
+    """
     return all(step.status != "failed" for step in part.steps)
 
 
@@ -493,7 +514,7 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
 
 
 class _GradedTrials:
-    """Counts the trials of a reference or empty answer, and keeps the output of a few, preferably failed, trials."""
+    """Counts the trials of a reference or empty answer, and keeps the output of a few. Failed trials are preferred."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -520,7 +541,8 @@ def _run(job: _Job, result: Mapping[str, object], config: Mapping[str, object]) 
     )
     dataset = text_of(result.get("source")) or text_of(object_of(config.get("task")).get("source")) or "adhoc"
     if not model_name and name in REFERENCE_AGENTS:
-        # In a separate experiment, because these agents must not count among the models that fail alike.
+        # These agents get an experiment of their own, because they must not count among the models that fail in the
+        # same way.
         provider, model_name, dataset = NAME, name, f"{dataset}-{name}"
     key = "__".join((job.folder.name, text_of(agent.get("name")) or name, text_of(agent.get("model_name")), dataset))
     job_id = job.id or text_of(config.get("job_id"))
@@ -545,7 +567,7 @@ def _format_rewards(rewards: Mapping[str, float]) -> str:
 
 
 def _scores(rewards: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
-    """Yield the scores: the deciding reward, the other rewards, then the rewards of the steps."""
+    """Yield the scores: first the deciding reward, then the other rewards, then the rewards of the steps."""
     yield from sorted(rewards.items(), key=lambda item: item[0] != "reward")
     for part in parts:
         yield from ((f"{part.name} {name}", value) for name, value in part.rewards.items() if part.name)
@@ -560,7 +582,7 @@ def _ended_early(name: str, exception: Mapping[str, object]) -> Iterator[Step]:
 
 
 def _one_line(exception: Mapping[str, object]) -> str:
-    """Return `AgentTimeoutError: Agent execution timed out after 8.0 seconds`."""
+    """Return type and message on one line: `AgentTimeoutError: Agent execution timed out after 8.0 seconds`."""
     kind, message = text_of(exception.get("exception_type")), text_of(exception.get("exception_message"))
     return f"{kind}: {' '.join(message.split())[:300]}" if message else kind or "an exception without a name"
 
@@ -578,7 +600,8 @@ def _task_name(result: Mapping[str, object], config: Mapping[str, object]) -> st
 
 
 def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> str:
-    """Return the name of the task's folder: the last part of its path, else of its name."""
+    """Return the name of the task's folder. It is the last part of the task's path, or of its name if it has no path.
+    """
     task = object_of(config.get("task"))
     paths = (
         object_of(result.get("task_id")).get("path"),
@@ -590,7 +613,7 @@ def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> 
 
 
 def _usage(result: Mapping[str, object], trajectories: Sequence[AtifTrajectory]) -> dict[str, object]:
-    """Return tokens and cost of the agent, over all steps of the trial."""
+    """Return the agent's tokens and cost, added up over all steps of the trial."""
     agent_results = [
         object_of(step_result.get("agent_result"))
         for step_result in (dicts(result.get("step_results")) or [dict(result)])
@@ -637,7 +660,7 @@ def _metadata(
 
 
 def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
-    """Yield the first user message, which contains the instruction, of each part."""
+    """Yield the first user message of each part, because it contains the instruction."""
     for part in parts:
         if part.trajectory and (text := first_request(part.trajectory)):
             yield Document(
@@ -648,12 +671,12 @@ def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
 def _names_in(folder: Path) -> list[str]:
     try:
         return [] if folder.is_symlink() or not folder.is_dir() else sorted(FolderStart(folder).names)
-    except OSError:  # the path contains a name from a file and may be too long
+    except OSError:  # the path contains a name from a file, which can be too long
         return []
 
 
 def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
-    """Return the path parts of the files below a folder, excluding links, hidden and compiled files."""
+    """Return the path of each file below a folder, split into parts. Links, hidden and compiled files are left out."""
     files: list[tuple[str, ...]] = []
     for name in _names_in(folder):
         path = folder / name
@@ -667,7 +690,10 @@ def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
 
 
 def task_folders(root: Path) -> dict[str, Path]:
-    """Return the folders of tasks by their names: the folder itself, those in it, and those one level deeper."""
+    """Return the folders of tasks by name.
+
+    They are the root itself, folders in it, or folders one level deeper.
+    """
     return {folder.name: folder for folder in reversed([*_task_folders(root)])}
 
 
@@ -682,10 +708,10 @@ def _task_folders(root: Path) -> Iterator[Path]:
 
 
 def task_checksum(folder: Path) -> str | None:
-    """Return a task's checksum as Harbor computes it: the Dirhash Standard 0.1 with SHA-256.
+    """Return a task's checksum as Harbor computes it, by the Dirhash Standard 0.1 with SHA-256.
 
-    See https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md. Returns None for a task that is too large or
-    too deeply nested, or that contains links, pipes or devices.
+    See https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md. Returns None for a task that is too large, is
+    nested too deeply, or contains links, pipes or devices.
     """
     remaining_bytes = MAX_TASK_BYTES
 
@@ -718,7 +744,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a folder is a trial. An interrupted trial has only its config."""
+    """Return whether a folder is that of a trial. An interrupted trial has only its config."""
     start = FolderStart(folder)
     return start.top_of("result.json").keys() >= _TRIAL_FIELDS or start.top_of("config.json").keys() >= {
         "task",

@@ -1,4 +1,4 @@
-"""Read runs of HELM: a folder with the run's specification, its requests and their scores."""
+"""Read runs of HELM. A run is a folder with the run's specification, its requests and their scores."""
 
 import re
 from collections import defaultdict
@@ -31,18 +31,18 @@ from evalscribe.text import cut, one_line
 
 NAME = "helm"
 MAX_SCORED = 200_000
-"""Maximum instances whose scores are read."""
+"""Maximum number of instances whose scores are read."""
 MAX_ANSWERS = 20
 MAX_STATES = 10_000
-"""Maximum requests of one instance."""
+"""Maximum number of requests of one instance."""
 _SPEC, _STATE, _STATS = "run_spec.json", "scenario_state.json", "per_instance_stats.json"
 _DECIDING = (
     re.compile(r"ifeval_strict_accuracy|chain_of_thought_correctness|code_eval_acc|test_avg"),
     re.compile(r"(?:final_number_exact_match|math_equiv\w*|safety_score|omni_math_accuracy|wildbench_score\w*)"),
 )
-"""Metrics that decide the verdict, if measured. HELM names the main metric only in the schema of a suite."""
+"""Metrics that decide the verdict if they were measured. HELM itself names the main metric only in a suite's schema."""
 _VERDICT = re.compile(r"(?:match|equiv|accuracy|correctness|_acc)\b|match$")
-"""Metrics that are verdicts; each becomes a step."""
+"""Metrics that are verdicts. Each of them becomes a step."""
 _Key = tuple[str, int, str]
 
 
@@ -50,13 +50,16 @@ class _Spec(NamedTuple):
     run: SourceRun
     category: str
     metrics: tuple[str, ...]
-    """Metrics of the run, in the order of its specification."""
+    """Names of the run's metrics, in the order of its specification."""
     separate: bool
     """True if each choice was sent as a separate request."""
 
 
 class HelmReader(EvalReader):
-    """Reads a run from its folder or from the file `scenario_state.json`; other files of the folder are read, too."""
+    """Reads a run, from its folder or from its file `scenario_state.json`.
+
+    In both cases the other files in the folder are read, too.
+    """
 
     format = NAME
 
@@ -126,7 +129,7 @@ class HelmReader(EvalReader):
         )
 
     def _scores(self, folder: Path) -> dict[_Key, dict[str, float]]:
-        """Return the measured metrics by instance."""
+        """Return the measured metrics of each instance."""
         scores: dict[_Key, dict[str, float]] = {}
         path = file_below(folder, _STATS)
         if path is None:
@@ -212,7 +215,7 @@ class HelmReader(EvalReader):
         choices: Sequence["_Choice"],
         right: Sequence[str],
     ) -> Iterator[Step]:
-        """Yield a step for the deciding metric, then a step for each other metric that is a verdict."""
+        """Yield a step for the metric that decides, followed by one for each other metric that is a verdict."""
         names = [name for name in spec.metrics or stats if name in stats]
         deciding = next((name for pattern in _DECIDING for name in stats if pattern.fullmatch(name)), None)
         if deciding is None:
@@ -228,7 +231,7 @@ class HelmReader(EvalReader):
 
 
 _Choice = tuple[str, str, str]
-"""A choice: its letter or likelihood, its text, and whether it is `chosen`, the `target`, both or neither."""
+"""A choice: its letter or likelihood, its text, and its marks. The marks can be `chosen`, `target`, both or none."""
 
 
 def _key(state: Mapping[str, object]) -> _Key:
@@ -264,7 +267,7 @@ def _likelihood(state: Mapping[str, object]) -> float:
 
 
 def _chosen(states: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
-    """Return the request with the most likely choice; each choice was sent as a separate request."""
+    """Return the request whose choice is the most likely, for runs that sent each choice as a separate request."""
     return max(states, key=_likelihood)
 
 

@@ -1,4 +1,4 @@
-"""Read Inspect logs, `.eval` and `.json`."""
+"""Read Inspect logs in both of their formats, `.eval` and `.json`."""
 
 import re
 from collections import Counter
@@ -29,7 +29,7 @@ _PARTS = ("messages", "events", "attachments")
 
 
 class SamplePieces:
-    """Members of a log that are pieces of samples, indexed by the name of each sample's first piece."""
+    """Members of a log that contain pieces of samples. They are indexed by the name of each sample's first piece."""
 
     def __init__(self, names: Sequence[str]) -> None:
         pieces = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
@@ -44,16 +44,19 @@ class SamplePieces:
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
 
     def sample(self, name: str) -> str | None:
-        """Return the sample whose first piece is this member; None for any other member."""
+        """Return the sample whose first piece is the member with this name; None for any other member."""
         piece = _PIECE.fullmatch(name)
         return piece["sample"] if piece and piece["head"] else None
 
     def is_other(self, name: str) -> bool:
-        """Return True if this member is a sample's second or a later piece."""
+        """Return True if the member with this name is a sample's piece, but not its first one."""
         return name in self._other_members
 
     def assemble(self, sample: str, read: Callable[[str], bytes]) -> object:
-        """Assemble a sample from its pieces, as logs with one member per sample have it. Raises `DataError`."""
+        """Assemble a sample from its pieces. The result has the form used by logs with one member per sample.
+
+        Raises `DataError`.
+        """
         head = decode_json(_piece_text(read(self._heads[sample])))
         if not isinstance(head, dict):
             return head
@@ -69,7 +72,10 @@ class SamplePieces:
         }
 
     def _list(self, part: str, read: Callable[[str], bytes]) -> list[object]:
-        """Join the items of all pieces, ordered by the number of the first item in each piece's name."""
+        """Join the items of all pieces of a part.
+
+        The name of each piece contains the number of its first item, which decides the order.
+        """
         size, items = 0, []
         for _, name in sorted(self._parts.get(part, [])):
             content = read(name)
@@ -98,16 +104,17 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
 _KNOWN_FIELDS = frozenset(
     ("version", "status", "eval", "error", "samples", "location", "etag", "plan", "results", "stats", "reductions")
 )
-"""Fields of a log that are not counted as left out: read elsewhere, sums over samples, or about the log itself."""
+"""Fields of a log that do not count as left out. They are read elsewhere, are sums over samples, or describe the
+log."""
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
-"""Fields of the eval's description that are dropped, because they are long and the same for all samples."""
+"""Fields of the eval's description that are dropped. They are long, and the same for all samples."""
 LONGEST_KEPT = 2000
-"""Maximum characters of a header field, which every sample stores."""
+"""Maximum characters of a field of the header. Every sample stores these fields."""
 Header = Mapping[str, JsonValue]
 
 
 def _tokens(usage: Header, *names: str) -> int | None:
-    """Return the sum of counts; None if the first count is missing."""
+    """Return the sum of the named counts; None if the first of them is missing."""
     counts = [records.count(usage.get(name)) for name in names]
     return None if counts[0] is None else sum(count or 0 for count in counts)
 
@@ -189,7 +196,7 @@ class InspectLog(RecordFile):
 
 
 class EvalFile(InspectLog):
-    """The zip format: a header, and one member per sample."""
+    """A log in the zip format. It has a header, and one or more members per sample."""
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
@@ -243,13 +250,16 @@ class EvalFile(InspectLog):
 
 
 class JsonFile(InspectLog):
-    """Log with a single JSON object. Reads the file twice, because fields about all samples may follow the samples."""
+    """A log that is a single JSON object.
+
+    The file is read twice, because fields about all samples can come after the samples.
+    """
 
     passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         header: dict[str, JsonValue] = {}
-        with suppress(DataError):  # The second pass raises this error after the readable evals.
+        with suppress(DataError):  # The second pass raises this error, after it has yielded the readable evals.
             for sample in self._pass(header):
                 if isinstance(sample, dict):
                     self._trials[str(sample.get("id"))] += 1
@@ -264,7 +274,7 @@ class JsonFile(InspectLog):
                 yield record
 
     def _pass(self, header: dict[str, JsonValue]) -> Iterator[object]:
-        """Yield the samples and store everything else in the header."""
+        """Yield the samples, and store everything else in `header`."""
         with FileReader(self._path) as self._reader:
             text = JsonStream(self._reader, str(self._path))
             for name in text.names():
@@ -278,7 +288,10 @@ class JsonFile(InspectLog):
 
 
 def _run_id(eval: Header, path: Path) -> str:
-    """Return the log's id; older logs have none and get an id made of the settings with which they were started."""
+    """Return the log's id.
+
+    Older logs have none. Theirs is derived from the settings with which they were started, else from the file.
+    """
     stated_id = _text(eval.get("eval_id"))
     if stated_id.isprintable() and 8 <= len(stated_id) <= 100:
         return stated_id

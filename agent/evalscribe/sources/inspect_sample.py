@@ -19,9 +19,10 @@ from evalscribe.sources.records import Omissions
 from evalscribe.text import cut
 
 MAX_CONVERSATIONS = 100
-"""Maximum conversations stored per sample."""
+"""Maximum number of conversations stored per sample."""
 MAX_MESSAGES = 100_000
-"""Maximum messages per conversation and in total: a hostile file can refer to the same pool entries repeatedly."""
+"""Maximum number of messages in a conversation, and in all of a sample's conversations together. A hostile file can
+refer to the same messages of its pool again and again."""
 _TOO_MANY = "a conversation of a sub-agent: the sample has too many, or they are too long"
 _NAMING = ("agent", "subtask", "tool", "solver")
 _GRADING = ("scorer", "scorers")
@@ -29,10 +30,10 @@ _GRADING = ("scorer", "scorers")
 
 class InspectConversation(NamedTuple):
     name: str
-    """Name of the agent, else of the span with the model call."""
+    """Name of the agent that made the model call."""
     messages: list[object]
     marks: frozenset[str]
-    """Ids of the last answer (see `_marks`)."""
+    """Marks of the conversation's last answer (see `_marks`)."""
 
 
 class _Span(NamedTuple):
@@ -44,13 +45,13 @@ class _Span(NamedTuple):
 def agent_conversations(
     events: Sequence[object], pool: Sequence[object], messages: Sequence[object], left_out: Omissions
 ) -> list[InspectConversation]:
-    """Return the conversation of each agent as of its last model call, excluding scorers.
+    """Return the conversation of each agent at the time of its last model call. Scorers are left out.
 
     Args:
         events: Events of the sample.
-        pool: Messages that events refer to by index.
-        messages: Messages of the sample.
-        left_out: Counts what is omitted.
+        pool: Messages to which events refer by index.
+        messages: The main conversation of the sample. It is not returned again.
+        left_out: Counts what is left out.
     """
     main_marks = _marks_of(messages)
     conversations: dict[str, list[InspectConversation]] = {}
@@ -93,7 +94,7 @@ def _bounded(conversations: Iterable[InspectConversation], left_out: Omissions) 
 
 
 def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
-    """Return the messages at `[[first, end], …]` of a pool. Raises `DataError` if there are too many."""
+    """Return the messages in the ranges `[[first, end], …]` of a pool. Raises `DataError` if there are too many."""
     messages: list[object] = []
     for ref in refs if isinstance(refs, list) else []:
         if isinstance(ref, list) and len(ref) == 2 and all(isinstance(index, int) and index >= 0 for index in ref):
@@ -104,7 +105,7 @@ def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
 
 
 def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str, str]]:
-    """Yield model calls outside scorers, with the id and name of their enclosing span."""
+    """Yield model calls, except those of scorers, with the id of their span and the name of their agent."""
     spans: dict[str, _Span] = {}
     steps: list[_Span] = []
     for event in events:
@@ -113,7 +114,7 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
         kind, span = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
         if kind == "span_begin":
             spans[str(event.get("id"))] = span
-        elif kind == "step":  # Logs of older versions have steps instead of spans.
+        elif kind == "step":  # logs of older versions have steps instead of spans
             steps = [*steps, span] if event.get("action") == "begin" else steps[:-1]
         elif kind == "model":
             span_id = str(event.get("span_id"))
@@ -124,7 +125,7 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
 
 
 def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
-    for _ in range(len(spans)):  # A hostile file's spans may form a cycle.
+    for _ in range(len(spans)):  # the spans of a hostile file can form a cycle
         if id not in spans:
             return
         yield spans[id]
@@ -132,7 +133,7 @@ def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
 
 
 def _input_messages(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
-    """Return the messages of a model call; None if there are too many."""
+    """Return the messages sent in a model call; None if there are too many."""
     messages = event.get("input")
     with suppress(DataError):
         return messages if isinstance(messages, list) and messages else pool_messages(event.get("input_refs"), pool)
@@ -152,7 +153,10 @@ def _marks_of(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _marks(message: Mapping[str, object]) -> frozenset[str]:
-    """Return marks by which copies of a message are matched: its id and the ids of its tool calls, else its content."""
+    """Return marks by which copies of a message are recognised.
+
+    They are its id and the ids of its tool calls. A message without ids has its content as mark.
+    """
     calls = message.get("tool_calls")
     objects = [message, *(calls if isinstance(calls, list) else [])]
     ids = {str(part["id"]) for part in objects if isinstance(part, Mapping) and part.get("id")}
@@ -161,7 +165,7 @@ def _marks(message: Mapping[str, object]) -> frozenset[str]:
 
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
-"""Kinds of events rendered in full. Of all other kinds, only errors are rendered."""
+"""Kinds of events that are rendered in full. Of all other kinds, only the errors are rendered."""
 _UNRENDERED_FIELDS = (
     "timestamp",
     "completed",
@@ -191,11 +195,12 @@ _OF_HARNESS = frozenset(
         "score_edit",
     )
 )
-"""Kinds of events not counted as left out: internal to the harness, or repeated by messages and scores."""
+"""Kinds of events that do not count as left out. They are internal to the harness, or messages and scores repeat
+them."""
 
 
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
-    """Render one line per informative event, and count events of unknown kinds."""
+    """Render one line for each informative event, and count events of unknown kinds as left out."""
     return "\n".join(line for event in events for line in _lines(event, left_out))
 
 
@@ -227,11 +232,11 @@ def _event_json(value: object) -> str:
 
 _WORDS: dict[str, float] = {"c": 1, "p": 0.5, "i": 0, "n": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 PLACEHOLDER = "88F74D2C"
-"""Name of the only scorer in logs of the first versions."""
+"""Name of the only scorer in logs of Inspect's first versions."""
 
 
 def score_value(value: JsonValue) -> float | None:
-    """Convert a scalar score to a number; None for null, NaN and unknown words."""
+    """Convert a score that is a single value to a number; None for null, NaN and unknown words."""
     if isinstance(value, bool | int | float):
         return float(value) if math.isfinite(value) else None
     if not isinstance(value, str):
@@ -241,12 +246,12 @@ def score_value(value: JsonValue) -> float | None:
 
 
 def score_values(scores: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, float]:
-    """Return every score by its scorer's name; a score with several values becomes `scorer.key`."""
+    """Return every score by the name of its scorer. A score with several values has the names `scorer.key`."""
     return dict(_numbers(scores))
 
 
 def main_score(score: Mapping[str, JsonValue]) -> float | None:
-    """Return the number that decides whether a sample passed; the smallest of several values."""
+    """Return the number that decides whether a sample passed. If a score has several values, the smallest decides."""
     value = score.get("value")
     if isinstance(value, dict | list):
         parts = [
@@ -281,18 +286,18 @@ def _parsed(text: str) -> float | None:
 
 
 MAX_FIELD = 20_000
-"""Maximum characters of a metadata field."""
+"""Maximum characters of a field in the metadata."""
 _ATTACHMENT = "attachment://"
 _STORED_ELSEWHERE = frozenset(
     {"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"}
 )
-"""Fields that are not stored as metadata, because other parts of the record contain them."""
+"""Fields that are not stored in the metadata, because other parts of the record contain them."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Sample = Mapping[str, JsonValue]
 
 
 class SampleContext(NamedTuple):
-    """Context of a sample from its log and the other samples."""
+    """What a sample's record needs from the log and from other samples."""
 
     run_id: str
     task: str
@@ -300,9 +305,9 @@ class SampleContext(NamedTuple):
     trial: int
     trials: int
     header: Mapping[str, JsonValue]
-    """Fields of the log that apply to all samples, for the metadata."""
+    """Fields of the log that apply to all its samples. They are added to each sample's metadata."""
     name: str
-    """Location of the sample, for errors."""
+    """Where the sample is in the log, for errors."""
 
 
 def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omissions) -> Record:
@@ -315,7 +320,7 @@ def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omis
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
-        plain.pop(field, None)  # this field repeats the events
+        plain.pop(field, None)  # this field repeats what the events say
     agents = [{"name": conversation.name, "messages": conversation.messages} for conversation in conversations]
     sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": rendered_events, "agents": agents}))
     assert isinstance(sample, dict)
@@ -364,7 +369,8 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
 class _Attachments:
     """Long texts that a sample stores separately and refers to.
 
-    Beyond `MAX_MEMBER_BYTES` inserted characters, which only a hostile file reaches, references stay unresolved.
+    At most `MAX_MEMBER_BYTES` characters are inserted. Only a hostile file reaches this limit. Further references stay
+    as they are.
     """
 
     def __init__(self, texts: Mapping[str, object]) -> None:
@@ -372,7 +378,7 @@ class _Attachments:
         self._remaining = MAX_MEMBER_BYTES
 
     def back_in(self, value: object) -> object:
-        """Replace the references in a value with the texts they refer to."""
+        """Replace the references in a value by the texts to which they refer."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_ATTACHMENT) else value
         if isinstance(value, list):
@@ -388,7 +394,10 @@ class _Attachments:
 
 
 def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
-    """Return scores by scorer, the main one first. The first log versions had a single unnamed score."""
+    """Return the scores by scorer, the main one first.
+
+    In the first versions of logs, a sample had a single score without a name.
+    """
     scores = sample.get("scores")
     if not isinstance(scores, dict):
         scores = {"score": sample["score"]} if isinstance(sample.get("score"), dict) else {}
@@ -423,7 +432,7 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
 
 
 def _invalid(sample: Sample) -> str | None:
-    """Describe who invalidated the sample, and why; None if nobody did."""
+    """Return who declared the sample invalid, and why; None if nobody did."""
     if not sample.get("invalidation"):
         return None
     invalidation = _object(sample, "invalidation")
@@ -436,7 +445,7 @@ def _failed(steps: tuple[Step, ...]) -> Step | None:
 
 
 def _reason(sample: Sample, scores: Mapping[str, Sample], status: EvalStatus, failed: Step | None) -> str | None:
-    """Return why a sample failed, broke or was not scored; None if unknown."""
+    """Return why a sample failed, had an error or was not scored; None if the reason is unknown."""
     if status == "error":
         return _error(sample)
     if failed:
@@ -509,14 +518,14 @@ def _metadata(
 
 
 def _unshown_parts(error: JsonValue) -> JsonValue:
-    """Return the parts of an error that no document contains."""
+    """Return those parts of an error that no document contains."""
     if not isinstance(error, dict):
         return error
     return {name: part for name, part in error.items() if not name.startswith("traceback") and name != "events"}
 
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
-    """Return the output without messages that repeat the last answer of the conversation."""
+    """Return the output without the messages that only repeat the conversation's last answer."""
     last = next((message for message in reversed(messages) if _object(message).get("role") == "assistant"), None)
     choices = _list(_object(value).get("choices"))
     if last is None or not choices or not isinstance(value, dict):
@@ -546,7 +555,7 @@ def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], event
 
 
 def _input(value: JsonValue) -> str:
-    """Return the task's text; if it is a list of messages, each message with its role."""
+    """Return the task's text. If it is a list of messages, each message is preceded by its role."""
     if not isinstance(value, list):
         return _text(value)
     return "\n\n".join(
@@ -555,7 +564,7 @@ def _input(value: JsonValue) -> str:
 
 
 def _choices(value: JsonValue) -> list[str]:
-    """Return the answer choices, labelled with the letters that targets use."""
+    """Return the answer choices, each with the letter by which targets name it."""
     return [f"{_LETTERS[n]}) {records.safe_name(choice)}" for n, choice in enumerate(_list(value)[: len(_LETTERS)])]
 
 
@@ -578,7 +587,7 @@ def _json(value: object) -> str:
 
 
 def _object(value: object, key: str | None = None) -> dict[str, JsonValue]:
-    """Return the value, or its member `key`, if it is an object; else an empty object."""
+    """Return the value, or its member `key` if that is given, provided that it is an object; else an empty object."""
     member = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
     return member if isinstance(member, dict) else {}
 

@@ -22,7 +22,7 @@ from evalscribe.text import pluralise
 
 ITEM_FIELDS = tuple(Item.model_fields)
 _SHORT = {"expected": "expected_output", "id": "key"}
-"""Other names of fields."""
+"""Alternative names of fields."""
 ITEM_NAMES = (*ITEM_FIELDS, *_SHORT)
 _NAMES = ("key", "split", "cluster")
 _MAY_BE_NULL = ("input", "expected_output")
@@ -32,25 +32,25 @@ _HIDDEN = "[redacted:"
 
 
 class ParsedItem(NamedTuple):
-    """A redacted item that may be stored."""
+    """A redacted item that is safe to store."""
 
     item: Item
     hidden: int
     """Number of secrets removed from the item."""
     has_key: bool = False
-    """True if the line states a key; False if the key was derived."""
+    """True if the line states a key. False if the key was derived from the content."""
 
 
 class _WrongFieldsError(DataError):
-    """A row lacks required fields or has unknown ones, as probably all rows do."""
+    """A row lacks required fields or has unknown ones. Probably all rows of the file do."""
 
 
 def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[str, str] | None = None) -> ParsedItem:
     """Parse and redact one decoded line.
 
-    A missing `key` is derived from the content; a missing `source` is taken from the argument. `columns` maps fields
-    of the item to fields of the line; all other fields of the line become metadata. Raises `DataError` describing the
-    problem, without its location.
+    If the line has no `key`, it is derived from the content. If it has no `source`, the argument is used. `columns`
+    maps fields of the item to fields of the line. All other fields of the line become metadata. Raises `DataError`,
+    which describes the problem but not where it is.
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
@@ -66,7 +66,7 @@ def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[
 
 
 def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, object]:
-    """Rename a row's columns to the fields of an item. Raises `DataError` for missing or unknown columns."""
+    """Rename a row's columns to the fields of an item. Raises `DataError` if columns are missing or unknown."""
     columns = {_SHORT.get(field, field): name for field, name in columns.items()}
     for field, name in columns.items():
         if name not in row and field == "input":
@@ -99,12 +99,15 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def make_item_key(item: Item) -> str:
-    """Return 16 hex digits that identify the input and the expected output."""
+    """Return 16 hex digits that identify the combination of input and expected output."""
     return item.likeness.removeprefix("sha256:")[:16]
 
 
 def render_item(item: Item) -> str:
-    """Render one line without its line end; `parse_item` restores an equal item, whatever `source` it is given."""
+    """Render an item as one line, without line end.
+
+    `parse_item` restores an equal item, whatever `source` it is called with.
+    """
     left_out = {name for name in ITEM_FIELDS if getattr(item, name) is None and name != "input"}
     left_out |= {name for name in _MAY_BE_EMPTY if not getattr(item, name)}
     fields = item.model_dump(mode="json", exclude=left_out)
@@ -112,7 +115,10 @@ def render_item(item: Item) -> str:
 
 
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """Redact an item. Fields of the item itself are not redacted by name: a `key` is not a secret."""
+    """Redact an item, and count the secrets in it.
+
+    The item's own fields are not redacted because of their names, since a `key` is not a secret.
+    """
     texts = collect_strings(value)
     text = "\n".join(texts)
     if not _is_text(text):
@@ -146,7 +152,7 @@ def _marks(texts: list[str]) -> int:
 
 
 def _item_error(error: ValidationError) -> str:
-    """Describe the first validation problem, without the input."""
+    """Describe the first validation problem without quoting the input."""
     problem = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(map(str, problem["loc"]))
     if problem["type"] == "missing":
@@ -155,12 +161,12 @@ def _item_error(error: ValidationError) -> str:
 
 
 MAX_ITEM_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of a line, which contains one item."""
+"""Maximum bytes of a line. A line contains one item."""
 TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
 def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the number of each line, and the line with its line end; None if the line is too long."""
+    """Yield the number of each line and the line including its line end. The line is None if it is too long."""
     buffer, number, too_long = bytearray(), 1, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -191,19 +197,19 @@ def _line(number: int, buffer: bytearray, end: bytes) -> bytes:
 
 
 MAX_PROBLEMS = 20
-"""Maximum problems that are stored; further problems are only counted."""
+"""Maximum number of problems whose description is stored. Further problems are only counted."""
 
 
 class ItemCollector:
-    """Collects items and problems during one reading of a file."""
+    """Collects items and problems while a file is read once."""
 
     def __init__(self, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
         """Start an empty collection.
 
         Args:
             name: Name of the file.
-            unit: What numbers in messages count: `line` or `item`.
-            columns: Column names in the file, by field of the item.
+            unit: The unit that numbers in messages refer to: `line` or `item`.
+            columns: Names of the file's columns, by field of the item.
         """
         self._columns = columns
         self.problems: list[str] = []
@@ -215,7 +221,10 @@ class ItemCollector:
         self._equal: dict[str, int] = {}
 
     def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
-        """Parse an item; record a problem and return None if it is invalid. `source` is added to the item's source."""
+        """Parse an item. If it is invalid, record the problem and return None.
+
+        `source` is added to the item's source.
+        """
         try:
             origin = {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})}
             parsed = parse_item(value, origin, self._columns)
@@ -247,7 +256,7 @@ class ItemCollector:
             raise DataError(f"the key {key!r} is also used by {self._unit} {first}")
 
     def _keyed(self, item: Item) -> Item:
-        """Give a duplicate item's key a suffix: `…-2`."""
+        """Add a suffix to the key of an item that equals an earlier one: `…-2`."""
         key, number = item.key, self._equal.get(item.key, 1)
         while key in self._places:
             number += 1
@@ -257,10 +266,13 @@ class ItemCollector:
 
 
 class ItemFile:
-    """Base of all formats: a file of items, read once from beginning to end."""
+    """A file of items that is read once, from beginning to end. Base class of all formats."""
 
     def __init__(self, path: Path, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
-        """Open nothing yet; `name`, `unit` and `columns` are as in `ItemCollector`."""
+        """Store the arguments; nothing is opened yet.
+
+        `name`, `unit` and `columns` are the same as in `ItemCollector`.
+        """
         self._path = path
         self._name = name
         self._intake = ItemCollector(name, unit, columns)
@@ -270,7 +282,7 @@ class ItemFile:
         """Read the items.
 
         Raises:
-            DataError: The file cannot be read further.
+            DataError: The file, or the rest of it, cannot be read.
             NotFoundError: The file does not exist.
             AccessError: The file may not be read.
         """
@@ -278,17 +290,20 @@ class ItemFile:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Problems of the first lines that are not valid items, with their locations. Complete after reading."""
+        """Problems of the lines that are not valid items, up to `MAX_PROBLEMS`, with their locations.
+
+        The list is complete only after reading.
+        """
         return self._intake.problems
 
     @property
     def bad(self) -> int:
-        """Number of lines that are not valid items."""
+        """Number of lines that are not valid items, including those whose problem is not stored."""
         return self._intake.bad
 
     @property
     def hidden(self) -> int:
-        """Number of secrets redacted from the items."""
+        """Number of secrets that were redacted in the items."""
         return self._intake.hidden
 
 
@@ -331,7 +346,7 @@ class JsonList(ItemFile):
 
 
 class _Utf8(FileReader):
-    """A file that must be UTF-8."""
+    """A file that must be encoded in UTF-8."""
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path)
@@ -354,12 +369,15 @@ def is_list(path: Path) -> bool:
 
 
 class CsvColumns(Frozen):
-    """The columns of a CSV file by name, or by number (from 1) if the file has no header."""
+    """The columns of a CSV file for each field.
+
+    They are given by name, or by number (from 1) if the file has no header.
+    """
 
     input: tuple[str, ...]
-    """Several columns are combined into an object."""
+    """Columns with the input. Several columns are combined into an object."""
     expected: str | None = None
-    """An empty cell means that there is no expected output."""
+    """Column with the expected output. An empty cell means that there is none."""
     metadata: tuple[str, ...] = ()
     split: str | None = None
     cluster: str | None = None
@@ -367,16 +385,16 @@ class CsvColumns(Frozen):
     events: str | None = None
     """Column with a JSON list."""
     tags: str | None = None
-    """Column with a JSON list or comma-separated words; they become `metadata.tags`."""
+    """Column with a JSON list or comma-separated words. They become `metadata.tags`."""
     source_run_id: str | None = None
     delimiter: str = ","
     header: bool = True
     json_cells: bool = False
-    """True to parse cells that contain JSON; otherwise every cell is text."""
+    """True to parse cells that contain JSON. Otherwise every cell is text."""
 
     @property
     def named_columns(self) -> tuple[tuple[str, str], ...]:
-        """Return the option and the name of every column that the user named."""
+        """Return every column that the user named, as the option and the column's name."""
         several = [("input_column", name) for name in self.input]
         several += [("metadata_column", name) for name in self.metadata]
         single = {
@@ -417,7 +435,7 @@ class CsvRows(ItemFile):
             yield from csv_rows(reading, self._columns.delimiter, self._intake.place, self._intake.refuse, decode)
 
     def _header(self, first: list[str]) -> list[str]:
-        """Return the column names. Raises `UsageError` if a requested column is missing."""
+        """Return the names of the columns. Raises `UsageError` if a column that the user named is missing."""
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
         for field, name in self._columns.named_columns:
             if names.count(name) != 1:
@@ -488,12 +506,13 @@ def csv_rows(
     Args:
         reading: The file.
         delimiter: One character.
-        place: Returns the location of a line, for errors.
-        refuse: Called with the line and the problem of a row that cannot be read.
-        decode: Decodes a line. Must not raise, because a line may be part of a cell.
+        place: Returns the location of a line, for error messages.
+        refuse: Called for each row that cannot be read, with the number of its first line and the problem.
+        decode: Decodes a line. Must not raise, because a line can be part of a cell.
 
     Raises:
-        DataError: A line is too long, or the first row, which is needed to interpret the others, cannot be read.
+        DataError: A line is too long, or the first row cannot be read. The other rows cannot be interpreted without the
+            first.
     """
     csv.field_size_limit(MAX_ITEM_BYTES)
 
@@ -537,12 +556,13 @@ def _csv_problem(error: csv.Error) -> str:
 
 
 def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) -> ItemFile:
-    """Open a file with one item per line, or a list of items.
+    """Open a file that has one item per line, or a list of items.
 
     Args:
         path: The file.
-        name: Name of the file in messages.
-        columns: Names in the file by field of the item, if they differ; unused fields of the file become metadata.
+        name: Name of the file, as used in messages.
+        columns: Names that fields of the item have in the file, if they differ. Unused fields of the file become
+            metadata.
 
     Raises:
         NotFoundError: The file does not exist.
@@ -554,6 +574,6 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
 
 
 def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemFile:
-    """Open a table with one item per row. Reading raises `UsageError` if a column does not exist."""
+    """Open a table that has one item per row. Reading it raises `UsageError` if a column does not exist."""
 
     return CsvRows(path, name, columns)

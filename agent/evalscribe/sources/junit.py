@@ -1,4 +1,7 @@
-"""Read JUnit XML as written by pytest and others: each test case is an eval, a file is a run."""
+"""Read JUnit XML as written by pytest and others.
+
+Each test case is an eval, and each file is a run.
+"""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -21,17 +24,17 @@ from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
-"""Status of a test case by the element that it contains, the most severe first."""
+"""Status of a test case, by the element that it contains. The most severe comes first."""
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
 _STOCK = ("failed", "failure", "error")
-"""Messages that only say that a test failed."""
+"""Messages that say nothing more than that a test failed."""
 _RUN_AGAIN = "it failed and was run again; the file does not say why"
 _SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
-"""Attributes of a suite that are sums over its cases."""
+"""Attributes of a suite that sum up its cases."""
 
 MAX_SUITES = 100_000
-"""Maximum suites whose times are read. A file usually has one suite, or one per module."""
+"""Maximum number of suites whose times are read. A file usually has a single suite, or one per module."""
 
 
 class JUnitElement(NamedTuple):
@@ -54,7 +57,10 @@ class JUnitCase(NamedTuple):
 
 
 class JUnit(RecordFile):
-    """A file of test results. Reads the file twice, first to count the reruns of each test, which are trials."""
+    """A file of test results.
+
+    It is read twice, first to count how often each test was run. Each rerun is a trial.
+    """
 
     format = NAME
     passes = 2
@@ -66,7 +72,7 @@ class JUnit(RecordFile):
     def read(self) -> Iterator[Run | Record]:
         trials = Trials()
         suite: JsonValue = None
-        with suppress(DataError):  # The second pass raises this error after the readable evals.
+        with suppress(DataError):  # The second pass raises this error, after it has yielded the readable evals.
             for case in self._cases(Omissions()):
                 trials.count(*case.key)
                 suite = suite or case.suite.get("name")
@@ -93,7 +99,10 @@ class JUnit(RecordFile):
             yield from _merge_reruns(_merge_teardowns(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
-        """Yield a document's tags. Record attributes of outermost suites only: their times include nested suites."""
+        """Yield a document's tags, and record the attributes of the outermost suites.
+
+        Nested suites are not recorded, because the times of outermost suites include theirs.
+        """
         self._suites.clear()
         inside: list[bool] = []
         for event in events:
@@ -115,7 +124,10 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _merge_teardowns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Merge a failed test with its failed teardown, which pytest reports as another case but is not another trial."""
+    """Rename the report of a failed teardown, so that it does not count as another trial of the test.
+
+    Pytest reports a test and its teardown as two cases with the same name.
+    """
     before = None
     for case in read:
         message = case.parts[0].attributes.get("message", "") if case.parts else ""
@@ -125,8 +137,9 @@ def _merge_teardowns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
 
 
 def _merge_reruns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Merge consecutive reports of a test that failed and was rerun: pytest reports the first time without a
-    message.
+    """Mark tests as failed that were then rerun.
+
+    Pytest reports the first time without a failure, directly before the rerun.
     """
     previous: JUnitCase | None = None
     for case in read:
@@ -144,7 +157,7 @@ def _failed(case: JUnitCase) -> JUnitCase:
 
 
 def parse_cases(tags: Iterator[StartTag | EndTag], left_out: Omissions) -> Iterator[JUnitCase]:
-    """Yield the test cases of a document, from all suites."""
+    """Yield the test cases of all suites in a document."""
     open_: list[StartTag] = []
     suites: list[dict[str, JsonValue]] = [{}]
     case: JUnitCase | None = None
@@ -264,7 +277,7 @@ def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonV
 
 
 def _documents(case: JUnitCase) -> tuple[Document, ...]:
-    """Return the texts as documents named by their elements, numbered if several have the same name."""
+    """Return the texts as documents. Each is named after its element, with a number if several have the same name."""
     counts: Counter[str] = Counter()
     documents = []
     for part in case.parts:

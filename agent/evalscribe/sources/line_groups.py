@@ -1,7 +1,7 @@
-"""Read line-based files in which an eval has several lines, one for each filter or metric.
+"""Read line-based files in which an eval has several lines: one for each filter or metric.
 
-Such a file has all lines of one filter, then all lines of the next, usually with the evals in the same order. This
-module reads the file at several places at once, so that a long file need not fit into memory.
+Such a file has all lines of one filter, then all lines of the next. The evals usually come in the same order each time.
+This module reads the file at several places at once, so that a long file need not fit into memory.
 """
 
 from array import array
@@ -14,9 +14,9 @@ from evalscribe.sources.files import FileReader
 from evalscribe.sources.streams import json_lines
 
 MAX_COLUMNS = 20
-"""Maximum filters or metrics of one file."""
+"""Maximum number of filters or metrics in a file."""
 MAX_HELD_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters of lines that wait in memory for the lines of other filters."""
+"""Maximum characters of the lines that are held in memory until the lines of other filters are read."""
 Line = Mapping[str, object]
 
 
@@ -50,7 +50,8 @@ class LineGroups:
         self._column = column
         self._key = key
         self._longest_lines: dict[str, int] = {}
-        """Characters of each column's longest line; one line of each column is in memory at a time."""
+        """Number of characters in the longest line of each filter or metric. One line of each is in memory at a
+        time."""
 
     def groups(self) -> Iterator[list[Line]]:
         """Yield the lines of each eval, one for each filter or metric. Raises the errors of `FileReader`."""
@@ -76,7 +77,7 @@ class LineGroups:
         yield from lines_by_key.values()
 
     def _orders(self) -> dict[str, "array[int]"]:
-        """Return the order of the evals in each column, as hashes of their keys."""
+        """Return the order of the evals in each filter or metric, as hashes of their keys."""
         orders: dict[str, array[int]] = {}
         with self._open(self._path) as reading:
             for number, line, _, characters, _ in json_lines(reading):
