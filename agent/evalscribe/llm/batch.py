@@ -144,8 +144,9 @@ class BatchDelivery:
         return batch_id
 
     async def _find_batch(self, intent: BatchIntent) -> str | None:
-        """Search for an intent's batch twice, with a pause, because an interrupted submission can reach the service
-        late.
+        """Search for an intent's batch, and once more after a pause.
+
+        An interrupted submission can reach the service late.
         """
         batch_id = await self._match(intent)
         if batch_id is None:

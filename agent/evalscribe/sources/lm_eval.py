@@ -1,6 +1,6 @@
 """Read results of lm-evaluation-harness: samples (`log_samples`), with the results file beside them.
 
-A file of samples has one line for each document and filter. The lines of a document form one eval.
+A file of samples has one line for each combination of document and filter. All lines of a document form one eval.
 """
 
 import json
@@ -37,9 +37,9 @@ from evalscribe.text import cut, join_first, one_line
 NAME = "lm-eval"
 MAX_FILES = 10_000
 MAX_REPEATS = 20
-"""Maximum answers that are stored for one prompt."""
+"""Maximum number of answers that are stored for one prompt."""
 LONGEST_QUOTED = 200
-"""Maximum characters of an answer that a reason quotes."""
+"""Maximum characters of an answer that are quoted in a reason."""
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl(?:\.gz)?$")
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.json(?:\.gz)?$")
 _FIELDS = ("doc_id", "doc", "target", "resps", "filtered_resps")
@@ -47,7 +47,7 @@ _INVALID = "[invalid]"
 
 
 class _Samples(NamedTuple):
-    """A file of samples."""
+    """A file of samples, with the task and time stamp in its name."""
 
     path: Path
     task: str
@@ -55,14 +55,14 @@ class _Samples(NamedTuple):
 
 
 class _Results(NamedTuple):
-    """The part of a results file that applies to all of its tasks."""
+    """What a results file states about all of its tasks."""
 
     content: Mapping[str, object]
     run: SourceRun
 
 
 class LmEvalReader(EvalReader):
-    """Reads a folder of results and samples, or one file of samples and the results file in its folder."""
+    """Reads a folder of results and samples, or one file of samples with the results file beside it."""
 
     format = NAME
 
@@ -99,7 +99,7 @@ class LmEvalReader(EvalReader):
         return files[:MAX_FILES]
 
     def _results(self, time: str, files: Sequence[_Samples]) -> _Results:
-        """Return the results file with this time stamp; without it, folder and tasks identify the run."""
+        """Return the results file with this time stamp. If there is none, the folder and the tasks identify the run."""
         content: Mapping[str, object] = {}
         for suffix in ("", ".gz"):
             if path := file_below(files[0].path.parent, f"results_{time}.json{suffix}"):
@@ -145,7 +145,7 @@ def _filter(line: Line) -> str:
 
 
 def _groups(content: Mapping[str, object]) -> dict[str, list[object]]:
-    """Return the groups that the user requested: those that are not part of another group."""
+    """Return the groups that the user requested. They are those that are not part of another group."""
     groups = {
         name: tasks for name, tasks in object_of(content.get("group_subtasks")).items() if isinstance(tasks, list)
     }
@@ -169,7 +169,7 @@ class _Answer(NamedTuple):
     prompt: str
     messages: list[dict[str, object]]
     texts: list[str]
-    """Generated answers; empty for a choice by likelihood."""
+    """Generated answers; empty if the model chose by likelihood."""
     choices: list[tuple[float, str]]
     """Likelihood and text of each choice."""
 
@@ -200,7 +200,7 @@ def _answer(line: Line) -> _Answer:
 
 
 def _likelihood(value: object) -> float | None:
-    """Return the likelihood from a pair such as `["-5.4", "False"]`; None for any other value."""
+    """Return the likelihood in a pair such as `["-5.4", "False"]`; None if the value is no such pair."""
     if not isinstance(value, list) or len(value) != 2:
         return None
     with suppress(ValueError):
@@ -209,7 +209,10 @@ def _likelihood(value: object) -> float | None:
 
 
 def _arguments(value: object) -> list[tuple[object, object]]:
-    """Return the prompt and the settings (or choice) of each request. Older versions of lm_eval write lists."""
+    """Return the two arguments of each request: the prompt, and the settings or the choice.
+
+    Older versions of lm_eval write them as lists.
+    """
     if isinstance(value, dict):
         return [(object_of(request).get("arg_0"), object_of(request).get("arg_1")) for request in value.values()]
     listed = value if isinstance(value, list) else []
@@ -221,7 +224,7 @@ def _arguments(value: object) -> list[tuple[object, object]]:
 
 
 def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
-    """Return a prompt as text and as messages. Chat prompts are stored as JSON texts."""
+    """Return a prompt both as text and as messages. A chat prompt is stored as a JSON text."""
     value = value[0] if isinstance(value, list) and value else value
     text = text_of(value)
     if text.startswith("[{") and '"role"' in text:
@@ -236,7 +239,7 @@ def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
 
 
 def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides: RunOverrides) -> SourceEval:
-    """Build an eval from the lines of a document; each line has one filter."""
+    """Build an eval from the lines of a document. Each line has the result of one filter."""
     first = lines[0]
     content, config = results.content, object_of(object_of(results.content.get("configs")).get(samples.task))
     answer = _answer(first)
@@ -308,7 +311,7 @@ def _higher(content: Mapping[str, object], task: str) -> Mapping[str, object]:
 def _scored(
     line: Line, answer: _Answer, target: str, higher: Mapping[str, object], threshold: float
 ) -> tuple[list[tuple[Step, float]], str]:
-    """Return the steps of one filter with their scores, and a log line that describes them."""
+    """Return the steps of one filter with their scores, and a line for the log that describes them."""
     filter = _filter(line)
     metrics = line.get("metrics")
     names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
@@ -327,7 +330,7 @@ def _scored(
 
 
 def _extracted(line: Line) -> str:
-    """Return what a filter extracted from the answers, as text."""
+    """Return as text what a filter extracted from the answers."""
     responses = line.get("filtered_resps")
     values = responses if isinstance(responses, list) else [responses]
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
@@ -352,7 +355,7 @@ def _failure_reason(line: Line, answer: _Answer, target: str, metric: str, value
 
 
 def _target(value: object, answer: _Answer) -> str:
-    """Return the right answer as text. For a choice, the target is often its index."""
+    """Return the right answer as text. If the answer is a choice, the source often states only its index."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value is not None else ""
     number = text.strip()
     if answer.choices and len(number) <= MAX_INDEX_DIGITS and number.isdecimal() and int(number) < len(answer.choices):

@@ -1,4 +1,7 @@
-"""Read runs with `npx convex run`, in a folder with a Convex login or with a deployment and key of its own."""
+"""Read runs with `npx convex run`.
+
+The tool works in a folder with a Convex login, or with a deployment and key that are set there.
+"""
 
 import asyncio
 import contextlib
@@ -23,14 +26,14 @@ TIMEOUT = 180.0
 """Time limit of one call, in seconds."""
 AT_ONCE = 4
 MOST_WARNINGS = 100
-"""Maximum lines of standard output that are tried as the start of the result; warnings may come first."""
+"""Maximum number of lines of standard output at which the result might start. Warnings can come before it."""
 _DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
-"""Lines on standard error, by npm, Node or the tool, that are not part of the reason."""
+"""Matches lines on standard error that are not part of the reason. They come from npm, Node or the tool."""
 _WRAPPER = re.compile(r'Failed to run function "[^"\n]*":\n(?:Error: )?')
 _ANSWER = re.compile(r'^\{"code": *".*\}$', re.DOTALL)
-"""A refusal by the deployment; the tool prints it unchanged."""
-# The tool ends with 1 for every failure; only the refusals of a deployment have a code, which it prints as text.
+"""Matches an error with which the deployment refused a call. The tool prints it unchanged."""
+# The tool's exit code is 1 for every failure. Only refusals by the deployment have a code of their own, as text.
 _LOGIN = re.compile(
     r"No CONVEX_DEPLOYMENT set|not logged in|npx convex login|MissingAccessToken|AccessTokenInvalid"
     r"|Authenticate with|401 Unauthorized",
@@ -60,11 +63,11 @@ def open_npx(
     settings: Mapping[str, str] | None = None,
     env_path: Path | None = None,
 ) -> PayloadSource:
-    """Open a run through `npx convex run` in a folder.
+    """Return a source that reads a run with `npx convex run` in a folder.
 
     Args:
-        settings: CONVEX_* variables for the tool, which take precedence over variables of the folder.
-        env_path: A file of variables that replaces all others.
+        settings: CONVEX_* variables for the tool. They take precedence over the variables that files of the folder set.
+        env_path: A file of variables, to use instead of the folder's .env files.
 
     Raises:
         UsageError: `npx convex run` cannot work in the folder.
@@ -76,7 +79,10 @@ def open_npx(
 
 
 def _require_convex(folder: Path) -> None:
-    """Raise `UsageError` unless the package `convex` is installed: npx would download a package of that name."""
+    """Raise `UsageError` unless the package `convex` is installed.
+
+    Without it, npx would download a package of that name.
+    """
     if not folder.is_dir():
         raise UsageError(f"`convex_dir` {folder} is not a folder", fields=("convex_dir",))
     package = folder / "package.json"
@@ -102,10 +108,10 @@ def _require_convex(folder: Path) -> None:
 
 
 class ConvexNpx:
-    """Calls functions with the command line tool, without a shell (a `ConvexFunctions`)."""
+    """Calls functions with the command line tool (a `ConvexFunctions`). No shell is involved."""
 
     has_key = True
-    """Always True: a login in the folder counts as a key."""
+    """Always True, because a login in the folder counts as a key."""
     chosen_by = ".env.local in `convex_dir`"
 
     def __init__(
@@ -120,7 +126,7 @@ class ConvexNpx:
         self._folder = folder
         self._timeout = timeout
         self._slots = asyncio.Semaphore(AT_ONCE)
-        # Unless CI is set, the tool sends usage data to a third party.
+        # Without CI, the tool sends usage data to a third party.
         self._environment = {**os.environ, **(settings or {}), "CI": "1"}
         self._options = self._deployment_options(env_path)
 
@@ -130,23 +136,24 @@ class ConvexNpx:
         path: str,
         args: dict[str, str],
     ) -> object:
-        """Call a function (see `ConvexFunctions`); the tool determines whether `path` is a query or an action."""
+        """Call a function (see `ConvexFunctions`). The tool itself finds out whether `path` is a query or an action."""
         async with self._slots:
             code, output, errors = await self._run(path, json.dumps(args))
         if code != 0:
             raise self._failure(errors.decode("utf-8", "replace"))
         if not output.strip():
-            return None  # the tool prints null as nothing
+            return None  # the tool prints nothing for null
         return _result(output)
 
     async def close(self) -> None:
         return None
 
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
-        """Return `--prod` for a login, because the tool would otherwise use the development deployment.
+        """Return the options that select the deployment.
 
-        A deploy key names its own deployment, and the tool refuses the option if it is self-hosted. Like the tool,
-        this function looks in the environment, then in .env.local, then in .env.
+        With a login, `--prod` is needed, because the tool would otherwise use the development deployment. With a key,
+        it is not: a deploy key names its own deployment, and for a self-hosted one the tool refuses the option. Like
+        the tool, this function looks for keys in the environment, then in .env.local, then in .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -191,10 +198,10 @@ class ConvexNpx:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None
 
     def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | FunctionUnavailable:
-        """Return the error for a failed call, based on the tool's output. The errors are the same as over HTTP."""
+        """Return the error for a failed call, based on the tool's output. It is the same error as over HTTP."""
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
-            return FunctionFailed(message)  # thrown by the function, so the text may be anything
+            return FunctionFailed(message)  # the function raised this, so the text can be anything
         safe_reason = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, safe_reason.removesuffix('"}'))
@@ -210,9 +217,10 @@ class ConvexNpx:
 
 
 def _reason(stderr: str) -> tuple[str, bool]:
-    """Extract the reason from the tool's output. The second value is True if the function itself failed.
+    """Return the reason in the tool's output, and whether the function itself failed.
 
-    The tool prints a refusal by the deployment as JSON. Returns such a refusal as over HTTP: `code: message`.
+    The tool prints a refusal by the deployment as JSON. The reason then has the same form as over HTTP: `code:
+    message`.
     """
     lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
     text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()
@@ -233,9 +241,10 @@ def _reason(stderr: str) -> tuple[str, bool]:
 
 
 def _result(output: bytes) -> object:
-    """Parse the value that the tool printed, after any warnings. Raises `FunctionUnavailable` if there is none.
+    """Parse the value that the tool printed. Warnings can precede it.
 
-    The value starts at the beginning of a line and extends to the end of the output.
+    The value starts at the beginning of a line and extends to the end of the output. Raises `FunctionUnavailable` if
+    there is no value.
     """
     text = output.decode("utf-8", "replace").strip()
     starts = [0, *(match.start() + 1 for match in re.finditer(r"\n(?=[{\[n])", text))]
@@ -246,7 +255,7 @@ def _result(output: bytes) -> object:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill the process and the processes that it started."""
+    """Kill a process and all processes that it started."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,6 +1,7 @@
-"""Read traces of agents in OTLP JSON: OpenTelemetry's GenAI conventions, and OpenInference.
+"""Read agents' traces in OTLP JSON that follow OpenTelemetry's GenAI conventions or OpenInference.
 
-A trace is an eval. The spans of a trace may be scattered over a file, so a temporary database on disk sorts them.
+Each trace is an eval. The spans of a trace can be scattered over a file, so they are sorted in a temporary database on
+disk.
 """
 
 import base64
@@ -41,7 +42,7 @@ from evalscribe.text import cut, one_line
 
 NAME = "otlp"
 MAX_SPANS = 10_000
-"""Maximum spans and log records of a trace."""
+"""Maximum number of spans and log records of a trace, taken together."""
 MAX_TRACE_CHARS = 64 * 1024 * 1024
 MAX_SIBLINGS = 200
 MAX_NAME = 80
@@ -60,7 +61,8 @@ _PASSED = frozenset(
 _FAILED = frozenset(
     ("fail", "failed", "incorrect", "no", "false", "failure", "bad", "hallucinated", "irrelevant", "unrelated", "toxic")
 )
-"""Labels for a failure. A label that is neither here nor in `_PASSED`, such as a class name, is not a verdict."""
+"""Labels that mean a failure. A label that is neither here nor in `_PASSED`, such as the name of a class, is not a
+verdict."""
 _MODEL = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
 _PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
@@ -92,7 +94,11 @@ class Otlp(EvalReader):
             raise self._damage
 
     def _gather(self, traces: "_Traces") -> None:
-        """Read spans from the file and log records from the folder's other files; for a file of logs, vice versa."""
+        """Read the spans, and the log records that belong to them.
+
+        If the user named a file of spans, the other files of its folder are searched for log records. If the user named
+        a file of log records, the spans are searched for in the same way.
+        """
         spans = self._path
         if not _has_records(spans, _SPANS):
             trace_ids = _trace_ids(spans, _LOGS)
@@ -112,7 +118,7 @@ class Otlp(EvalReader):
 
 
 def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
-    """Yield the other files of the same folder that contain records of these kinds, excluding links."""
+    """Yield the other files in a file's folder that contain records of these kinds. Links are left out."""
     with suppress(OSError):
         paths = sorted(
             sibling
@@ -126,7 +132,7 @@ def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
 
 
 def _has_records(path: Path, kinds: Sequence[str]) -> bool:
-    """Return whether a file's first bytes name records of these kinds."""
+    """Return whether records of these kinds are named in the beginning of a file."""
     beginning = FileStart(path).bytes
     return any(f'"{kind}"'.encode() in beginning for kind in kinds)
 
@@ -145,7 +151,7 @@ def _members_of(path: Path, kinds: Sequence[str]) -> Iterator[tuple[str, dict[st
 
 
 def _members(text: JsonStream, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield `span` or `log` with each record of the file's OTLP requests."""
+    """Yield each record in the file's OTLP requests, preceded by its kind: `span` or `log`."""
     while text.peek():
         for name in text.names():
             if name not in kinds:
@@ -177,7 +183,10 @@ def _scope_records(
 
 
 def _objects(text: JsonStream) -> Iterator[None]:
-    """Stop before each object in the list that begins here, for the caller to read it; skip other elements."""
+    """Stop before each object of the list that begins here.
+
+    The caller must read the object. Other elements of the list are skipped.
+    """
     if text.peek() != "[":
         text.skip()
         return
@@ -189,7 +198,7 @@ def _objects(text: JsonStream) -> Iterator[None]:
 
 
 def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> dict[str, object]:
-    """Return a span or log record with plain values: ids in hex, attributes as objects."""
+    """Return a span or log record with plain values: ids in hex, and attributes as objects."""
     fields = {_UNDERSCORE.sub(lambda match: match[1].upper(), name): value for name, value in record.items()}
     status = object_of(fields.get("status"))
     attributes = _attributes(fields.get("attributes"))
@@ -215,7 +224,7 @@ def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> di
 
 
 def _id(value: object) -> str:
-    """Return an id in hex. Protobuf's own JSON printer writes ids in base64."""
+    """Return an id in hex. The JSON printer of Protobuf writes ids in base64 instead."""
     text = text_of(value).strip()
     if not text or _HEX.fullmatch(text):
         return text.lower()
@@ -252,7 +261,7 @@ def _value(any_value: object, levels: int = 40) -> object:
 
 
 class _Traces:
-    """Spans and log records, sorted by trace, in a temporary SQLite file, so that memory stays small."""
+    """Spans and log records in a temporary SQLite file, which sorts them by trace without using much memory."""
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -275,9 +284,9 @@ class _Traces:
         self._database.execute("INSERT OR IGNORE INTO traces VALUES (?)", (trace,))
 
     def read(self) -> Iterator[tuple[str, list[Span], list[dict[str, object]], int]]:
-        """Yield each trace with its spans, its log records, and the number of parts left out because of the limits.
+        """Yield each trace: its id, spans, log records, and how many of them were left out at the limits.
 
-        Traces are sorted by start time, and so are the parts of a trace.
+        Traces are in order of their start times. Spans and records of a trace are, too.
         """
         if not self._indexed:
             self._database.execute("CREATE INDEX by_trace ON parts (trace, start, number)")
@@ -297,7 +306,7 @@ class _Traces:
                     record = json.loads(body)
                     if kind == "log":
                         logs.append(record)
-                    else:  # a file joined from several files can contain a span twice
+                    else:  # a file that was joined from several can contain a span twice
                         spans.setdefault(record["spanId"] or str(returned), Span(**record))
                 yield trace, list(spans.values()), logs, parts - returned
 
@@ -382,7 +391,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
 
 
 def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) -> Iterator[_Evaluation]:
-    """Yield each evaluation once: exporters may write it both as an event and as a log record."""
+    """Yield each evaluation once. An exporter can write it twice, as an event and as a log record."""
     yielded: set[_Evaluation] = set()
     events = [object_of(event) for span in spans for event in span.events] + [dict(log) for log in logs]
     attribute_sets = [
@@ -434,7 +443,10 @@ def _status(
 
 
 def _errors(spans: Sequence[Span]) -> Document:
-    """Return a log of the spans that failed. A failed tool does not make the agent's span fail."""
+    """Return a log of the spans that failed.
+
+    It includes failed tools, although the agent's span does not fail because of them.
+    """
     lines = [f"{span.name}: {span.error}" + (f"\n{span.trace}" if span.trace else "") for span in spans if span.failed]
     return Document(role="log", path="errors.log", text="\n".join(lines))
 
@@ -458,7 +470,7 @@ def _first_of(attribute_sets: Sequence[Mapping[str, object]], names: Sequence[st
 
 
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
-    """Return the sum of figures over the model calls; if these have no figures, the total of the agent's span."""
+    """Return the sum of a figure over the model calls. If they do not have it, return the total of the agent's span."""
     for spans in (calls, [root] if root else []):
         numbers = [
             value

@@ -1,4 +1,4 @@
-"""Extract messages from the spans of a trace, in each of the conventions that tools use."""
+"""Extract messages from the spans of a trace. Supports all the conventions that tracing tools use."""
 
 import json
 import re
@@ -17,11 +17,11 @@ _KINDS = {
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), "AGENT"),
     "execute_tool": "TOOL",
 }
-"""OpenInference span kinds by the operation names of the GenAI conventions."""
+"""The kind of span in OpenInference for each operation name of the GenAI conventions."""
 _OTHER_KINDS = {"llm": "LLM", "chat": "LLM", "agent": "AGENT", "tool": "TOOL", "workflow": "CHAIN", "task": "CHAIN"}
-"""OpenInference span kinds by `traceloop.span.kind` or `llm.request.type`."""
+"""The kind of span in OpenInference for each `traceloop.span.kind` or `llm.request.type`."""
 _ALL_MESSAGES = ("pydantic_ai.all_messages", "all_messages_events")
-"""Attributes of an agent's span that contain the whole conversation."""
+"""Attributes of an agent's span that can contain the whole conversation."""
 _INPUTS: tuple[str, ...] = ("gen_ai.input.messages", "events", "gen_ai.prompt", "input.value")
 _INPUTS += ("langfuse.observation.input", "langfuse.trace.input", "mlflow.spanInputs", "traceloop.entity.input")
 _OUTPUTS: tuple[str, ...] = ("gen_ai.output.messages", "gen_ai.completion", "output.value")
@@ -31,12 +31,13 @@ _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _DETAILS = "gen_ai.client.inference.operation.details"
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "developer": "system", "function": "tool"}
 MAX_PARTS = 10_000
-"""Maximum messages of a span, and parts of a message, read from numbered attributes (`llm.input_messages.0`)."""
+"""Maximum number of messages of a span, and of parts of a message, if they come from numbered attributes
+(`llm.input_messages.0`)."""
 MAX_DEPTH = 50
-"""Maximum ancestors that are looked up for a span."""
+"""Maximum number of a span's ancestors that are looked up."""
 Messages = list[dict[str, object]]
 Parents = Mapping[str, tuple[str, ...]]
-"""Ids of each span's ancestors by span id, the nearest first."""
+"""Ids of each span's ancestors, by the span's id. The nearest ancestor comes first."""
 
 
 class Span(NamedTuple):
@@ -57,7 +58,7 @@ class Span(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the OpenInference kind; empty if the span is of no known kind."""
+        """Return the OpenInference kind of the span; empty if it is unknown."""
         openinference_kind = text_of(self.attributes.get("openinference.span.kind")).upper()
         operation = _KINDS.get(text_of(self.attributes.get("gen_ai.operation.name")))
         if openinference_kind or operation:
@@ -72,7 +73,7 @@ class Span(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Return why the span failed: its status message, else its exception."""
+        """Return why the span failed: the longer of its status message and its exception, else the error's type."""
         exception = self._exception
         exception_message = as_text(exception.get("exception.message"))
         type = as_text(exception.get("exception.type")) or as_text(self.attributes.get("error.type"))
@@ -94,12 +95,12 @@ class Span(NamedTuple):
 
 
 def is_of_a_model(span: Span) -> bool:
-    """Return whether a span belongs to an agent, a model or tool call, or an evaluation."""
+    """Return whether a span is that of an agent, a model call, a tool call or an evaluation."""
     return bool(span.kind) or any(EVALUATION in text_of(event.get("name")) for event in span.events)
 
 
 def parents_of(spans: Sequence[Span]) -> Parents:
-    """Return the ancestors of each span that the trace contains. Cycles of parents are cut."""
+    """Return the ancestors of each span, as far as the trace contains them. A cycle of parents is cut."""
     above = {span.spanId: span.parent for span in spans}
     parents: dict[str, tuple[str, ...]] = {}
     for span in spans:
@@ -115,7 +116,10 @@ def parents_of(spans: Sequence[Span]) -> Parents:
 def conversations(
     spans: Sequence[Span], parents: Parents, logs: Sequence[dict[str, object]]
 ) -> list[tuple[str | None, Messages]]:
-    """Return the name and the messages of each agent. The main agent comes first, with None as its name."""
+    """Return the name and the messages of each agent.
+
+    The main agent comes first. Its name is None.
+    """
     agents = {span.spanId: span for span in spans if span.kind == "AGENT"}
     logs_by_span: dict[str, list[dict[str, object]]] = {}
     for log in logs:
@@ -129,7 +133,7 @@ def conversations(
         if messages:
             name = _agent_name(agents[agent]) if agent and agent_conversations else None
             agent_conversations.append((name, _with_tool_errors(messages, members)))
-    if not agent_conversations:  # no model call has messages: use those of the agent or of the first span
+    if not agent_conversations:  # no model call has messages: use those of an agent's span, else of an outer span
         for span in sorted(spans, key=lambda span: (span.kind not in AGENTS, len(parents[span.spanId]))):
             inputs, outputs = _exchange(span, logs_by_span.get(span.spanId, []))
             if inputs or outputs:
@@ -138,7 +142,10 @@ def conversations(
 
 
 def _agent_of(span: Span, agents: Mapping[str, Span], parents: Parents) -> str:
-    """Return the id of the span itself or its nearest ancestor that is an agent's; empty if there is none."""
+    """Return the id of the agent's span to which a span belongs; empty if there is none.
+
+    It is the span itself or its nearest ancestor that is an agent's span.
+    """
     return next((span_id for span_id in (span.spanId, *parents[span.spanId]) if span_id in agents), "")
 
 
@@ -154,7 +161,10 @@ def _all_messages(agent: Span | None) -> Messages:
 
 
 def _merged(members: Sequence[Span], logs_by_span: Mapping[str, list[dict[str, object]]]) -> Messages:
-    """Merge the model calls of an agent into one conversation: each call repeats all earlier messages."""
+    """Merge an agent's model calls into one conversation.
+
+    Each call repeats all earlier messages, which are added only once.
+    """
     merged: Messages = []
     known_keys: set[str] = set()
     for call in members:
@@ -180,7 +190,7 @@ def _first_message(messages: Messages) -> dict[str, object] | None:
 
 
 def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Messages, Messages]:
-    """Return the input messages of a model call, and its answers."""
+    """Return the messages that a model call received, and those with which it answered."""
     attributes = dict(span.attributes)
     events = [*span.events, *logs]
     for event in events:
@@ -203,7 +213,10 @@ def _first(attributes: Mapping[str, object], names: Sequence[str], role: str) ->
 
 
 def _messages_from_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messages]:
-    """Read events of the conventions before 1.37: each is an input message, or an answer if named `gen_ai.choice`."""
+    """Read the events of conventions before version 1.37.
+
+    Each event is an input message, except that `gen_ai.choice` is an answer.
+    """
     inputs: Messages = []
     outputs: Messages = []
     for event in events:
@@ -221,7 +234,7 @@ def _messages_from_events(events: Iterable[Mapping[str, object]]) -> tuple[Messa
 
 
 def json_of(value: object) -> object:
-    """Parse a JSON text with a list or object; return any other value unchanged."""
+    """Parse a text that contains a JSON list or object. Return any other value unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(DataError):
             return decode_json(value)
@@ -229,7 +242,10 @@ def json_of(value: object) -> object:
 
 
 def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, object]]:
-    """Yield the messages of a value: a list of messages or parts, an object with `messages`, or a plain text."""
+    """Yield the messages of a value.
+
+    The value can be a list of messages or parts, an object with `messages`, or plain text.
+    """
     value = json_of(value)
     if isinstance(value, dict) and levels:
         for name in ("messages", "message", "input", "output", "question", "query", "content", "choices"):
@@ -253,7 +269,7 @@ def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, o
 
 
 def _message(source: Mapping[str, object], role: str) -> Iterator[dict[str, object]]:
-    """Yield a message; several tool results in it become separate messages."""
+    """Yield a message. Each tool result inside it becomes a message of its own."""
     role = text_of(source.get("role")).lower() or role
     role = _ROLES.get(role, role) if _ROLES.get(role, role) in ("system", "user", "assistant", "tool") else "user"
     parts = next((candidate for name in ("parts", "content") if isinstance(candidate := source.get(name), list)), None)
@@ -317,7 +333,7 @@ def _call(call: Mapping[str, object]) -> dict[str, object]:
 
 
 def _flat(attributes: Mapping[str, object], prefixes: Sequence[str], role: str) -> Messages:
-    """Read messages whose parts are separate attributes, such as `llm.input_messages.0.message.content`."""
+    """Read messages that are split into numbered attributes, such as `llm.input_messages.0.message.content`."""
     for prefix in prefixes:
         tree: dict[str, object] = {}
         for name, value in attributes.items():
@@ -339,7 +355,7 @@ def _plant(tree: dict[str, object], names: Sequence[str], value: object) -> None
 
 
 def _in_order(tree: object) -> list[object]:
-    """Return the members of an object whose names are numbers, in numeric order."""
+    """Return the values of the members whose names are numbers, in numeric order."""
     members = [(int(name), value) for name, value in object_of(tree).items() if name.isdecimal() and len(name) < 9]
     return [value for _, value in sorted(members, key=lambda member: member[0])][:MAX_PARTS]
 
@@ -357,7 +373,7 @@ def _unflattened(node: dict[str, object]) -> dict[str, object]:
 
 
 def _with_tool_errors(messages: Messages, spans: Sequence[Span]) -> Messages:
-    """Mark the results of failed tools; only the tools' spans record the failure."""
+    """Mark the results of failed tools. This takes the spans of the tools, because only they record a failure."""
     failed = {
         id: span.error
         for span in spans

@@ -1,4 +1,4 @@
-"""Read results of promptfoo: JSON of versions 1 to 3, JSON lines, CSV, and its SQLite database."""
+"""Read results of promptfoo: its JSON (versions 1 to 3), JSON lines and CSV, and its SQLite database."""
 
 import re
 from collections import Counter
@@ -40,28 +40,28 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 
 NAME = "promptfoo"
 MAX_NAME = 80
-"""Maximum characters of an eval's name that is derived from its variables."""
+"""Maximum characters of an eval's name, if the name is derived from its variables."""
 MAX_LABEL = 40
 ERROR = 2
-"""`failureReason` if the provider failed. 1 means that an assertion failed."""
+"""Value of `failureReason` if the provider failed. The value 1 means that an assertion failed."""
 _APIS = frozenset(("chat", "messages", "completion", "completions", "responses", "realtime", "text-generation"))
-"""Known middle parts of provider ids, such as `chat` in `openai:chat:gpt-4o`."""
+"""Middle parts that provider ids can have, such as `chat` in `openai:chat:gpt-4o`."""
 _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python", "ruby", "webhook", "ws", "wss"))
-"""First parts of provider ids, such as `python` in `python:agent.py`, that stand for the user's own code."""
+"""First parts of provider ids that stand for the user's own code, such as `python` in `python:agent.py`."""
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Starts of reasons that an assertion gives if its own code or model broke."""
+"""Matches the start of a reason which says that the assertion's own code or model failed."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
-"""Types of assertions whose value is a reference answer."""
+"""Types of assertions that have a reference answer as their value."""
 _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata", "namedScores", "prompt", "promptIdx"))
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
-"""Fields of a row that are read; all others become metadata."""
+"""Fields of a row that are read. All others become metadata."""
 _SEVERAL = 1
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
-"""Fields of a file that contain settings or repeat the rows."""
+"""Fields of a file that are not read, because they contain settings or repeat the rows."""
 _FILE_FIELDS = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
 _ROW = {
     "id": "id",
@@ -82,24 +82,26 @@ _ROW = {
     "named_scores": "namedScores",
     "metadata": "metadata",
 }
-"""Columns of the database's table `eval_results`, with their names in files."""
+"""Columns of the database's table `eval_results`, with the names that they have in files."""
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
-"""Columns by which rows are selected and sorted; not generated columns, which can take any time to compute."""
+"""Columns by which rows are selected and sorted. They must exist as ordinary columns, because generated ones can take
+any time to compute."""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
 _CSV_STATUS = ["Status", "Score", "Named Scores"]
-"""Columns that follow each output of a CSV export (in newer versions, after its reasoning); metrics come next."""
+"""Columns that follow each output of a CSV export. In newer versions, the reasoning comes before them. Metrics come
+next."""
 _CSV_END = ["Grader Reason", "Comment"]
 MAX_OUTPUTS = 200
-"""Maximum outputs of a line of a CSV export: each becomes a row that repeats the variables of the test."""
+"""Maximum number of outputs in a line of a CSV export. Each becomes a row that repeats the test's variables."""
 MAX_HEADER_CHARACTERS = 200_000
-"""Maximum characters of the header of a CSV export, which every row repeats."""
+"""Maximum characters of a CSV export's header. Every row repeats them."""
 _SEPARATOR = "\n---\n"
-"""Separates error and output in CSV files exported from promptfoo's page."""
+"""Text between error and output in CSV files exported from promptfoo's page."""
 _decode = partial(bytes.decode, errors="replace")
 
 
 class Column(NamedTuple):
-    """A prompt with a provider: a column of promptfoo's table, and a run."""
+    """A combination of provider and prompt. It is a column of promptfoo's table and becomes a run."""
 
     provider: str
     label: str
@@ -107,21 +109,29 @@ class Column(NamedTuple):
 
 
 class Promptfoo(EvalReader):
-    """Reads a file or database. An extra pass comes first, because data that every row needs may follow the rows."""
+    """Reads a file or database.
+
+    An additional pass comes first, because data that every row needs can come after the rows.
+    """
 
     format = NAME
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._about: dict[str, dict[str, object]] = {}
-        """Data about an evaluation, by its id; the id is empty in files with one evaluation."""
+        """Data about each evaluation, by its id. The id is empty for files that have only one evaluation."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
-        """The prompts of each evaluation and provider, numbered from 1 in order of appearance."""
+        """Numbers of the prompts for each evaluation and provider. They start at 1, in order of first appearance."""
         self._labels: dict[tuple[str, Column], set[str]] = {}
-        """The labels used with each provider and prompt of an evaluation. The column in the key has an empty label."""
+        """The labels that occur for each combination of evaluation, provider and prompt. In the key, the column's label
+        is empty."""
         self._tests: HashTable | None = None
-        """The hash of the test with a possible name, by the hash of evaluation and name; `_SEVERAL` if not unique."""
+        """The test to which a possible name belongs.
+
+        Maps the hash of evaluation and name to the hash of the test, or to `_SEVERAL` if several tests can have the
+        name.
+        """
 
     def evals(self) -> Iterator[SourceEval]:
         if self._tests is None:
@@ -166,7 +176,7 @@ class Promptfoo(EvalReader):
             self._omit("a result that is not an object", place, lost=True)
 
     def _file_rows(self, about: dict[str, object]) -> Iterator[tuple[str, Mapping[str, object], str]]:
-        """Yield the rows of a file: its `results.results`, or `results` if the file is a bare summary.
+        """Yield the rows of a file. They are in `results.results`, or in `results` if the file has only the summary.
 
         Other fields of the file are added to `about`.
         """
@@ -185,7 +195,7 @@ class Promptfoo(EvalReader):
             text.end()
 
     def _csv_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
-        """Yield a row for each output of a line: a CSV export has the outputs of one test side by side."""
+        """Yield a row for each output in a line. A CSV export has all outputs of a test in one line."""
 
         def refuse(number: int, problem: str) -> None:
             self._omit(f"a row that cannot be read: {problem}", f"line {number}", lost=True)
@@ -199,7 +209,7 @@ class Promptfoo(EvalReader):
                     refuse(number, f"{len(cells)} cells in place of {len(names)}")
                     continue
                 for n, columns in enumerate(outputs[:MAX_OUTPUTS]):
-                    if any(cells[at] for at in columns):  # in a filtered export, some outputs are empty
+                    if any(cells[at] for at in columns):  # in a filtered export, outputs can be empty
                         yield "", _csv_row(names, cells, outputs, n), f"line {number}"
                 if omitted := len(outputs[MAX_OUTPUTS:]):
                     self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", omitted, lost=True)
@@ -214,7 +224,7 @@ class Promptfoo(EvalReader):
                 evaluation = str(id or number)
                 fields = dict(zip(stored, map(_decoded, texts), strict=True))
                 summary = object_of(fields.get("results"))
-                self._about = {  # only this evaluation, because its rows follow before the next evaluation
+                self._about = {  # this replaces the previous evaluation, whose rows have all been read
                     evaluation: {
                         "evalId": id,
                         "timestamp": _time(created) or summary.get("timestamp"),
@@ -223,7 +233,7 @@ class Promptfoo(EvalReader):
                         "config": text_of(object_of(fields.get("config")).get("description")),
                     }
                 }
-                for n, row in enumerate(dicts(summary.get("results"))):  # versions before 0.97 kept the rows here
+                for n, row in enumerate(dicts(summary.get("results"))):  # versions before 0.97 stored the rows here
                     yield evaluation, row, f"{id}, results[{n}]"
                 if columns and available >= _ORDER:
                     query = f"SELECT {', '.join(columns)} FROM eval_results WHERE eval_id = ?"  # noqa: S608 - our own names
@@ -255,7 +265,7 @@ class Promptfoo(EvalReader):
         if score is not None and status != "error":
             scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if not usage and row.get("failureReason") == ERROR:  # exported files have 0 tokens here, databases nothing
+        if not usage and row.get("failureReason") == ERROR:  # here files have 0 tokens, databases none
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -294,7 +304,7 @@ class Promptfoo(EvalReader):
         )
 
     def _name(self, evaluation: str, row: Mapping[str, object]) -> str:
-        """Return the shortest possible name of the row's test that no other test of the evaluation can have."""
+        """Return the shortest name for the row's test that no other test of the evaluation can have."""
         digest, names = _candidates(row)
         tests = self._tests or HashTable()
         return next((name for name in names if tests[hash((evaluation, name))] == hash(digest)), names[-1])
@@ -324,14 +334,17 @@ class Promptfoo(EvalReader):
         )
 
     def _metrics(self, about: Mapping[str, object], row: Mapping[str, object]) -> dict[str, object]:
-        """Return the metrics that the source states for the column (the prompt and provider) of a row."""
+        """Return the metrics that the source states for the prompt and provider of a row."""
         prompts, at = about.get("prompts"), row.get("promptIdx")
         if isinstance(prompts, list) and isinstance(at, int) and 0 <= at < len(prompts):
             return object_of(object_of(prompts[at]).get("metrics"))
         return {}
 
     def _experiment(self, evaluation: str, column: Column) -> str:
-        """Return the description; add the prompt or the provider's label if only these distinguish columns."""
+        """Return the description of the evaluation.
+
+        If columns differ only in the prompt or in the provider's label, this is added.
+        """
         prompts = self._prompts.get((evaluation, column.provider), {})
         labels = self._labels.get((evaluation, column._replace(label="")), ())
         parts = [text_of(self._about.get(evaluation, {}).get("config")) or "default"]
@@ -351,15 +364,15 @@ class _Check(NamedTuple):
     reason: str
     score: float | None
     raised: bool
-    """True if the assertion's own code or model broke."""
+    """True if the assertion's own code or model failed."""
     counts: bool
-    """True if the assertion can make the test fail; False for a member of a set that passed."""
+    """True if the assertion can make the test fail. False for a member of an assertion set that passed."""
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:
-    """Return the assertions, first those that can have decided the test.
+    """Return the assertions. Those that can have decided the test come first.
 
-    An assertion set is one result that contains its members. Newer versions repeat the members after the set.
+    The result of an assertion set contains the results of its members. Newer versions repeat these after the set.
     """
     results: list[tuple[dict[str, object], bool]] = []
     repeated: Counter[str] = Counter()
@@ -445,7 +458,7 @@ def _flat(assertions: object) -> Iterator[dict[str, object]]:
 
 
 def _assertion(assertion: Mapping[str, object]) -> str:
-    """Return an assertion as text: `contains (correct, weight 3): Nairobi`."""
+    """Return an assertion as text, such as `contains (correct, weight 3): Nairobi`."""
     details_parts = [text_of(assertion.get("metric"))]
     details_parts += [f"{name} {value:g}" for name in ("threshold", "weight") if (value := figure(assertion.get(name)))]
     details = ", ".join(filter(None, details_parts))
@@ -469,7 +482,7 @@ def _prompt(row: Mapping[str, object]) -> str:
 
 
 def _chat(prompt: str) -> list[dict[str, object]] | None:
-    """Return the messages of a prompt that contains a chat as JSON; None for any other text."""
+    """Return the messages of a prompt that is a chat in JSON; None for any other text."""
     if prompt.lstrip()[:1] != "[":
         return None
     with suppress(DataError):
@@ -479,7 +492,10 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
 
 
 def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list[object]:
-    """Return the messages; for an attack with several turns, from the metadata of the row and the response."""
+    """Return the messages of a row.
+
+    For an attack with several turns, they are in the metadata of the row or of the response.
+    """
     metadata = {**object_of(row.get("metadata")), **object_of(response.get("metadata"))}
     history = [turn for turn in dicts(metadata.get("redteamHistory")) if turn.get("prompt") and turn.get("output")]
     if history:
@@ -505,7 +521,7 @@ def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def _csv_outputs(names: Sequence[str]) -> list[range]:
-    """Return the column numbers of each output in the header of a CSV export; empty for any other table."""
+    """Return which columns each output has in a CSV export, given the header; empty if the table is no CSV export."""
     column_ranges: list[range] = []
     if sum(map(len, names)) > MAX_HEADER_CHARACTERS:
         return column_ranges
@@ -520,7 +536,7 @@ def _csv_outputs(names: Sequence[str]) -> list[range]:
 
 
 def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range], n: int) -> dict[str, object]:
-    """Return an output of a line of a CSV export as a row of a JSON file."""
+    """Return one output of a line in a CSV export in the form of a row in a JSON file."""
     output, *_ = columns = outputs[n]
     cells_by_name = dict(zip(names[: outputs[0].start], cells, strict=False))
     description = cells_by_name.pop("Description", "")
@@ -538,7 +554,7 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range
         "promptIdx": n,
         "vars": cells_by_name,
         "testCase": {"description": description},
-        # A CSV export contains only the prompt's label, which defaults to the template.
+        # A CSV export has only the prompt's label. By default, this is the prompt's template.
         "prompt": {"label": label, "raw": prompt if prompt != label else variables or label},
         "provider": provider,
         "response": {"output": text},
@@ -562,7 +578,10 @@ def _vars(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
-    """Return a digest of the test, equal in all repeats, and the possible names of the test, the shortest first."""
+    """Return a digest of the test, and the names that it can have, from the shortest to the longest.
+
+    All repeats of a test have the same digest.
+    """
     test, variables = object_of(row.get("testCase")), _vars(row)
     digest = content_id([variables, test.get("assert")]).removeprefix("sha256:")
     values = [f"{name}={as_text(value)}" for name, value in variables.items()]
@@ -573,7 +592,7 @@ def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
 
 
 def _short(text: str) -> str:
-    """Return a text on one line. A long text is cut and a digest appended, so that it stays distinct."""
+    """Return a text on one line. If it is long, it is cut, and a digest is appended to keep it distinct."""
     line = " ".join(text.split())
     if len(line) <= MAX_NAME:
         return line
@@ -591,7 +610,7 @@ def _column(row: Mapping[str, object]) -> Column:
     id = text_of(stated_provider) or text_of(provider.get("id"))
     label = text_of(provider.get("label")) or id
     prompt_label = text_of(prompt.get("label")) or text_of(prompt.get("display"))
-    # All columns stay in memory, so a long prompt is replaced by its hash.
+    # All columns stay in memory, so the hash of a long prompt is kept instead.
     return Column(
         _bounded(id), _bounded(label), prompt_label if len(prompt_label) <= MAX_LABEL else content_id(prompt_label)
     )
@@ -602,7 +621,10 @@ def _bounded(name: str) -> str:
 
 
 def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
-    """Split `openai:chat:gpt-4o`. For the user's own code, the label or else the name is used as the model."""
+    """Split a provider id such as `openai:chat:gpt-4o` into provider and model.
+
+    If the provider is the user's own code, its label is used as the model, or its name if it has no label.
+    """
     vendor, colon, rest = column.provider.partition(":")
     if vendor in _CODE and colon:
         name = re.split(r"[\\/\s]", column.provider.rstrip("/"))[-1]
@@ -614,7 +636,7 @@ def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
 
 
 def _decoded(text: object) -> object:
-    """Parse a JSON text; None if the value is not a text or not valid JSON."""
+    """Parse a JSON text. Returns None if the value is not a text or not valid JSON."""
     with suppress(DataError):
         return decode_json(text) if isinstance(text, str) else None
     return None

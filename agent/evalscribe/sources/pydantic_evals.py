@@ -1,4 +1,4 @@
-"""Read evaluation reports of pydantic-evals, as its `EvaluationReportAdapter` writes them."""
+"""Read evaluation reports of pydantic-evals in the form that its `EvaluationReportAdapter` writes."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,12 +24,12 @@ from evalscribe.text import cut, one_line
 
 NAME = "pydantic-evals"
 _ABOUT = frozenset(("name", "dataset_name", "experiment_metadata", "analyses", "report_evaluator_failures"))
-"""Fields of a report that are used; all others are dropped."""
+"""Fields of a report that are used. All others are dropped."""
 _REPEAT = re.compile(r" \[(\d{1,6})/\d+\]$")
-"""Suffix of the name of a repeated case."""
+"""Matches the end of a repeated case's name."""
 _USED = frozenset(("name", "inputs", "expected_output", "output", "assertions", "scores", "evaluator_failures"))
 _USED |= {"error_message", "error_stacktrace", "source_case_name"}
-"""Fields of a case that are read; all others become metadata."""
+"""Fields of a case that are read. All others become metadata."""
 
 
 class PydanticEvals(EvalReader):
@@ -119,7 +119,7 @@ class PydanticEvals(EvalReader):
         )
 
     def _failure(self, case: Mapping[str, object], place: str) -> SourceEval:
-        """Return the eval of a case whose task raised, so that no evaluator ran."""
+        """Return the eval of a case whose task raised an error. No evaluator was run on it."""
         message, trace = text_of(case.get("error_message")), text_of(case.get("error_stacktrace"))
         return replace(
             self._eval(case, place),
@@ -145,7 +145,7 @@ def _step(name: str, assertion: Mapping[str, object], case: Mapping[str, object]
     if assertion.get("value") is True:
         return Step(name=name, status="passed")
     reason = text_of(assertion.get("reason"))
-    if not reason and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # states no reason
+    if not reason and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # it states no reason
         output, expected = (cut(one_line(as_text(case.get(field))), 120) for field in ("output", "expected_output"))
         reason = f"expected {expected!r}, got {output!r}"
     return Step(name=name, status="failed", error=reason or f"the assertion `{name}` is false")

@@ -1,4 +1,4 @@
-"""Read the beginning of a file or folder, from which its format is recognised."""
+"""Read the beginning of a file or folder. Formats are recognised by it."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -13,20 +13,20 @@ from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, is_folde
 from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_xml
 
 MAX_NAMES = 64
-"""Maximum names of an object that are read."""
+"""Maximum number of keys read of an object."""
 BEGINNING_BYTES = 16 * 1024 * 1024
-"""Bytes of a file that are searched for the names of an object."""
+"""Maximum bytes read of a file to find the keys of its JSON object."""
 MAX_ENTRIES = 10_000
-"""Maximum entries of a folder that are listed."""
+"""Maximum number of entries that are listed of a folder."""
 MAX_SCALAR = 200
 SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class FileStart:
-    """The beginning of a file: its kind, and the names of the first object in it."""
+    """The beginning of a file, which shows what kind of file it is and which keys its first object has."""
 
     def __init__(self, path: Path) -> None:
-        """Read the beginning. Raises the errors of `FileReader`."""
+        """Read the first bytes of the file. Raises the errors of `FileReader`."""
         self.path = path
         with FileReader(path) as reading:
             self.bytes = reading.read(4096)
@@ -47,7 +47,8 @@ class FileStart:
 
     @cached_property
     def members(self) -> tuple[str, ...]:
-        """The names of a zip file's members; empty for other files. Raises `DataError` if it is damaged."""
+        """The names of the members of a zip file; empty for other files. Raises `DataError` if the zip file is damaged.
+        """
         if not self.is_zip:
             return ()
         with closing(open_members(self.path)) as members:
@@ -55,7 +56,10 @@ class FileStart:
 
     @cached_property
     def root(self) -> str:
-        """The root element of an XML file; empty for other files. Raises `DataError` if it is not XML."""
+        """The tag of the root element of an XML file; empty for other files.
+
+        Raises `DataError` if the file is not XML.
+        """
         if self.character != "<":
             return ""
         with FileReader(self.path) as reading:
@@ -64,7 +68,10 @@ class FileStart:
 
     @cached_property
     def top(self) -> Mapping[str, object]:
-        """The top-level names of a JSON object with their values; None for values that are long, lists or objects."""
+        """The top-level keys of a JSON object with their values; empty for other files.
+
+        A list, an object or a long string is replaced by None.
+        """
         if self.character != "{":
             return {}
         members: dict[str, object] = {}
@@ -83,7 +90,7 @@ class FileStart:
 
     @cached_property
     def line(self) -> Mapping[str, object] | None:
-        """The object on the first line, if the file has one object per line; None for other files."""
+        """The object on the first line, if that line is a JSON object; else None."""
         if self.character != "{":
             return None
         with suppress(DataError):
@@ -93,7 +100,7 @@ class FileStart:
 
     @cached_property
     def element(self) -> object:
-        """The first element of a JSON list; None for other files and empty lists. Raises `DataError`."""
+        """The first element of a JSON list; None if the list is empty, or the file is no list. Raises `DataError`."""
         if self.character != "[":
             return None
         with FileReader(self.path) as reading:
@@ -101,7 +108,7 @@ class FileStart:
 
     @property
     def first(self) -> Mapping[str, object]:
-        """The first object of the file: its first line, the first element of its list, or the whole file."""
+        """The first object of the file. It is the first line, the first element of the list, or else the whole file."""
         if self.character == "[":
             with suppress(DataError):
                 return self.element if isinstance(self.element, dict) else {}
@@ -110,7 +117,7 @@ class FileStart:
 
 
 class FolderStart:
-    """The names of a folder's entries, and of its subfolders' entries."""
+    """The names of the entries in a folder and in its subfolders."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -126,12 +133,12 @@ class FolderStart:
 
     @cached_property
     def folders(self) -> tuple["FolderStart", ...]:
-        """Subfolders of the folder by name, excluding links and hidden folders."""
+        """The subfolders, sorted by name. Links and hidden folders are left out."""
         paths = (self.path / name for name in sorted(self.names) if not name.startswith("."))
         return tuple(FolderStart(path) for path in paths if is_folder(path))
 
     def object_in(self, name: str) -> Mapping[str, object]:
-        """Read the JSON object in a file of the folder; empty if there is none."""
+        """Read the JSON object in a file of the folder. Returns an empty object if there is none."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(DataError, AccessError, NotFoundError), FileReader(self.path / name, BEGINNING_BYTES) as reading:
@@ -140,7 +147,7 @@ class FolderStart:
         return {}
 
     def top_of(self, name: str) -> Mapping[str, object]:
-        """Return `FileStart.top` of a file of the folder; empty if there is none."""
+        """Return `FileStart.top` for a file of the folder; empty if there is no such file."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(Exception):
@@ -149,37 +156,39 @@ class FolderStart:
 
 
 class Format(NamedTuple):
-    """A format of runs: how it is recognised and read, and what its fields become."""
+    """A format of runs: how files are recognised and read, and what becomes of their fields."""
 
     name: str
-    """The name that `import` prints, such as `tau-bench`."""
+    """Name of the format that `import` prints, such as `tau-bench`."""
     title: str
-    """The name in messages and the documentation."""
+    """Name of the format in messages and in the documentation."""
     open: Callable[[Path, RunOverrides], Records]
     recognise: Callable[[FileStart, RunOverrides], str | None] = lambda _start, _overrides: None
-    """Return the feature by which a file is recognised, as messages state it; None if it has another format."""
+    """Return the feature by which a file is recognised, in the words used in messages; None if it has another
+    format."""
     recognise_folder: Callable[[FolderStart], str | None] = lambda _start: None
-    """Return the same for a folder that is read as a whole; None if the folder has another format."""
+    """The same for a folder that is read as a whole."""
     forms: tuple[str, ...] = ()
-    """Other names that readers of this format print: `csv`, `jsonl`."""
+    """Other names under which readers report this format: `csv`, `jsonl`."""
     a_run: str = "the file"
-    """What one run is in this format, such as `the file`."""
+    """What a single run is in this format, such as `the file`."""
     an_eval: str = ""
-    """What one eval is in this format."""
+    """What a single eval is in this format."""
     passed: str = ""
     """When an eval counts as passed."""
     versions: str = ""
-    """Versions of the tool or format with which real files were tested; empty if it has no versions."""
+    """Versions of the tool or format whose files were tested; empty if there are no versions."""
     used: frozenset[str] = frozenset()
-    """The import options that apply: any of `map`, `threshold`, `tasks` and `reference_run`."""
+    """Import options that apply to this format: any of `map`, `threshold`, `tasks` and `reference_run`."""
     names: tuple[str, ...] = ()
-    """Typical top-level names of the format's objects; the error for an unknown file lists formats with its names."""
+    """Typical top-level keys of the format's objects. The error for an unknown file lists formats that share keys with
+    it."""
     fields: Mapping[str, str] = {}
-    """What each source field becomes, for the docs: `{"reward": "score; passed from 1"}`."""
+    """What becomes of each field of the source, for the docs: `{"reward": "score; passed from 1"}`."""
 
 
 def has(fields: Mapping[str, object], *names: str) -> str | None:
-    """Return "it has `a`, `b` and `c`" if an object has all the names; None otherwise."""
+    """Return "it has `a`, `b` and `c`" if an object has all these keys; None otherwise."""
     if not fields.keys() >= set(names):
         return None
     *head, last = (f"`{name}`" for name in names)

@@ -1,4 +1,7 @@
-"""Base of the readers: build records from foreign data, clean their values, and count what is left out."""
+"""Base classes of the readers.
+
+They build records from data of other tools, clean its values, and count what is left out.
+"""
 
 import hashlib
 import json
@@ -32,23 +35,23 @@ from evalscribe.sources.files import FileReader
 from evalscribe.sources.streams import JsonLine, JsonStream
 
 MAX_PHRASES = 200
-"""Maximum distinct phrases that are counted: a hostile file may have a different problem in each record."""
+"""Maximum number of different phrases that are counted. A hostile file can have a different problem in each record."""
 MORE = "something else"
 MAX_PLACE = 160
 MAX_HELD_NAME = 1_000
-"""Maximum characters of a run's names that stay in memory as read; longer names are cleaned and cut at once."""
+"""Maximum characters of a run's names that are kept in memory unchanged. Longer names are cleaned and cut at once."""
 MAX_RUNS = 10_000
-"""Maximum runs of one file or folder. Data about each run stays in memory until the end."""
+"""Maximum number of runs in a file or folder. Data about each run stays in memory until the end."""
 MAX_STEPS = 2_000
-"""Maximum steps of an eval, and maximum scores of an eval."""
+"""Maximum number of steps of an eval, and of its scores."""
 MAX_COUNT = 10**15
-"""Maximum number of tokens or trials: integers in databases have 64 bits."""
+"""Maximum number of tokens or trials. Integers in databases have 64 bits."""
 _TAKEN = 2**32
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class Omissions:
-    """Counts of omissions by phrase, with the location of the first one."""
+    """Counts what is left out, by phrase, and keeps the location of the first case of each."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -56,8 +59,11 @@ class Omissions:
         self._lost: set[str] = set()
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
-        """Count an omission; `lost` if the file is damaged there, or a whole eval is left out."""
-        if phrase not in self._counts:  # Redact each phrase once: a log may repeat it for every event.
+        """Count something that is left out.
+
+        `lost` is True if the file is damaged there, or if a whole eval is left out.
+        """
+        if phrase not in self._counts:  # redacted once per phrase, because a log can repeat it for every event
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
@@ -65,13 +71,13 @@ class Omissions:
         if lost:
             self._lost.add(phrase)
         if place is not None and phrase not in self._first:
-            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # places contain names from the file
+            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # contains names from the file
 
     def counts(self) -> dict[str, int]:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
 
     def lost(self) -> tuple[str, ...]:
-        """Return the evals and lines that were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
+        """Return which evals and lines were lost, such as `2 x a row that cannot be read: 3 cells in place of 5`."""
         return tuple(
             f"{number} x {self._placed(phrase)}" for phrase, number in self._counts.items() if phrase in self._lost
         )
@@ -81,16 +87,16 @@ class Omissions:
 
 
 class HashTable:
-    """Map hashes to positive integers; an unknown hash maps to 0.
+    """Maps hashes to positive integers. An unknown hash maps to 0.
 
-    A file can have millions of evals. An entry takes 21 to 43 bytes here, about 120 in a `dict`, and about 240 in a
-    `dict` with text keys.
+    It saves memory, because a file can have millions of evals. An entry takes 21 to 43 bytes here, about 120 in a
+    `dict`, and about 240 in a `dict` with text keys.
     """
 
     def __init__(self) -> None:
         self._hashes, self._numbers = array("q", [0]) * 8, array("q", [0]) * 8
         self._free = 6
-        """Entries that fit before the table grows: it is at most three quarters full."""
+        """Number of entries that fit before the table grows. At most three quarters of its slots are used."""
 
     def __getitem__(self, hash: int) -> int:
         return self._numbers[self._slot(hash)]
@@ -105,13 +111,16 @@ class HashTable:
         self._hashes[slot], self._numbers[slot] = hash, number
 
     def setdefault(self, hash: int, number: int) -> int:
-        """Return the number of a hash; if it has none, store this number."""
+        """Return the number of a hash. If it has none, store `number` and return it."""
         if not (stored := self[hash]):
             stored = self[hash] = number
         return stored
 
     def _slot(self, hash: int) -> int:
-        """Return the slot of a hash, or the free slot for it, which follows hashes with the same last bits."""
+        """Return the slot that has a hash, or the free slot in which to store it.
+
+        If other hashes with the same last bits come first, the slot is behind theirs.
+        """
         hashes, numbers, last = self._hashes, self._numbers, len(self._hashes) - 1
         slot = hash & last
         while numbers[slot] and hashes[slot] != hash:
@@ -129,22 +138,23 @@ class HashTable:
 
 
 class Trials:
-    """Counts the trials of every task in a first pass, and numbers them in a second one."""
+    """Counts the trials of every task in a first pass, and assigns their numbers in a second pass."""
 
     def __init__(self) -> None:
         self._tasks = HashTable()
-        """By hash of a task: its number of trials, plus `_TAKEN` times the number up to which all are taken."""
+        """For each task, by its hash: the number of its trials, plus `_TAKEN` times n if all numbers from 1 to n are
+        taken."""
         self._ahead: set[int] = set()
-        """Hashes of tasks with higher numbers that are also taken."""
+        """Hashes of a task and a number, for numbers that are taken although a smaller one is free."""
 
     def count(self, *task: str) -> None:
-        """Count a trial of a task; any number of texts together identify the task."""
+        """Count a trial of a task. The texts, of which there can be any number, identify the task together."""
         self._tasks[hash(task)] += 1
 
     def next(self, *task: str, stated: int | None = None) -> tuple[int, int]:
-        """Return the number of a trial and how many the task has.
+        """Return the number of a trial, and the number of trials that its task has.
 
-        Uses the stated number, or the lowest free number if none is stated or the stated number is taken.
+        Uses the stated number. If none is stated, or the stated one is taken, uses the lowest free number.
         """
         key = hash(task)
         highest, trials = divmod(self._tasks[key], _TAKEN)
@@ -157,11 +167,14 @@ class Trials:
             self._ahead.discard(following)
             highest += 1
         self._tasks[key] = highest * _TAKEN + trials
-        return number, max(number, trials)  # the file may have grown since the first pass
+        return number, max(number, trials)  # the file might have grown since the first pass
 
 
 def first_run_id(path: Path) -> str:
-    """Derive an id from a file's content, for the first run of a file without ids. Raises errors of `FileReader`."""
+    """Derive an id from a file's content. It is for the first run of a file without ids.
+
+    Raises the errors of `FileReader`.
+    """
     with FileReader(path) as reading:
         while reading.read():
             pass
@@ -169,7 +182,7 @@ def first_run_id(path: Path) -> str:
 
 
 class RecordFile(ABC):
-    """Base of `Records` that read a file once, or twice if they need counts from the whole file."""
+    """Base class of `Records` that read one file. They read it twice if they need counts from the whole file."""
 
     format: str
     table: TableReading | None = None
@@ -198,7 +211,7 @@ class RecordFile(ABC):
     def read(self) -> Iterator[Run | Record]: ...
 
     def _finish_first_pass(self) -> str:
-        """Derive the run's id from the content that the first pass read."""
+        """Return an id for the run, derived from the content that the first pass read."""
         assert self._reader is not None
         self._finished_passes = 1
         return self._reader.digest[:32]
@@ -206,12 +219,15 @@ class RecordFile(ABC):
 
 @dataclass(frozen=True)
 class SourceRun:
-    """A run as read. Times and figures that are None are derived from the run's evals if all evals have them."""
+    """A run as read from the source.
+
+    Times and figures that are None are derived from the run's evals, provided that all evals have them.
+    """
 
     key: str = ""
-    """Identifies the run within its file."""
+    """Text that identifies the run within its source."""
     id: str | None = None
-    """The source's id, if it is unique across files; None to derive an id from the content."""
+    """The source's id of the run, if it is unique across files. None to derive an id from the content."""
     provider: str | None = None
     model: str | None = None
     experiment: str = "default"
@@ -226,31 +242,31 @@ class SourceRun:
 
 @dataclass(frozen=True)
 class SourceEval:
-    """An eval as read. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
+    """An eval as read from the source. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
 
     run: SourceRun
     name: str
-    """Name of the eval. Evals with equal category and name are trials of one eval."""
+    """Name of the eval. Evals with the same category and name are trials of one eval."""
     status: EvalStatus
     place: str
-    """Location in the source: `[3]`, `line 7`, or a file of a folder."""
+    """Location in the source: `[3]`, `line 7`, or the name of a file in a folder."""
     category: str = ""
     id: str | None = None
-    """The source's id, if it is unique across files; None to derive an id from run, name and trial."""
+    """The source's id of the eval, if it is unique across files. None to derive an id from run, name and trial."""
     trial: int | None = None
     """Number of the trial, from 1; None for the next free number."""
     version: str | None = None
-    """The source's version of the eval, if task or grader changes also change it."""
+    """The source's version of the eval, provided that it changes whenever the task or the grader changes."""
     reason: str | None = None
-    """Why the eval failed or broke; None to use the error of the first failed step."""
+    """Why the eval failed or had an error. None to use the error of the first failed step."""
     steps: Sequence[Step] = ()
     documents: Sequence[Document] = ()
-    """Empty documents are omitted from the record."""
+    """Documents of the record. Empty documents are left out."""
     conversations: Sequence[tuple[str | None, Sequence[object]]] = ()
-    """Name and messages (as for `build_transcript`) of each conversation, the main one first."""
+    """Name and messages of each conversation, the main one first. The messages are those for `build_transcript`."""
     scores: Mapping[str, float] = field(default_factory=dict)
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """Data for which records have no separate field, under the source's names."""
+    """Data for which records have no field of their own, under the names used in the source."""
     missing: Sequence[str] = ()
     started_at: object = None
     ended_at: object = None
@@ -260,9 +276,9 @@ class SourceEval:
 
 
 class EvalReader(RecordFile):
-    """Base of readers that yield evals one by one; contains everything that the formats share.
+    """Base class of readers that yield evals one by one. It has everything that these formats share.
 
-    The source is read twice, because the number of trials and the totals of a run are known only at the end.
+    The source is read twice, because the number of trials and the totals of a run are not known before the end.
     """
 
     passes = 2
@@ -272,28 +288,30 @@ class EvalReader(RecordFile):
         self._content = hashlib.sha256()
         """Hash of all content that the first pass read."""
         self.find_stored_run: Callable[[str], Run | None] = lambda _id: None
-        """Looks up a stored run by id: its threshold is used again unless the user gives one."""
+        """Returns the stored run with an id. Its threshold is used again, unless the user sets one."""
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
-        """Yield every eval. Implementations read files with `_open` or `_load`, and count omitted data with `_omit`.
+        """Yield every eval.
+
+        Implementations must read files with `_open` or `_load`, and count left out data with `_omit`.
 
         Raises the errors of `Records.read`.
         """
 
     def complete(self, run: SourceRun) -> SourceRun:
-        """Return the run with data that the source states after the evals. Called after the first pass."""
+        """Add data that the source states only after the evals, and return the run. Called after the first pass."""
         return run
 
     def use_threshold(self, threshold: float) -> None:
-        """Change the lowest score that passes, from the next pass on."""
+        """Change the minimum score that passes. Applies from the next pass on."""
         self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
         left_out, self._left_out = self._left_out, Omissions()
         tallies: dict[str, _RunTally] = {}
         trials = Trials()
-        with suppress(DataError):  # The second pass raises this error after the readable evals.
+        with suppress(DataError):  # The second pass raises this error, after it has yielded the readable evals.
             for source_eval in self._evals():
                 key = _run_key(source_eval)
                 if key not in tallies and len(tallies) < MAX_RUNS:
@@ -333,35 +351,38 @@ class EvalReader(RecordFile):
     def _evals(self) -> Iterator[SourceEval]:
         try:
             yield from self.evals()
-        except RecursionError:  # a value that was barely parsed can be nested too deeply for conversion
+        except RecursionError:  # a value that could just be parsed can be nested too deeply to be converted
             raise DataError(f"{self._path}: JSON nested too deeply") from None
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
         self._left_out.add(phrase, place, number, lost=lost)
 
     def _omit_line(self, line: JsonLine, place: str) -> None:
-        """Count a line of a session that is not a JSON object."""
+        """Count a line of a session that is not a JSON object as left out."""
         if line.ended:
             self._omit("a line that cannot be read", place, lost=True)
-        else:  # an agent that is still at work is writing it: nothing is damaged
+        else:  # nothing is damaged: an agent that is still at work is writing this line
             self._omit("a last line that is not finished", place)
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:
-        """Open a file of the source. Raises the errors of `FileReader`."""
+        """Open a file of the source, and add its content to the hash. Raises the errors of `FileReader`."""
         with FileReader(path) as self._reader:
             try:
                 yield self._reader
-            finally:  # hash the content of damaged files, too
+            finally:  # also for a damaged file
                 if not self._finished_passes:
                     self._content.update(self._reader.digest.encode())
 
     def _load(self, path: Path) -> dict[str, object]:
-        """Read a file that holds one JSON object, of at most 128 million characters. Raises the errors of `_open`."""
+        """Read a file that contains a single JSON object of at most 128 million characters.
+
+        Raises the errors of `_open`.
+        """
         return self._load_counted(path)[0]
 
     def _load_counted(self, path: Path) -> tuple[dict[str, object], int]:
-        """Return the result of `_load` and the number of bytes read."""
+        """Return the result of `_load`, and the number of bytes read."""
         with self._open(path) as reading:
             text = JsonStream(reading, str(path))
             value = text.value()
@@ -371,7 +392,8 @@ class EvalReader(RecordFile):
         return value, reading.bytes
 
     def _text(self, path: Path) -> str:
-        """Read a text file; if it is long, only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`."""
+        """Read a text file. If it is long, read only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`.
+        """
         with self._open(path) as reading:
             head, tail, left_out = b"", b"", 0
             while piece := reading.read():
@@ -471,7 +493,7 @@ class EvalReader(RecordFile):
 
 
 def _usage(source_eval: SourceEval) -> dict[str, JsonValue]:
-    """Return the tokens, cost and seconds of an eval, as far as they are recorded."""
+    """Return those of an eval's tokens, cost and seconds that are recorded."""
     values = {
         "input_tokens": count(source_eval.input_tokens),
         "output_tokens": count(source_eval.output_tokens),
@@ -482,7 +504,7 @@ def _usage(source_eval: SourceEval) -> dict[str, JsonValue]:
 
 
 class _RunTally:
-    """Data about a run that the first pass collects."""
+    """What the first pass finds out about a run."""
 
     def __init__(self, run: SourceRun) -> None:
         self.source_run = replace(
@@ -534,7 +556,7 @@ class _RunTally:
         return count(number if number is not None else self._sum(name))
 
     def _sum(self, name: str) -> float | None:
-        """Return the sum over the evals; None unless every eval has the figure."""
+        """Return the sum of a figure over all evals; None if an eval does not have it."""
         return figure(float(self._sums[name])) if self._evals and self._counts[name] == self._evals else None
 
 
@@ -543,30 +565,31 @@ def _bounded(name: str | None) -> str | None:
 
 
 def _run_key(source_eval: SourceEval) -> str:
-    """Return the key of an eval's run. Long keys are hashed, because the keys of all runs stay in memory."""
+    """Return the key of an eval's run. A long key is hashed, because the keys of all runs stay in memory."""
     return source_eval.run.key if len(source_eval.run.key) <= MAX_HELD_NAME else content_id(source_eval.run.key)
 
 
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
-"""Maximum characters of a conversation in a line-based format, because a record contains all of it."""
+"""Maximum characters of a conversation in a line-based format. A record contains all of it."""
 MAX_TEXT_BYTES = 256 * 1024
-"""Bytes read from the beginning, and from the end, of a long text file."""
+"""Number of bytes that are read from the beginning of a long text file, and from its end."""
 MAX_EXPECTED = 20
-"""Maximum reference answers of one eval."""
+"""Maximum number of reference answers of one eval."""
 LONGEST_TIME = 40
 MAX_INDENTED_CHARACTERS = 1_000_000
 MAX_INDENTED_LEVELS = 20
 _BRACKET = re.compile(r"[\[\]{}]")
 _TRACE = re.compile(r"\s+at |Stack Trace:|Traceback \(most recent call last\)")
 MAX_NAME_IN_ID = 80
-"""Maximum characters of a name in an id; longer names are cut and get a digest."""
+"""Maximum characters of a name in an id. A longer name is cut, and a digest is added."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
 def safe_json(value: object) -> JsonValue:
     """Clean and redact a JSON value.
 
-    First scans all strings at once, because most values have no secret. Raises `DataError` if it is nested too deeply.
+    All strings are scanned at once first, because most values have no secret. Raises `DataError` if the value is nested
+    too deeply.
     """
     text = "\n".join(collect_strings(value))
     cleaned = value if is_clean(text) else clean_json(value)
@@ -574,29 +597,32 @@ def safe_json(value: object) -> JsonValue:
 
 
 def safe_text(text: str) -> str:
-    """Apply `safe_json` to a single text, such as a name."""
+    """Apply `safe_json` to a text, such as a name."""
     return _safe_name_of_many(text) if len(text) <= MAX_NAME_IN_ID else cast(str, safe_json(text))
 
 
 @lru_cache(maxsize=1000)
 def _safe_name_of_many(text: str) -> str:
-    """Apply `safe_json`, cached: the evals of a file repeat document paths, which took a quarter of the time."""
+    """Apply `safe_json` and cache the result.
+
+    Evals of a file repeat the paths of documents, and without the cache this took a quarter of the time.
+    """
     return cast(str, safe_json(text))
 
 
 def safe_name(text: object) -> str:
-    """Return a non-empty name of bounded length on one line. Long names with the same start stay distinct."""
+    """Return a name on one line that is not empty and not too long. Long names with the same start stay distinct."""
     return prose.name(str(text))
 
 
 def safe_id(id: str) -> str:
-    """Return a source's id, or a hash of it if it is not a plain word or contains a secret."""
+    """Return a source's id, or a hash of it if it contains special characters or a secret."""
     plain = _SOURCE_ID.fullmatch(id) is not None and safe_text(id) == id
     return id if plain else content_id(clean_json(id)).removeprefix("sha256:")[:22]
 
 
 def eval_id(run_id: str, name: str, trial: int) -> str:
-    """Derive an eval's id, for files whose ids are unique only within the file."""
+    """Derive the id of an eval. It is for files whose own ids are unique only within the file."""
     part = path_part(name)
     if part != name or len(part) > MAX_NAME_IN_ID:
         part = f"{part[:MAX_NAME_IN_ID]}-{content_id(name).removeprefix('sha256:')[:8]}"
@@ -609,7 +635,7 @@ def object_of(value: object) -> dict[str, object]:
 
 
 def dicts(value: object) -> list[dict[str, object]]:
-    """Return the objects of a JSON list; an empty list for any other value."""
+    """Return the objects in a JSON list; empty if the value is no list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
@@ -621,7 +647,7 @@ def text_of(value: object) -> str:
 def as_text(value: object) -> str:
     """Return a text unchanged, an empty text for None, and any other value as indented JSON.
 
-    Very long or deep values are not indented: with indentation, a megabyte at 700 levels would be a gigabyte.
+    A very long or deep value is not indented, because a megabyte with 700 levels would become a gigabyte.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -633,7 +659,7 @@ def as_text(value: object) -> str:
 
 
 def first_lines(text: str) -> str:
-    """Return at most three lines and 300 characters of an error, without its stack trace."""
+    """Return the beginning of an error, without its stack trace: at most three lines and 300 characters."""
     lines = (line.rstrip() for line in text.strip().split("\n"))
     message_lines = takewhile(lambda line: _TRACE.match(line) is None, lines)
     return prose.cut("\n".join(islice(filter(None, message_lines), 3)), 300)
@@ -654,7 +680,7 @@ def distinct_names(names: Iterable[str]) -> list[str]:
 
 
 def scores_log(steps: Iterable[Step], scores: Mapping[str, float]) -> Document:
-    """Build a log with each grader's result and reason on a line, in the form that experiment runs use."""
+    """Build a log that has the result and reason of each grader on a line, in the same form as for experiment runs."""
     return Document(role="log", path=SCORES_LOG, text="\n".join(_score_line(step, scores) for step in steps))
 
 
@@ -665,12 +691,12 @@ def _score_line(step: Step, scores: Mapping[str, float]) -> str:
 
 
 def score_number(value: object) -> float | None:
-    """Return a score as a number (True is 1); None if it is not a number."""
+    """Return a score as a number, where True is 1; None if it is not a number."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def figure(value: object) -> float | None:
-    """Return a non-negative finite number, such as seconds, tokens or USD; None for any other value."""
+    """Return a finite number that is not negative, such as seconds, tokens or USD; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -681,19 +707,19 @@ def figure(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a whole number up to `MAX_COUNT`, else None. Some sources write `5.0` for 5."""
+    """Return a whole number of at most `MAX_COUNT`; None for any other value. Some sources write 5 as `5.0`."""
     number = figure(value)
     return None if number is None or number > MAX_COUNT else int(number)
 
 
 def iso_time(value: object) -> str | None:
-    """Return the value if it is a time in ISO 8601, else None."""
+    """Return a text that is a time in ISO 8601; None for any other value."""
     moment = _moment(value)
     return str(value).strip() if moment else None
 
 
 def expected_documents(texts: Iterable[str]) -> list[Document]:
-    """Return alternative reference answers as documents."""
+    """Return alternative reference answers as documents, each of them once."""
     distinct = list(dict.fromkeys(texts))[:MAX_EXPECTED]
     return [
         Document(role="expected", path="expected" if n == 1 else f"expected {n}", text=text)
@@ -702,7 +728,7 @@ def expected_documents(texts: Iterable[str]) -> list[Document]:
 
 
 def unix_time(seconds: object) -> str | None:
-    """Convert seconds since 1970, as a number or a text, to a time in ISO 8601."""
+    """Convert seconds since 1970 to a time in ISO 8601. They can be a number or a text."""
     with suppress(ValueError, OverflowError, OSError):
         number = float(seconds) if isinstance(seconds, str) else figure(seconds)
         return datetime.fromtimestamp(number, UTC).isoformat() if number else None
@@ -710,7 +736,10 @@ def unix_time(seconds: object) -> str | None:
 
 
 def seconds_between(start: object, end: object) -> float | None:
-    """Return the seconds between two times in ISO 8601; None if one is missing, or only one has a time zone."""
+    """Return the seconds between two times in ISO 8601.
+
+    Returns None if one is missing, or if only one of them has a time zone.
+    """
     begun, ended = _moment(start), _moment(end)
     if begun is None or ended is None or (begun.tzinfo is None) != (ended.tzinfo is None):
         return None
@@ -729,7 +758,7 @@ def _moment(value: object) -> datetime | None:
 def build_transcript(
     id: str, messages: Iterable[object], left_out: Omissions, place: str, name: str | None = None
 ) -> Transcript:
-    """Build a transcript from cleaned messages; invalid messages are omitted and counted."""
+    """Build a transcript from cleaned messages. Invalid messages are counted as left out."""
     read = [message for value in messages if (message := _message(value, left_out, place)) is not None]
     return Transcript.model_construct(id=id, name=name, messages=tuple(read), metadata={})
 
