@@ -1,4 +1,7 @@
-"""Read tables of results, as CSV or flat JSON: each row is an eval with input, output, expected output and score."""
+"""Read tables of results, as CSV or flat JSON.
+
+Each row is an eval. It has an input, an output, an expected output and a score.
+"""
 
 import codecs
 import csv
@@ -30,20 +33,22 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
 _EITHER = "answer"
-"""Column with the output in some tables and the reference in others: read as the field that has no other column."""
+"""Column that has the output in some tables and the reference in others. It is read as whichever of the two has no
+other column."""
 _LABEL = "label"
-"""Column with the reference in tables of predictions; in other tables, often with a grader's verdict."""
+"""Column that has the reference in tables of predictions. In other tables, it often has a grader's verdict."""
 _DECIDING = ("passed", "score", "scores")
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
-"""First line in which a spreadsheet states its delimiter."""
+"""Matches a first line in which a spreadsheet states its delimiter."""
 _SAMPLE_ROWS = 100
-"""Number of rows at the start of a JSON file whose fields are collected as columns."""
+"""Number of rows at the start of a JSON file whose fields become columns."""
 _MAX_NAMES = 500
 _MAX_SLUG = 48
 _PASSES_FROM = 1.0
 GRADING = "grading"
-"""Step name for rows with only a verdict. The column's name may be `passed`, and `passed failed` would mislead."""
+"""Name of the step for rows that have only a verdict. The column's name is not used: it can be `passed`, and `passed
+failed` would mislead."""
 _MAIN_SCORES = ("reward", "score", "passed", "correct")
 _STATUSES: Mapping[str, EvalStatus] = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "success"), "passed"),
@@ -56,7 +61,7 @@ TableForm = Literal["csv", "jsonl", "json"]
 
 
 def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str) -> dict[str, str]:
-    """Return the column for each field, for fields that have a column.
+    """Return the column of each field that has one.
 
     Args:
         names: The table's columns.
@@ -65,7 +70,7 @@ def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str
 
     Raises:
         UsageError: A column that the user named does not exist.
-        DataError: Several columns have the name of a field.
+        DataError: Several columns have the same name, and a field would use it.
     """
     chosen = {field: find_column(names, field, name, file) for field, name in requested.items()}
     plain = {_plain(name): name for name in reversed(names)}
@@ -91,7 +96,7 @@ def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str
 
 
 def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return, by field without a column, an unused column that may belong to the field."""
+    """Return unused columns that might belong to a field which has no column, by field."""
     likely: dict[str, str] = {}
     for name in unused:
         plain = _plain(name)
@@ -106,7 +111,10 @@ def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[st
 
 
 def find_column(names: Sequence[str], field: str, name: str, file: str) -> str:
-    """Return the column that the user named for a field. Raises `UsageError` if there is none or several."""
+    """Return the column that the user named for a field.
+
+    Raises `UsageError` if no column has this name, or several have it.
+    """
     matches = [column for column in names if column == name] or [
         column for column in names if column.strip().lower() == name.lower()
     ]
@@ -132,7 +140,10 @@ def _columns_of(names: Sequence[str]) -> str:
 
 
 def is_results_row(row: Mapping[str, object], requested: Mapping[str, str]) -> bool:
-    """Return True if an object has a score, or an input and an output, or a column that the user named."""
+    """Return True if an object looks like a row of results.
+
+    It must have a score, or an input and an output, or a column that the user named.
+    """
     plain = {_plain(str(name)) for name in row}
     fields = {field for field, aliases in COLUMNS.items() if plain & {field, *aliases}}
     is_graded = fields & set(_DECIDING) or {"input", "output"} <= fields
@@ -143,14 +154,14 @@ class TableHeader(NamedTuple):
     delimiter: str
     names: tuple[str, ...]
     lines_before: int = 0
-    """1 if the first line is `sep=;`, which is not a row."""
+    """Number of lines before the header: 1 if the first line is `sep=;`, else 0."""
 
 
 def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
     """Return the delimiter and the columns of a CSV file; None if it has no known columns.
 
-    The delimiter is the one that yields the most known columns. `csv.Sniffer` also reads the cells, and takes a letter
-    for the delimiter if they are sentences.
+    The delimiter is the one that yields the most known columns. `csv.Sniffer` is not used: it reads the cells, too, and
+    if they are sentences, it takes a letter for the delimiter.
 
     Raises `DataError` if the first line is too long.
     """
@@ -180,7 +191,7 @@ def _cells(line: str, delimiter: str) -> tuple[str, ...]:
 
 
 class _TextReader(FileReader):
-    """Reads a file as UTF-8, converting UTF-16, which spreadsheets write as "Unicode text"."""
+    """Reads a file as UTF-8. Converts UTF-16, in which spreadsheets write "Unicode text"."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -207,17 +218,17 @@ class _Score(NamedTuple):
     step: str = "score"
     value: float | None = None
     problem: str | None = None
-    """Why the row's grade cannot be read."""
+    """Why the row's grade cannot be read; None if it can."""
 
 
 class _Summary:
-    """Data that the first pass collects: the number of trials of each task, and problems with grades."""
+    """What the first pass finds out: the number of trials of each task, and problems with grades."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.trials = Trials()
         self.inputs = HashTable()
-        """By hash of an eval's name: digest of the first input with this name, as a number above 0."""
+        """For each eval name, by its hash: a digest of the first input with this name, as a number above 0."""
         self.graded = 0
         self.unreadable: tuple[str, str] | None = None
         """Location and problem of the first grade that cannot be read."""
@@ -227,7 +238,7 @@ class _Summary:
 
 
 class ResultsTable(RecordFile):
-    """A table of results. Reads the file twice, first to count the trials of each task."""
+    """A table of results. It is read twice, first to count the trials of each task."""
 
     passes = 2
 
@@ -279,7 +290,7 @@ class ResultsTable(RecordFile):
             yield self._record(run, eval, row, score, number)
 
     def _choose(self) -> None:
-        """Choose the columns. Raises `DataError` if none says which rows passed."""
+        """Choose the columns. Raises `DataError` if none of them says which rows passed."""
         names = list(self._header.names)
         if self.format != "csv":
             rows = islice(self._rows(Omissions()), _SAMPLE_ROWS)
@@ -306,7 +317,10 @@ class ResultsTable(RecordFile):
         )
 
     def _summarise(self) -> _Summary:
-        """Read the file once. Raises `DataError` if no row has a grade that can be read, or if scores exceed 1."""
+        """Read the file once.
+
+        Raises `DataError` if no row has a readable grade, or if scores exceed 1 and no threshold is set.
+        """
         summary = _Summary()
         left_out = Omissions()
         self._notes.clear()
@@ -324,7 +338,7 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            if not summary.rows:  # otherwise the second pass raises this error after the readable rows
+            if not summary.rows:  # otherwise the second pass raises this error, after the readable rows
                 raise
         self._check(summary, left_out)
         return summary
@@ -336,7 +350,7 @@ class ResultsTable(RecordFile):
         if summary.unreadable and not summary.graded:
             score_columns = self._columns.keys() & set(_DECIDING) - {"passed"}
             if "passed" in self._columns and score_columns and "passed" not in self._overrides.columns:
-                del self._columns["passed"]  # a column such as `status` may not be the verdict: use the score
+                del self._columns["passed"]  # a column such as `status` might not be the verdict: use the score
                 self._check(self._summarise(), left_out)
                 return
             place, problem = summary.unreadable
@@ -350,7 +364,10 @@ class ResultsTable(RecordFile):
             )
 
     def _rows(self, left_out: Omissions) -> Iterator[tuple[int, _Row]]:
-        """Yield the cleaned rows with their line number or list position. Unreadable rows are counted."""
+        """Yield the cleaned rows, each with its line number or position in the list.
+
+        Unreadable rows are counted as left out.
+        """
         read = {"csv": self._csv_rows, "jsonl": self._json_lines, "json": self._json_items}[self.format]
         for number, row in read(left_out):
             try:
@@ -376,7 +393,7 @@ class ResultsTable(RecordFile):
                 if names is None:
                     names = _distinct(cells)
                     continue
-                while len(cells) > len(names) and not cells[-1]:  # spreadsheets append empty cells
+                while len(cells) > len(names) and not cells[-1]:  # spreadsheets add empty cells at the end
                     cells.pop()
                 if len(cells) != len(names):
                     refuse(number, f"{len(cells)} cells in place of {len(names)}")
@@ -417,7 +434,11 @@ class ResultsTable(RecordFile):
         return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
 
     def _name(self, row: _Row, summary: _Summary, number: int) -> tuple[str, str]:
-        """Return category and name: id, else input, else row number. Different inputs with equal names get a suffix."""
+        """Return category and name of the eval.
+
+        The name is the row's id, else its input, else the row number. If a name was used for a different input before,
+        it gets a suffix.
+        """
         category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
         text = self._text(row, "input") or ""
         if not text and self._text(row, "id") is None:
@@ -427,13 +448,13 @@ class ResultsTable(RecordFile):
         name = records.safe_name(stated_id) if stated_id else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
         if not stated_id and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        digest_number = int(digest, 16) + 1  # 0 means no entry
+        digest_number = int(digest, 16) + 1  # 0 means that there is no entry
         if summary.inputs.setdefault(hash((category, name)), digest_number) != digest_number:
             name = f"{name}-{digest}"
         return category, name
 
     def _score(self, row: _Row) -> _Score:
-        """Read the grade from `passed`, else from the score."""
+        """Read the grade from the field `passed`. Without it, compare the score with the threshold."""
         numbers = self._numbers(row)
         main = next((name for name in ("score", *_MAIN_SCORES) if name in numbers), next(iter(numbers), None))
         step = GRADING if main in (None, "passed", "correct") else main
@@ -524,9 +545,10 @@ class ResultsTable(RecordFile):
         return {**metadata, **other_cells, **standard_fields}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return input and output as messages, which the SDK and judges of collections read.
+        """Return input and output as messages. The SDK and the judges of collections read them.
 
-        Returns none if the table has no output column: messages would suggest that the model gave no answer.
+        Returns no transcript if the table has no output column, because messages would suggest that the model gave no
+        answer.
         """
         if "output" not in self._columns:
             return ()
@@ -544,7 +566,7 @@ class ResultsTable(RecordFile):
                 yield Document(role=role, path=path, text=_as_text(value))
 
     def _log(self, row: _Row, score: _Score, reason: str | None) -> Iterator[Document]:
-        """Yield a log of the row's scores in the format of experiment runs."""
+        """Yield a log of the row's scores, in the same format as for experiment runs."""
         if score.status == "error":
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
@@ -555,7 +577,7 @@ class ResultsTable(RecordFile):
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Make column names distinct and non-empty by appending numbers."""
+    """Make column names distinct and non-empty, by appending numbers where necessary."""
     distinct: dict[str, None] = {}
     for number, name in enumerate(names, 1):
         distinct_name = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
@@ -579,7 +601,7 @@ def _recognise(start: FileStart, overrides: RunOverrides) -> str | None:
         return "its rows have columns of a table of results" if is_results_row(start.first, overrides.columns) else None
     if start.character in "{<":
         return None
-    header = read_header(start.path, overrides.columns)  # unlike JSON lists, the first column name may begin with `[`
+    header = read_header(start.path, overrides.columns)  # unlike in JSON, the text can begin with `[`
     return f"its first line has columns between {header.delimiter!r}" if header else None
 
 

@@ -1,4 +1,4 @@
-"""Read and write runs stored locally: snapshot folders and the store."""
+"""Read and write runs that are stored locally, in snapshot folders and in the store."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
-"""Maximum bytes of a file. A deployment's answers have at most 16 MiB before JSON escaping."""
+"""Maximum bytes of a file. A deployment's answer has at most 16 MiB before escapes make it longer."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
@@ -32,7 +32,7 @@ def open_snapshot(folder: Path, links: Links) -> PayloadSource:
 
 
 class SnapshotPayloads:
-    """Reads a snapshot; neither eval ids nor symbolic links can lead out of its folder."""
+    """Reads a snapshot. Neither eval ids nor symbolic links can lead out of its folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -49,10 +49,10 @@ class SnapshotPayloads:
 
 
 class SnapshotWriter:
-    """Writes one run's redacted payloads, each file atomically and the summary last."""
+    """Writes the redacted payloads of one run. Each file is written atomically, and the summary last."""
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        """Prepare the folder. Raises `UsageError` if it holds another run or is not a folder."""
+        """Check the folder. Raises `UsageError` if it has another run or is not a folder."""
         self._folder = folder
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file: give a new folder")
@@ -63,18 +63,24 @@ class SnapshotWriter:
             raise UsageError(f"{folder} contains run {existing_run_id}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
-        """Write one eval, or why it is unreadable, so that reading the snapshot gives the same result as the source."""
+        """Write an eval, or the reason why it is unreadable.
+
+        Reading the snapshot then gives the same result as reading the source.
+        """
         if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
 
     def finish(self, summary: object) -> None:
-        """Write the summary, which turns the folder into a snapshot."""
+        """Write the summary. It makes the folder a snapshot."""
         _write(self._folder / SUMMARY, summary)
 
 
 def snapshot_run_id(folder: Path) -> str | None:
-    """Return the id of a snapshot's run; None if the folder is not a snapshot. Raises `UsageError` if unreadable."""
+    """Return the id of the run in a snapshot; None if the folder is not a snapshot.
+
+    Raises `UsageError` if the snapshot is unreadable.
+    """
     if not (folder / SUMMARY).exists():
         return None
     try:
@@ -112,7 +118,7 @@ def _debug_name(eval_id: str) -> str:
 
 
 def _read(path: Path, root: Path) -> bytes:
-    """Read a regular file inside `root`, of bounded size, without blocking on a pipe."""
+    """Read a regular file inside `root` that has at most `LARGEST` bytes. Does not block if it is a pipe."""
     if not path.resolve().is_relative_to(root):
         raise DataError("a symbolic link points outside the snapshot")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -143,10 +149,10 @@ def _reason(error: Exception) -> str:
 
 
 class StoredSource:
-    """Reads a run from the store only; stored content is already redacted."""
+    """Reads a run only from the store. Content there has been redacted before."""
 
     def __init__(self, store: "AnalysisStore", run_store: "RunStore", run_id: str) -> None:
-        """Store the arguments; the caller closes the store and the run_store."""
+        """Store the arguments. The caller must close `store` and `run_store`."""
         self._store = store
         self._run_store = run_store
         self._run_id = run_id
@@ -158,7 +164,10 @@ class StoredSource:
         return run
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """Return the evidence of an imported eval, else the evidence that an earlier analysis stored."""
+        """Return the evidence of an imported eval.
+
+        For other evals, return the evidence that an earlier analysis stored.
+        """
         record = self._run_store.record(eval.id, run_id=self._run_id)
         if record is not None:
             return evidence_of(record)

@@ -1,4 +1,4 @@
-"""Read SQLite databases of other tools, which may be damaged or hostile, without changing them."""
+"""Read SQLite databases of other tools without changing them. They can be damaged or hostile."""
 
 import sqlite3
 import time
@@ -11,18 +11,19 @@ from evalscribe.sources.files import open_regular
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
-"""Maximum seconds between two rows of a query: a query on a hostile schema may run forever."""
+"""Maximum seconds between two rows of a query. With a hostile schema, a query could run forever."""
 SECONDS_PER_MEGABYTE = 1.0
-"""Seconds that all queries together may take per megabyte, in addition to `MAX_SECONDS`."""
+"""Seconds that all queries together may take for each megabyte of the file, in addition to `MAX_SECONDS`."""
 _INSTRUCTIONS = 10_000
-"""SQLite instructions between checks of the time."""
+"""Number of SQLite instructions after which the time is checked."""
 
 
 class SqliteFile:
-    """A database opened for reading only.
+    """A database that is opened only for reading.
 
-    `trusted_schema` stays on, because promptfoo's indexes use JSON functions, without which its databases do not open.
-    Functions that a schema can call reach nothing outside the database; this class limits their time and memory.
+    `trusted_schema` stays on, because promptfoo's indexes use JSON functions, and its databases do not open without
+    them. A schema can therefore call functions. They reach nothing outside the database, and this class limits their
+    time and memory.
     """
 
     def __init__(self, path: Path) -> None:
@@ -31,7 +32,7 @@ class SqliteFile:
         self._path = path
         self._started = self._until = 0.0
         self._remaining_s = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
-        # `immutable` keeps SQLite from writing files such as a lock beside the database of a stopped program.
+        # If a program has stopped, `immutable` keeps SQLite from writing files such as a lock beside its database.
         log = path.with_name(f"{path.name}-wal")
         mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
         try:
@@ -46,8 +47,8 @@ class SqliteFile:
     def columns(self, table: str) -> frozenset[str]:
         """Return the names of a table's columns; empty if there is no such table. Raises `DataError`.
 
-        Excludes generated columns, and views even if the schema calls them tables: a view may yield rows without
-        end.
+        Generated columns are left out. Views are left out even if the schema calls them tables, because a view can
+        yield rows without end.
         """
         tables = "pragma_table_list" if sqlite3.sqlite_version_info >= (3, 37) else "sqlite_master"
         if not list(self.rows(f"SELECT 1 FROM {tables} WHERE type = 'table' AND name = ?", table)):  # noqa: S608

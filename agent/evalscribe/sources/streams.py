@@ -1,4 +1,4 @@
-"""Read JSON and XML of any length piece by piece."""
+"""Read JSON and XML piece by piece, so that a file can have any length."""
 
 import codecs
 import json
@@ -12,9 +12,9 @@ from evalscribe.errors import DataError
 from evalscribe.json_data import clean_text
 from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
 
-# ijson 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s) and refuses input that is read here: NaN and Infinity,
-# line breaks in strings, UTF-16, a byte order mark, invalid UTF-8. Its C backend crashes the process with a
-# segmentation fault at a number of 5,000 digits; its Python backend takes 10.4 s for the same 43 MB.
+# Why not ijson: version 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s), and it refuses input that is read here:
+# NaN and Infinity, line breaks in strings, UTF-16, a byte order mark, invalid UTF-8. Its C backend crashes the process
+# with a segmentation fault at a number of 5,000 digits. Its Python backend takes 10.4 s for the same 43 MB.
 
 
 MAX_VALUE_CHARS = 128 * 1024 * 1024
@@ -22,7 +22,8 @@ MAX_VALUE_CHARS = 128 * 1024 * 1024
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""A parse error within this many characters of the end of the text may only mean that more must be read first."""
+"""Number of characters before the end of the text. A parse error there might only mean that more text must be read
+first."""
 
 
 def _parse_int(digits: str) -> int | str:
@@ -38,7 +39,7 @@ DECODER = json.JSONDecoder(parse_int=_parse_int, parse_float=_real, parse_consta
 
 
 def decode_json(text: str) -> object:
-    """Parse a text that holds exactly one value. Raises `DataError` without quoting the input."""
+    """Parse a text that contains exactly one JSON value. Raises `DataError`, which does not quote the text."""
     try:
         return DECODER.decode(text)
     except RecursionError:
@@ -49,18 +50,18 @@ def decode_json(text: str) -> object:
 
 class JsonLine(NamedTuple):
     number: int
-    """Number of the line, from 1, counting blank lines."""
+    """Number of the line. Counting starts at 1 and includes blank lines."""
     value: dict[str, object] | None
-    """The JSON object of the line; None if the line is another value, invalid or too long."""
+    """The JSON object of the line; None if the line is too long, invalid or another value."""
     problem: str
-    """Why `value` is None; empty otherwise."""
+    """Why `value` is None; empty if it is not."""
     characters: int
     ended: bool
-    """True if the line has a line end, which may be missing at the end of the file."""
+    """True if the line has a line end. At the end of the file, it can be missing."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:
-    """Yield each line that is not blank of a file with one object a line. Raises the errors of `FileReader`."""
+    """Yield each line of a file with one object per line, except blank lines. Raises the errors of `FileReader`."""
     for number, text, ended in read_lines(reading):
         if text is None:
             yield JsonLine(number, None, "it is too long", 0, ended)
@@ -75,12 +76,12 @@ def json_lines(reading: FileReader) -> Iterator[JsonLine]:
 
 
 class JsonStream:
-    """The text of a file, read sequentially."""
+    """The text of a file, which is read from beginning to end."""
 
     def __init__(
         self, reading: FileReader, where: str, decoder: json.JSONDecoder = DECODER, largest: int | None = None
     ) -> None:
-        """Store the arguments; `largest` replaces `MAX_VALUE_CHARS` as the limit on one value."""
+        """Store the arguments. `largest` replaces `MAX_VALUE_CHARS` as the maximum size of a value."""
         self._reading = reading
         self._where = where
         self._values = decoder
@@ -91,13 +92,13 @@ class JsonStream:
         self._text = self._decoder.decode(first)
         self._at = 0
         self._lines = 0
-        """Number of lines that end before `_text`."""
+        """Number of lines that end before the start of `_text`."""
         self._column = 0
-        """Number of characters of the current line before `_text`."""
+        """Number of characters that the current line has before the start of `_text`."""
         self._ended = not first
 
     def peek(self) -> str:
-        """Return the next character that is not white space; empty at the end."""
+        """Return the next character that is not white space, without consuming it; empty at the end."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = space.end() if space else self._at
@@ -107,7 +108,7 @@ class JsonStream:
                 return ""
 
     def value(self) -> object:
-        """Return the next value. Raises `DataError` with its location."""
+        """Return the next value. Raises `DataError`, which states the location."""
         self.peek()
         while True:
             try:
@@ -119,17 +120,17 @@ class JsonStream:
             except RecursionError:
                 raise self.wrong("JSON nested too deeply") from None
             if end == len(self._text) and self._more():
-                continue  # A number may continue.
+                continue  # a number might go on
             self._at = end
             return value
 
     def elements(self) -> Iterator[object]:
-        """Yield the elements of the list that begins here, reading each on demand."""
+        """Yield the elements of the list that begins here. Each is read only when it is requested."""
         for _ in self.places():
             yield self.value()
 
     def places(self) -> Iterator[None]:
-        """Yield before each element of the list that begins here; the caller must read or skip the element."""
+        """Yield before each element of the list that begins here. The caller must then read or skip the element."""
         self._take("[")
         if self.peek() == "]":
             self._take("]")
@@ -140,7 +141,7 @@ class JsonStream:
                 return
 
     def names(self) -> Iterator[str]:
-        """Yield the names of the object that begins here; the caller must read or skip each value."""
+        """Yield the keys of the object that begins here. After each, the caller must read or skip the value."""
         self._take("{")
         if self.peek() == "}":
             self._take("}")
@@ -157,12 +158,12 @@ class JsonStream:
     def members(
         self, lists: Collection[str], inside: Collection[str] = (), unread: Collection[str] = ()
     ) -> Iterator[tuple[str, object]]:
-        """Yield the members of the object that begins here, each with its name.
+        """Yield the key and value of each member of the object that begins here.
 
         Args:
-            lists: Members whose elements are yielded one by one.
-            inside: Members that are objects whose members are yielded in the same way.
-            unread: Members that are skipped.
+            lists: Keys of lists whose elements are yielded one by one.
+            inside: Keys of objects whose members are yielded in the same way.
+            unread: Keys of members that are skipped.
         """
         for name in self.names():
             following = self.peek()
@@ -177,7 +178,10 @@ class JsonStream:
                 yield name, self.value()
 
     def skip(self, levels: int = 3) -> None:
-        """Skip the next value, reading its outer `levels` of lists and objects piece by piece, as they may be long."""
+        """Skip the next value.
+
+        Its outer `levels` of lists and objects are read piece by piece, because they can be long.
+        """
         following = self.peek() if levels else ""
         if following == "[":
             for _ in self.places():
@@ -189,7 +193,7 @@ class JsonStream:
             self.value()
 
     def end(self) -> None:
-        """Check that nothing follows. Raises `DataError` otherwise."""
+        """Check that nothing follows. Raises `DataError` if something does."""
         if self.peek():
             raise self.wrong("unexpected content after the end")
 
@@ -213,7 +217,10 @@ class JsonStream:
         return character
 
     def _more(self, least: int = 0) -> bool:
-        """Read at least `least` more characters, or return False at the end. Thus a long value is parsed few times."""
+        """Read at least `least` more characters. Returns False at the end of the file.
+
+        Asking for many characters at once keeps a long value from being parsed many times.
+        """
         if self._ended:
             return False
         self._lines, self._column = self._position(self._at)
@@ -232,7 +239,7 @@ class JsonStream:
 
 MAX_XML_DEPTH = 50
 MAX_XML_TEXT = 16 * 1024 * 1024
-"""Maximum characters of one element's text."""
+"""Maximum characters of the text of one element."""
 
 
 class StartTag(NamedTuple):
@@ -243,11 +250,14 @@ class StartTag(NamedTuple):
 class EndTag(NamedTuple):
     tag: str
     text: str
-    """The element's own text."""
+    """Text directly inside the element, without that of its children."""
 
 
 def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
-    """Yield the tags of an XML file. Raises `DataError` with the line if it is invalid or unsafe."""
+    """Yield the tags of an XML file.
+
+    Raises `DataError`, which states the line, if the file is invalid or unsafe.
+    """
     handler = _Handler(where)
     try:
         while piece := reading.read():

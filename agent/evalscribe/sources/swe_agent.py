@@ -1,6 +1,6 @@
-"""Read the trajectories of SWE-agent and mini-SWE-agent for one task: messages, patch, and how the agent ended.
+"""Read trajectories of SWE-agent and mini-SWE-agent: the messages, the patch, and how the agent ended.
 
-A trajectory does not say whether the patch is right; SWE-bench decides that later (`swebench`).
+A trajectory is for one task. It does not say whether the patch is right. SWE-bench decides that later (`swebench`).
 """
 
 import re
@@ -17,7 +17,8 @@ _TASKS = (
     ("<pr_description>", "Consider the following PR description:", "</pr_description>"),
     ("ISSUE:\n", "", "\nINSTRUCTIONS:"),
 )
-"""Start mark, introduction and end mark of the issue text in the first message, for each known prompt."""
+"""For each known prompt: the text before the issue in the first message, an introduction to remove, and the text after
+it."""
 _SUBMITTED = re.compile(r"submitted\b", re.IGNORECASE)
 _LIMITS = re.compile(
     r"\b(?:LimitsExceeded|TimeExceeded|exit_cost|exit_total_execution_time|exit_command_timeout|exit_context"
@@ -40,20 +41,20 @@ class Attempt(NamedTuple):
     input_tokens: object
     output_tokens: object
     times: tuple[str, ...]
-    """Times of the first and the last message, if recorded."""
+    """Times of the first and the last message; empty if they are not recorded."""
     metadata: Mapping[str, object]
 
 
 class Ending(NamedTuple):
-    """How an agent ended, according to its exit status."""
+    """How an agent's work ended, according to its exit status."""
 
     status: str = ""
     error: str = ""
-    """Text of the exception that ended the agent; empty if none did."""
+    """Text of the exception that ended the agent's work; empty if there was none."""
 
     @property
     def submitted(self) -> bool:
-        """True if a patch was submitted, by the agent or, after a limit, by its harness."""
+        """True if a patch was submitted. After a limit, the agent's harness submits it."""
         return bool(_SUBMITTED.match(self.status))
 
     @property
@@ -63,12 +64,12 @@ class Ending(NamedTuple):
 
     @property
     def unreadable(self) -> bool:
-        """True if the agent ended because the model's answers were not in the required format."""
+        """True if the agent's work ended because the model's answers did not have the required format."""
         return bool(_FORMAT.search(self.status))
 
     @property
     def broken(self) -> bool:
-        """True if an error of the harness, the environment or the provider ended the agent's work."""
+        """True if the agent's work ended because of an error in the harness, the environment or the provider."""
         return bool(self.status) and not (self.submitted or self.limit or self.unreadable)
 
 
@@ -83,7 +84,7 @@ def recognise_trajectory(start: FileStart) -> str | None:
 
 
 def read_attempt(trajectory: Mapping[str, object]) -> Attempt:
-    """Read a trajectory of either agent."""
+    """Read a trajectory that either of the two agents wrote."""
     info = object_of(trajectory.get("info"))
     return _mini(trajectory, info) if "messages" in trajectory else _swe_agent(trajectory, info)
 
@@ -126,7 +127,10 @@ def _extra(message: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]:
-    """Yield messages. A command in a message's text becomes a tool call, and the next message its result."""
+    """Yield messages.
+
+    If a message's text contains a command, the command becomes a tool call, and the next message becomes its result.
+    """
     waiting: str | None = None
     for number, source in enumerate(messages):
         role, answered, waiting = source.get("role"), waiting, None
@@ -152,7 +156,7 @@ def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]
 
 
 def _command(message: Mapping[str, object]) -> tuple[str, str] | None:
-    """Split a message into its text and its command; None unless it contains exactly one command."""
+    """Split a message into its text and its command. Returns None unless it has exactly one command."""
     text = text_of(message.get("content"))
     matches = list(_COMMAND.finditer(text))
     if len(matches) != 1:
@@ -222,7 +226,7 @@ def _steps(trajectory: Iterable[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _replayed_model(config: object) -> str | None:
-    if isinstance(config, str):  # the config is a string that contains JSON
+    if isinstance(config, str):  # the config is a text with JSON in it
         match = re.search(r'"model":\s*\{"name":\s*"([^"\\]{1,200})"', config)
         return match[1] if match else None
     return text_of(object_of(object_of(object_of(config).get("agent")).get("model")).get("name")) or None
@@ -241,7 +245,10 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
 
 
 def _patch(info: Mapping[str, object]) -> str:
-    """Return the patch; empty if there is none: mini-SWE-agent 1 may store an exception as the submission."""
+    """Return the patch; empty if there is none.
+
+    In mini-SWE-agent 1, the submission can be an exception instead of a patch.
+    """
     submission = info.get("submission")
     text = text_of(submission) or text_of(object_of(submission).get("model_patch"))
     return text if _SUBMITTED.match(str(info.get("exit_status"))) or _DIFF.search(text) else ""
@@ -257,7 +264,7 @@ def _ending(info: Mapping[str, object], messages: Sequence[Mapping[str, object]]
 
 
 def _sum(usage: Sequence[Mapping[str, object]], name: str) -> float | None:
-    """Return the sum of a usage figure over all answers; None unless every answer has it."""
+    """Return the sum of a usage figure over all answers; None if an answer does not have it."""
     figures = [figure(response_usage.get(name)) for response_usage in usage]
     numbers = [number for number in figures if number is not None]
     return sum(numbers) if numbers and len(numbers) == len(figures) else None

@@ -1,8 +1,8 @@
-"""Read runs of SWE-bench: predictions and trajectories of agents, and their evaluation by the harness.
+"""Read runs of SWE-bench: the predictions and trajectories of agents, and the harness's evaluation of them.
 
-A run is one evaluation of the predictions of one model. Its parts may lie side by side in a folder: trajectories and
-`preds.json` of SWE-agent or mini-SWE-agent, the harness's `logs/run_evaluation/<run id>/<model>/<instance>/`, and its
-run report `<model>.<run id>.json`. Each of them can also be read alone.
+A run is one evaluation of one model's predictions. A folder can have all of its parts: trajectories and `preds.json` of
+SWE-agent or mini-SWE-agent, the harness's `logs/run_evaluation/<run id>/<model>/<instance>/`, and its run report
+`<model>.<run id>.json`. Each part can also be read alone.
 """
 
 import re
@@ -29,23 +29,24 @@ from evalscribe.text import cut, join_first, one_line, pluralise
 NAME = "swe-bench"
 TESTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 GOLD = "gold"
-"""Model name under which the harness evaluates the reference patches."""
+"""Name that the harness uses for the model if it evaluates the reference patches."""
 MAX_INSTANCES = 100_000
 MAX_FOLDERS = 50
-"""Maximum folders that are searched for parts of a run."""
+"""Maximum number of folders that are searched for parts of a run."""
 MAX_LOOKED_AT = 20
-"""Maximum folders of instances that are opened to recognise them."""
+"""Maximum number of instance folders that are opened to recognise them."""
 MAX_TESTS = 500
-"""Maximum tests that a document lists."""
+"""Maximum number of tests that a document lists."""
 MAX_BRACKETS = 100
-"""Maximum opening brackets in a YAML file of exit statuses, which needs none; deep nesting is slow to parse."""
+"""Maximum number of opening brackets in a YAML file of exit statuses. Such a file needs none, and deep nesting is slow
+to parse."""
 MAX_STATUSES_CHARACTERS = 200_000
 _EVALUATIONS = "run_evaluation"
 _INSTANCE_LOG, _OUTPUT, _REPORT = "run_instance.log", "test_output.txt", "report.json"
 _PREDICTIONS = re.compile(r"(?:all_)?pred(?:iction)?s[\w.-]*\.jsonl?$")
 _STATUSES = re.compile(r"(?:run_batch_)?exit_statuses[\w.]*\.yaml$")
 _SERVICE = re.compile(r"(?P<dataset>[\w.-]+?)__(?:test|dev|train)__")
-"""Start of the name of a run report from SWE-bench's service: the dataset, but no model."""
+"""Matches the start of the name of a run report from SWE-bench's service. It names the dataset, but not the model."""
 _START, _END = ">>>>> Start Test Output", ">>>>> End Test Output"
 _NOT_APPLIED = ">>>>> Patch Apply Failed"
 _LATE = re.compile(r"(?:Timeout error: |Test timed out after )(\d+) seconds")
@@ -54,37 +55,38 @@ _ERROR = re.compile(r"^[\w.]*(?:Error|Exception)\b.*", re.MULTILINE)
 
 
 class _Report(NamedTuple):
-    """A run report's statements about each instance."""
+    """What a run report states about each instance."""
 
     path: Path
     statuses: Mapping[str, str]
-    """Status by instance: `resolved`, `unresolved`, `empty_patch`, `error`, or else `submitted`."""
+    """Status of each instance: `resolved`, `unresolved`, `empty_patch`, `error`, or `submitted` if it is in no other
+    list."""
     reasons: Mapping[str, str]
-    """Log lines by instance in which the harness saw that the environment failed."""
+    """The log line by which the harness saw that the environment failed, by instance."""
     environment: frozenset[str]
-    """Instances whose environment failed according to `reasons`."""
+    """Instances whose environment failed according to the run report."""
     incomplete: int
 
 
 class _Evaluation(NamedTuple):
-    """An evaluation by the harness. Either the evaluation's folder or its run report may be missing."""
+    """An evaluation by the harness. Its folder or its run report can be missing, but not both."""
 
     instances: Mapping[str, Path]
     folder: Path | None = None
     model: str | None = None
-    """The model as the harness spells it, with `__` for `/`."""
+    """Name of the model as the harness writes it, with `__` in place of `/`."""
     run_id: str | None = None
     report: _Report | None = None
 
 
 class _Submission(NamedTuple):
-    """The work of one agent with one model."""
+    """The work of one agent with one model, before its evaluation."""
 
     folder: Path
     trajectories: Mapping[str, Path]
     patches: Mapping[str, str]
     statuses: Mapping[str, str]
-    """Exit status by instance; includes instances without a trajectory."""
+    """Exit status by instance. Some of these instances might have no trajectory."""
     model: str | None
 
     @property
@@ -94,25 +96,25 @@ class _Submission(NamedTuple):
 
 @dataclass
 class _Verdict:
-    """How an instance was graded, and why."""
+    """How an instance was graded, and the reason."""
 
     status: EvalStatus
     reason: str | None = None
     steps: list[Step] = field(default_factory=list)
     scores: dict[str, float] = field(default_factory=dict)
     failing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Failed tests by group; empty if the source does not name the tests."""
+    """The failed tests of each group; empty if the source does not name the tests."""
     tests: str = ""
-    """Text of the document that lists the tests."""
+    """Text of the document that lists the failed tests."""
 
     @property
     def failing_tests(self) -> tuple[str, ...]:
-        """The failed tests, as lines of the document that lists the tests."""
+        """The failed tests, in the form of lines in the document that lists them."""
         return tuple(f"{group} failed: {test}" for group, tests in self.failing.items() for test in tests[:MAX_TESTS])
 
 
 class SweBenchReader(EvalReader):
-    """Reads a folder with parts of runs (predictions, trajectories, evaluations), or one such part."""
+    """Reads a folder with parts of runs, or a single part. The parts are predictions, trajectories and evaluations."""
 
     format = NAME
 
@@ -149,7 +151,7 @@ class SweBenchReader(EvalReader):
                 yield from self._run_evals(submission, None, references)
 
     def _parts(self, folder: FolderStart) -> tuple[list[_Submission], list[_Evaluation]]:
-        """Find the submissions and evaluations of a folder, and match run reports with evaluations."""
+        """Find the submissions and evaluations in a folder. Run reports are matched with the evaluations."""
         submissions = [self._submission(subfolder) for subfolder in _submission_folders(folder)]
         evaluations = _evaluation_folders(folder)
         places = dict.fromkeys([self._path, *(submission.folder for submission in submissions)])
@@ -188,7 +190,7 @@ class SweBenchReader(EvalReader):
         return _Submission(folder.path, trajectories, patches, statuses, next(iter(models), None))
 
     def _predictions(self, path: Path) -> Iterator[tuple[str, str | None, str]]:
-        """Yield the instance, model and patch of each prediction."""
+        """Yield instance, model and patch of each prediction in a file."""
         for number, prediction in self._values(path):
             id = text_of(prediction.get("instance_id"))
             if not id or "model_patch" not in prediction:
@@ -197,7 +199,11 @@ class SweBenchReader(EvalReader):
             yield id, text_of(prediction.get("model_name_or_path")) or None, text_of(prediction["model_patch"])
 
     def _values(self, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-        """Yield the predictions of a file: an object by instance, a list, one per line, or a single prediction."""
+        """Yield the predictions of a file.
+
+        The file can have an object with a prediction per instance, a list, one prediction per line, or a single
+        prediction.
+        """
         start = FileStart(path)
         with self._open(path) as reading:
             if start.line is not None and "model_patch" in start.line:
@@ -218,11 +224,11 @@ class SweBenchReader(EvalReader):
     def _exit_statuses(self, path: Path) -> dict[str, str]:
         text = self._text(path)
         try:
-            # Nested brackets take time that grows with the square of their depth.
+            # Parsing nested brackets takes time that grows with the square of their depth.
             if len(text) > MAX_STATUSES_CHARACTERS or sum(map(text.count, "[{")) > MAX_BRACKETS:
                 raise DataError(f"{path} is not as SWE-agent writes it")
-            # Loads only texts, lists and objects: merge keys can create a billion pairs, and dates can be invalid.
-            # The loader in C ends the process with a segmentation fault at 250,000 levels.
+            # This loader reads only texts, lists and objects, because merge keys can create a billion pairs and dates
+            # can be invalid. The loader written in C would end the process with a segmentation fault at 250,000 levels.
             content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing else
         except (yaml.YAMLError, RecursionError):
             raise DataError(f"{path} is not YAML") from None
@@ -244,7 +250,9 @@ class SweBenchReader(EvalReader):
         )
 
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
-        """Return the verdict on each instance's reference patch, from `reference_run`, else from a `gold` run."""
+        """Return how each instance's reference patch was graded, in `reference_run` or else in a run of the model
+        `gold`.
+        """
         reference_runs = [evaluation for evaluation in evaluations if evaluation.model == GOLD]
         if self._overrides.reference_run:
             path = Path(self._overrides.reference_run)
@@ -263,7 +271,7 @@ class SweBenchReader(EvalReader):
     def _run_evals(
         self, submission: _Submission | None, evaluation: _Evaluation | None, references: Mapping[str, "_Reference"]
     ) -> Iterator[SourceEval]:
-        """Yield the evals of an evaluation, or of a submission that was not evaluated."""
+        """Yield the evals of an evaluation, or those of a submission without evaluation."""
         model = submission.model if submission else None
         if model is None and evaluation and evaluation.model:
             model = evaluation.model.replace("__", "/", 1)
@@ -289,7 +297,7 @@ class SweBenchReader(EvalReader):
             self._omit("an instance beyond the maximum", number=len(instances) - MAX_INSTANCES)
 
     def _settings(self, evaluation: _Evaluation | None) -> tuple[str | None, object]:
-        """Return the dataset and start time of an evaluation, if recorded."""
+        """Return the dataset and the start time of an evaluation. Each is None if it is not recorded."""
         if evaluation is None:
             return None, None
         if evaluation.folder and evaluation.folder != self._path:
@@ -374,7 +382,7 @@ class SweBenchReader(EvalReader):
         return evaluation.report.reasons.get(id) if evaluation and evaluation.report else None
 
     def _file_text(self, folder: Path | None, name: str) -> str:
-        """Return the text of a file in an instance's folder; empty if there is none."""
+        """Return the text of a file in an instance's folder; empty if the file does not exist."""
         if folder is None or not (path := folder / name).is_file() or path.is_symlink():
             return ""
         try:
@@ -394,10 +402,10 @@ class SweBenchReader(EvalReader):
         """Return how an instance was graded.
 
         Args:
-            id: The instance.
-            evaluation: The evaluation, if there is one.
+            id: Id of the instance.
+            evaluation: The evaluation of the run, if there is one.
             patch: The submitted patch; None if unknown.
-            ending: How the agent ended.
+            ending: How the agent's work ended.
             grade: The harness's report on the instance, if it is not in the evaluation's folder.
         """
         results = evaluation.instances.get(id) if evaluation else None
@@ -440,16 +448,16 @@ class SweBenchReader(EvalReader):
 
 @dataclass(frozen=True)
 class _Reference:
-    """The grading of an instance's reference patch."""
+    """How an instance's reference patch was graded."""
 
     verdict: _Verdict
     patch: str
     folder: Path | None
-    """Folder of its evaluation."""
+    """Folder of the evaluation that graded it."""
     run_id: str | None
 
     def document(self, id: str) -> Document | None:
-        """Return a document about the reference patch's grading; None if it was not graded."""
+        """Return a document about how the reference patch was graded; None if it was not graded."""
         verdict = self.verdict
         if verdict.status not in ("passed", "failed"):
             return None
@@ -470,7 +478,7 @@ class _Reference:
 
 
 _LISTS = ("submitted", "error", "empty_patch", "unresolved", "resolved")
-"""Lists of instances in a run report. If several lists contain an instance, the last one counts."""
+"""Names of the lists of instances in a run report. If an instance is in several lists, the last of them counts."""
 
 
 def _ids(value: object) -> list[str]:
@@ -506,7 +514,10 @@ def _instances(submission: _Submission | None, evaluation: _Evaluation | None) -
 
 
 def _evaluation_of(report: _Report) -> _Evaluation:
-    """Return an evaluation known only from its run report, whose name states the model if the harness wrote it."""
+    """Return an evaluation of which only the run report is known.
+
+    If the harness wrote the report, its name states the model.
+    """
     model, dot, run_id = report.path.name.removesuffix(".json").rpartition(".")
     if _SERVICE.match(report.path.name) or not dot:
         return _Evaluation({}, report=report)
@@ -522,7 +533,11 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 
 
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
-    """Return the evaluated submission: that of the same model, else the only submission that shares instances."""
+    """Return the submission that was evaluated.
+
+    It is the one of the same model. If the evaluation names no model, it is the only submission that has some of the
+    same instances.
+    """
     if evaluation.model is not None:
         return next(
             (
@@ -538,7 +553,7 @@ def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) 
 
 
 def _tested(grade: Mapping[str, object]) -> _Verdict:
-    """Return the verdict from a report with test results."""
+    """Return the verdict that follows from a report with test results."""
     resolved = grade.get("resolved") is True
     groups = {name: object_of(object_of(grade.get("tests_status")).get(name)) for name in TESTS}
     steps = [Step(name="patch", status="passed")]
@@ -568,13 +583,13 @@ def _tested(grade: Mapping[str, object]) -> _Verdict:
 
 
 def _title(test: str) -> str:
-    """Return a test's name; remove file and class from the ids of pytest."""
+    """Return the name of a test. File and class are removed from ids that pytest uses."""
     path, bracket, parameters = test.partition("[")
     return path.rsplit("::", 1)[-1] + bracket + parameters
 
 
 def _no_patch(ending: Ending) -> _Verdict:
-    """Return the verdict for an instance without a patch; it depends on how the agent ended."""
+    """Return the verdict on an instance without a patch. It depends on how the agent's work ended."""
     if ending.broken:
         detail = f": {cut(one_line(ending.error), 400)}" if ending.error else ""
         return _Verdict("error", f"{ending.status}{detail}", scores={"resolved": 0.0})
@@ -585,7 +600,10 @@ def _no_patch(ending: Ending) -> _Verdict:
 
 
 def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
-    """Return the verdict if there are no test results: a bad patch, a timeout, or tests that never started."""
+    """Return the verdict on an instance without test results.
+
+    The patch was bad, the tests timed out, or they never started.
+    """
     scores = {"resolved": 0.0}
     if _NOT_APPLIED in log or _NOT_APPLIED in output:
         after_sign = (log if _NOT_APPLIED in log else output).split(_NOT_APPLIED, 1)[1]
@@ -606,7 +624,7 @@ def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
 
 
 def _tests_output(output: str) -> str:
-    """Return the output of the tests, without the harness's output before and after it."""
+    """Return the output of the tests, without what the harness printed before and after it."""
     begin, end = output.find(_START), output.rfind(_END)
     if begin < 0:
         return output
@@ -614,7 +632,10 @@ def _tests_output(output: str) -> str:
 
 
 def _grades(content: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield each instance with the harness's report. A report without an id is about the instance of its folder."""
+    """Yield each instance with the harness's report on it.
+
+    A report without an id is about the instance that its folder names.
+    """
     if "resolved" in content:
         yield path.absolute().parent.name, content
         return
@@ -635,7 +656,10 @@ def _files(folder: Path, names: Iterable[str]) -> Iterator[Path]:
 
 
 def _report_files(folder: Path) -> Iterator[Path]:
-    """Yield the run reports of a folder and of its subfolder `sb-cli-reports`, which the service's client writes."""
+    """Yield the run reports in a folder and in its subfolder `sb-cli-reports`.
+
+    The client of SWE-bench's service writes to this subfolder.
+    """
     for place in (folder, folder / "sb-cli-reports"):
         start = FolderStart(place)
         for path in list(_files(place, (name for name in start.names if name.endswith(".json"))))[:MAX_FOLDERS]:
@@ -645,7 +669,7 @@ def _report_files(folder: Path) -> Iterator[Path]:
 
 
 def _trajectories(folder: FolderStart) -> dict[str, Path]:
-    """Return the trajectories of a folder and of its subfolders by instance."""
+    """Return the trajectories in a folder and its subfolders, by instance."""
     paths = {_without_suffix(path.name): path for path in _files(folder.path, _trajectory_names(folder))}
     for subfolder in folder.folders:
         for path in _files(subfolder.path, _trajectory_names(subfolder)):
@@ -674,7 +698,7 @@ def _has_predictions(folder: FolderStart) -> bool:
 
 
 def _is_instance(folder: FolderStart) -> bool:
-    """Return whether the harness wrote this folder for one instance."""
+    """Return whether a folder is one that the harness wrote for an instance."""
     if _REPORT in folder.names:
         report = file_below(folder.path, _REPORT)
         with suppress(EvalscribeError):
@@ -687,7 +711,7 @@ def _has_instances(folder: FolderStart) -> bool:
 
 
 def _submission_folders(folder: FolderStart) -> list[FolderStart]:
-    """Return the folders with trajectories or predictions: the folder itself, else its subfolders."""
+    """Return the folders with trajectories or predictions. These are the folder itself, or else its subfolders."""
     if _has_predictions(folder) or _has_trajectories(folder):
         return [folder]
     return [
@@ -698,7 +722,11 @@ def _submission_folders(folder: FolderStart) -> list[FolderStart]:
 
 
 def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
-    """Return the evaluations in the harness's usual subfolders; if there are none, in any folders of instances."""
+    """Return the evaluations in a folder.
+
+    They are in the subfolders that the harness usually writes. If there are none, every folder that contains folders of
+    instances is an evaluation.
+    """
     if _is_instance(folder):
         return [_Evaluation({folder.path.absolute().name: folder.path}, folder.path)]
     for candidate in (folder, *folder.folders[:MAX_FOLDERS]):
@@ -724,7 +752,8 @@ def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
 
 
 def _model_and_run_id(folder: Path) -> tuple[str | None, str | None]:
-    """Return the model and run id from a folder's path, if it has the harness's layout."""
+    """Return the model and the run id in a folder's path. They are None if the path does not have the harness's layout.
+    """
     *_, above, run_id, model = ("", "", "", *folder.absolute().parts)
     return (model, run_id) if above == _EVALUATIONS else (None, None)
 

@@ -25,14 +25,14 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, one_line, slug
 
 RESPOND = "respond"
-"""Action that answers the user, for models that write their actions as text."""
+"""Name of the action that answers the user, if the model writes its actions as text."""
 _ACTION = re.compile(r"\bAction:\s*(\{.*\})\s*\Z", re.DOTALL)
 _ANSWER = "API output: "
 _Message = Mapping[str, JsonValue]
 
 
 def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
-    """Convert actions that the model wrote as text to tool calls, keeping the number of messages.
+    """Convert actions that the model wrote as text into tool calls. The number of messages stays the same.
 
     Returns the messages unchanged if any message already has tool calls.
     """
@@ -79,7 +79,7 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
 
 
 def reply_in_text(content: str) -> str:
-    """Return the text for the user; a model that writes actions as text has it in the action's argument."""
+    """Return the text for the user. If the model writes its actions as text, this is an argument of the action."""
     match = _ACTION.search(content)
     action: object = None
     with suppress(ValueError, RecursionError):
@@ -97,13 +97,17 @@ def _is_answer(message: _Message) -> bool:
 
 
 MAX_SHOWN = 160
-"""Maximum characters of a value in an error."""
+"""Maximum characters of a value that is quoted in an error."""
 _REFUSED = re.compile(r"error\b", re.IGNORECASE)
 _Mapping = Mapping[str, JsonValue]
 
 
 def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
-    """Return the steps `actions` and `outputs` if the file has expected values; no steps if the harness failed."""
+    """Return a step for each part of the grading, such as `actions` and `outputs`.
+
+    Returns no steps if the harness failed. If the conversation ended before it could be graded, its only step is
+    `conversation`.
+    """
     info, reward = _as_mapping(entry.get("info")), score_number(entry.get("reward"))
     if reward is None or "error" in info or "traceback" in info:
         return ()
@@ -123,7 +127,10 @@ def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Ste
 
 
 def _assertions(graded: _Mapping) -> list[Step]:
-    """Return a step for each part of the reward except database and outputs; its first unmet assertion is the error."""
+    """Return a step for each part of the reward other than database and outputs.
+
+    If a part failed, the error is its first assertion that is not met.
+    """
     parts = _as_mapping(graded.get("reward_breakdown"))
     steps = []
     for part in parts.keys() - {"DB", "COMMUNICATE"}:
@@ -143,7 +150,10 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 
 def _explained(steps: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
-    """If no step explains a failed eval, mark `actions` as failed: the check of the outputs cannot miss an error."""
+    """Mark the step `actions` as failed if no other step explains why the eval failed.
+
+    The check of the outputs cannot miss an error, so the actions must be the reason.
+    """
     is_explained = reward >= 1 or graded == 1 or any(step.status == "failed" for step in steps)
     if is_explained or not steps or steps[0].name != "actions":
         return tuple(steps)
@@ -161,7 +171,10 @@ def _actions_step(
 
 
 def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Mapping) -> Step:
-    """Grade the outputs: use the grader's result, else search the model's messages, ignoring commas."""
+    """Return the step `outputs`.
+
+    It uses the grader's results. Where they are missing, it searches the model's messages, ignoring commas.
+    """
     if reward >= 1:
         return Step(name="outputs", status="passed")
     model_text = (
@@ -185,7 +198,7 @@ def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward:
 
 
 def model_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
-    """Yield the model's tool calls in order."""
+    """Yield the model's tool calls in the order in which they were made."""
     answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
@@ -200,7 +213,7 @@ def _expected(action: JsonValue) -> Action:
 
 
 def _difference(expected: list[Action], actual: list[Action]) -> str | None:
-    """Describe the most important difference in one line; None if exactly the expected calls were made."""
+    """Describe the most important difference on one line; None if the calls are exactly the expected ones."""
     differences = compare_calls(expected, actual)
     return one_line(describe_difference(differences[0], expected, actual)) if differences else None
 
@@ -224,14 +237,14 @@ _Entry = Mapping[str, JsonValue]
 
 
 class TauBench(RecordFile):
-    """A file of trajectories. Reads the file twice, first to count the trials of each task."""
+    """A file of trajectories. It is read twice, first to count the trials of each task."""
 
     format = NAME
     passes = 2
 
     def read(self) -> Iterator[Run | Record]:
         summary = _FileSummary()
-        with suppress(DataError):  # The second pass raises this error after the readable evals.
+        with suppress(DataError):  # The second pass raises this error, after it has yielded the readable evals.
             for entry in self._entries():
                 if isinstance(entry, dict):
                     summary.count_entry(entry)
@@ -247,7 +260,7 @@ class TauBench(RecordFile):
         return Run(id=run_id, provider=provider, model=model, experiment=self._overrides.experiment or NAME)
 
     def _domain(self) -> str | None:
-        """The domain, if the file names it."""
+        """Return the domain that the file names; None if it names none."""
         return None
 
     def _entries(self) -> Iterator[object]:
@@ -269,7 +282,7 @@ class TauBench(RecordFile):
 
 
 class _FileSummary:
-    """Data about the tasks, collected from the whole file."""
+    """What the first pass finds out about the tasks and the run."""
 
     def __init__(self) -> None:
         self.domain: str | None = None
@@ -281,7 +294,8 @@ class _FileSummary:
 
     @property
     def figures(self) -> dict[str, object]:
-        """Start time, duration and cost of the run, if every simulation has them (tau2 only)."""
+        """Start time, duration and cost of the run. Each is None unless all simulations have it (only in tau2-bench).
+        """
         has_all_times = self._entries > 0 and len(self._times) == 2 * self._entries
         start, end = (min(self._times), max(self._times)) if has_all_times else (None, None)
         return {
@@ -303,7 +317,10 @@ class _FileSummary:
         return self._trials[task]
 
     def trial(self, task: str, recorded: object) -> int:
-        """Return the recorded trial number (from 1), or the next free one if it is taken or missing."""
+        """Return the recorded number of a trial, counted from 1.
+
+        If it is missing or taken, return the next free number.
+        """
         used_trials = self._used_trials.setdefault(task, set())
         trial = recorded + 1 if isinstance(recorded, int) and not isinstance(recorded, bool) and recorded >= 0 else 1
         while trial in used_trials:
@@ -352,7 +369,7 @@ def _task(entry: Mapping[str, object]) -> str:
 
 
 def _domain(traj: object) -> str | None:
-    """Return the title of the agent's policy, which identifies the domain of the tasks."""
+    """Return the title of the agent's policy. It identifies the domain of the tasks."""
     first = traj[0] if isinstance(traj, list) and traj else None
     content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
     heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
@@ -377,7 +394,7 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
 
 
 def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
-    """Return the fields of an entry, except those that are already a document, transcript or score."""
+    """Return the fields of an entry that are not already in a document, the transcript or the scores."""
     reward = records.score_number(entry.get("reward"))
     other_fields: dict[str, JsonValue] = {
         key: value for key, value in entry.items() if key not in ("info", "traj", "reward")
@@ -422,7 +439,7 @@ def _documents(task: _Entry, info: _Entry) -> tuple[Document, ...]:
 
 
 def _actions(value: JsonValue) -> Document:
-    """Render expected calls as in a transcript, or as JSON if they have additional fields."""
+    """Render expected calls like those in a transcript. If they have additional fields, render them as JSON."""
     actions = value if isinstance(value, list) else [value]
     calls = [call for action in actions if (call := _expected_call(action)) is not None]
     if not calls or len(calls) < len(actions):
@@ -456,7 +473,7 @@ def _missing(entry: _Entry, info: _Entry, task: _Entry) -> tuple[str, ...]:
 
 TAU2_NAME = "tau2-bench"
 _BROKE = ("infrastructure_error", "user_error")
-"""Termination reasons that are not the agent's fault."""
+"""Reasons for ending a simulation that are not the agent's fault."""
 _Members = Mapping[str, JsonValue]
 
 
@@ -468,7 +485,7 @@ class Tau2Bench(TauBench):
         self._info: _Members = {}
 
     def _run(self, run_id: str) -> Run:
-        """Return the run; the agent's model is read from the file."""
+        """Return the run, with the agent's model as stated in the file."""
         model = _object(self._info.get("agent_info")).get("llm")
         provider, name = provider_and_model(
             self._overrides, records.safe_text(model) if isinstance(model, str) else None
@@ -500,7 +517,7 @@ class Tau2Bench(TauBench):
 
 
 def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
-    """Convert a tau2-bench simulation to a tau-bench entry; return anything else unchanged."""
+    """Convert a simulation of tau2-bench to an entry of tau-bench. Return anything else unchanged."""
     if not isinstance(simulation, dict):
         return simulation
     graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
@@ -518,14 +535,17 @@ def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
 
 
 def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
-    """Yield messages one by one; a message can contain the results of several calls."""
+    """Yield single messages. In tau2-bench, one message can contain the results of several calls."""
     for message in messages:
         several = _object(message).get("tool_messages")
         yield from several if isinstance(several, list) and several else [message]
 
 
 def _tau2_task(task: _Members) -> dict[str, JsonValue]:
-    """Convert a task. Only calls expected of the agent become actions; the simulated user also has tools."""
+    """Convert a task of tau2-bench.
+
+    Only calls expected of the agent become actions. The others are expected of the simulated user, who also has tools.
+    """
     criteria = _object(task.get("evaluation_criteria"))
     all_actions = criteria.get("actions")
     actions = [action for action in all_actions if _is_agents(action)] if isinstance(all_actions, list) else []
@@ -552,12 +572,14 @@ def _is_agents(action: JsonValue) -> bool:
 
 
 def _other_fields(action: JsonValue) -> JsonValue:
-    """Return the fields of an action without `name` and `arguments`, which the expected call contains."""
+    """Return the fields of an action except `name` and `arguments`, because the expected call already contains these
+    two.
+    """
     return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
 
 
 def _reward(graded: JsonValue) -> JsonValue:
-    """Copy the database part of the reward to the field that tau-bench uses."""
+    """Copy the database's part of the reward to the field where tau-bench has it."""
     parts = _object(_object(graded).get("reward_breakdown"))
     reward_info = _object(graded).get("info")
     if not isinstance(graded, dict) or "DB" not in parts or not isinstance(reward_info, dict | None):
@@ -566,7 +588,10 @@ def _reward(graded: JsonValue) -> JsonValue:
 
 
 def _message(message: JsonValue) -> JsonValue:
-    """Convert a message. In tau2, a tool result has the call's id as `id`, and a boolean `error`."""
+    """Convert a message of tau2-bench.
+
+    There, a tool result has the id of its call as `id`, and its `error` is True or False.
+    """
     if not isinstance(message, dict):
         return message
     converted = dict(message)

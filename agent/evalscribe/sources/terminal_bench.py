@@ -1,4 +1,7 @@
-"""Read `results.json` of Terminal-Bench 1, which did not yet use Harbor, for a run or a single trial."""
+"""Read `results.json` of Terminal-Bench 1, the version before Harbor.
+
+The file has the results of a run or of a single trial.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -27,7 +30,7 @@ NAME = "terminal-bench"
 RESULTS = "results.json"
 MAX_TESTS = 2_000
 LIMITS = ("agent_timeout", "context_length_exceeded", "output_length_exceeded")
-"""Failure modes in which a limit ended the agent's work; the tests still run."""
+"""Failure modes in which a limit ended the agent's work. The tests were still run."""
 MODES = {
     "test_timeout": "the tests ran into their time limit",
     "parse_error": "the output of the tests could not be parsed",
@@ -44,7 +47,7 @@ _SUMMARY = re.compile(r"FAILED [^\s:]*::(.+?) - (.+)$")
 
 
 class TerminalBenchReader(EvalReader):
-    """Reads the results of a run as a stream, and each trial's logs from the folder with its name."""
+    """Reads the results of a run piece by piece, and the logs of each trial from the folder with the trial's name."""
 
     format = NAME
 
@@ -115,7 +118,7 @@ class TerminalBenchReader(EvalReader):
             missing=() if logs else ("the trial's folder, with its logs, is not beside the results",),
             started_at=trial.get("trial_started_at"),
             ended_at=trial.get("trial_ended_at"),
-            # Most agents did not report tokens, and a missing count is written as 0.
+            # Most agents did not report tokens, and the file has 0 for a missing count.
             input_tokens=count(trial.get("total_input_tokens")) or None,
             output_tokens=count(trial.get("total_output_tokens")) or None,
         )
@@ -131,13 +134,16 @@ class TerminalBenchReader(EvalReader):
 
 
 def _folder(trial: Mapping[str, object]) -> Path:
-    """Return a trial's folder relative to the results file; an empty path if the folder could be elsewhere."""
+    """Return the path of a trial's folder, relative to the results file.
+
+    Returns an empty path if the names could lead elsewhere.
+    """
     names = [text_of(trial.get("task_id")), text_of(trial.get("trial_name"))]
     return Path(*names) if all(map(is_entry, names)) else Path()
 
 
 def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: list[Document]) -> Iterator[Step]:
-    """Yield a step for each test. A test file that did not load gets one step for all of its tests."""
+    """Yield a step for each test. If a test file did not load, yield one step for all of its tests."""
     tests = object_of(trial.get("parser_results"))
     messages = _messages(logs)
     failed = False
@@ -160,7 +166,10 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
 
 
 def _messages(logs: list[Document]) -> dict[str, str]:
-    """Return the messages of failed tests in pytest's summary: `FAILED test_outputs.py::test_x - AssertionError: …`."""
+    """Return the error messages of failed tests, by test.
+
+    Pytest prints them in its summary: `FAILED test_outputs.py::test_x - AssertionError: …`.
+    """
     messages: dict[str, str] = {}
     for line in logs[0].text.split("\n") if logs else ():
         if line.startswith("FAILED ") and (parts := _SUMMARY.match(line)):
