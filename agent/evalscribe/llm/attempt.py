@@ -1,4 +1,6 @@
-"""Make a single attempt at an answer: with a time limit and streaming, and with provider failures mapped to exceptions.
+"""Make a single attempt at an answer.
+
+An attempt has a time limit, can be streamed, and maps the provider's failures to exceptions.
 """
 
 import asyncio
@@ -280,6 +282,9 @@ async def stream_text(
 
 async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
     """Yield the events of a stream as plain objects. If the server does not stream, yield its body as the only event.
+
+    Yield the events of a stream as plain objects. If the server does not stream, yield its body as the only event.
+
     """
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())

@@ -303,6 +303,9 @@ class _SQLiteSQL(SQLiteGenerator):
 
     def collected(self, node: exp.Anonymous, name: str) -> str:
         """Render an aggregate of lists. The rendered function takes the mode, a separator, the value and the sort keys.
+
+        Render an aggregate of lists. The rendered function takes the mode, a separator, the value and the sort keys.
+
         """
         parts, distinct, order = arguments(node)
         modes = ["distinct"] if distinct else []

@@ -1,5 +1,4 @@
-"""Extract the shell commands of a stored trajectory, provided that running them again repeats all of the agent's work.
-"""
+"""Extract the shell commands of a stored trajectory, if running them again repeats all of the agent's work."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -104,7 +103,10 @@ def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:
 
 
 def _command(call: TranscriptTurn) -> tuple[str, str] | None:
-    """Return a call's command and working directory; None if the call has no command, such as a restart of the shell.
+    """Return a call's command and working directory; None if it has no command, such as a restart of the shell.
+
+    Return a call's command and working directory; None if the call has no command, such as a restart of the shell.
+
     """
     arguments: Mapping[str, object] = call.arguments
     for name, value in arguments.items():

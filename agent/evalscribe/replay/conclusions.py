@@ -337,6 +337,9 @@ class _Replays:
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
         """Return whether the run failed because it could not reach a service. A replay's sandbox has no network either.
+
+        Return whether the run failed because it could not reach a service. A replay's sandbox has no network either.
+
         """
         return self._rules.cause_kind == "infrastructure" and not all(replay.recorded for replay in failed)
 

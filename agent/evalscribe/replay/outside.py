@@ -1,5 +1,4 @@
-"""Grade answers with a user's command that isolates answers itself, for example with docker or a benchmark's harness.
-"""
+"""Grade answers with a user's command that isolates them itself, for example with docker or a benchmark's harness."""
 
 import re
 import shlex

@@ -284,7 +284,12 @@ class RunOverrides(Frozen):
 
     @property
     def names_set(self) -> tuple[str, ...]:
-        """Return the names of the overrides that the user set. A model such as `openai/gpt-4o` also sets the provider.
+        """Return the names of the overrides that the user set.
+
+        A model such as `openai/gpt-4o` also sets the provider.
+
+        Return the names of the overrides that the user set. A model such as `openai/gpt-4o` also sets the provider.
+
         """
         is_set = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
         return tuple(name for name, value in {**is_set, "experiment": self.experiment}.items() if value)

@@ -250,8 +250,9 @@ class SweBenchReader(EvalReader):
         )
 
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
-        """Return how each instance's reference patch was graded, in `reference_run` or else in a run of the model
-        `gold`.
+        """Return how each instance's reference patch was graded.
+
+        Taken from `reference_run`, else from a run of the model `gold`.
         """
         reference_runs = [evaluation for evaluation in evaluations if evaluation.model == GOLD]
         if self._overrides.reference_run:
@@ -753,6 +754,9 @@ def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
 
 def _model_and_run_id(folder: Path) -> tuple[str | None, str | None]:
     """Return the model and the run id in a folder's path. They are None if the path does not have the harness's layout.
+
+    Return the model and the run id in a folder's path. They are None if the path does not have the harness's layout.
+
     """
     *_, above, run_id, model = ("", "", "", *folder.absolute().parts)
     return (model, run_id) if above == _EVALUATIONS else (None, None)

@@ -295,6 +295,9 @@ class _FileSummary:
     @property
     def figures(self) -> dict[str, object]:
         """Start time, duration and cost of the run. Each is None unless all simulations have it (only in tau2-bench).
+
+        Start time, duration and cost of the run. Each is None unless all simulations have it (only in tau2-bench).
+
         """
         has_all_times = self._entries > 0 and len(self._times) == 2 * self._entries
         start, end = (min(self._times), max(self._times)) if has_all_times else (None, None)
@@ -572,9 +575,7 @@ def _is_agents(action: JsonValue) -> bool:
 
 
 def _other_fields(action: JsonValue) -> JsonValue:
-    """Return the fields of an action except `name` and `arguments`, because the expected call already contains these
-    two.
-    """
+    """Return the fields of an action except `name` and `arguments`. The expected call already contains these two."""
     return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
 
 
