@@ -112,10 +112,9 @@ class StreamedMessage:
         return text if field == "text" else ""
 
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
-        """Update the usage with the totals so far that the service sends. A count that it omits keeps its last value.
+        """Update the usage with the totals so far that the service sends.
 
-        Update the usage with the totals so far that the service sends. A count that it omits keeps its last value.
-
+        A count that it omits keeps its last value.
         """
         self._message.update(delta)
         self.counted = self.counted or usage.get("output_tokens") is not None

@@ -281,10 +281,9 @@ async def stream_text(
 
 
 async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
-    """Yield the events of a stream as plain objects. If the server does not stream, yield its body as the only event.
+    """Yield the events of a stream as plain objects.
 
-    Yield the events of a stream as plain objects. If the server does not stream, yield its body as the only event.
-
+    If the server does not stream, yield its body as the only event.
     """
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())

@@ -58,10 +58,9 @@ class Price(Frozen):
         return rate.cost(usage)
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the maximum cost in US dollars of a call of this size. The whole prompt is then written to the cache.
+        """Return the maximum cost in US dollars of a call of this size.
 
-        Return the maximum cost in US dollars of a call of this size. The whole prompt is then written to the cache.
-
+        The whole prompt is then written to the cache.
         """
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         written = usage.model_copy(update={"cache_write_tokens": input_tokens})

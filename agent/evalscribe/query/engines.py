@@ -302,10 +302,9 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
 
     def collected(self, node: exp.Anonymous, name: str) -> str:
-        """Render an aggregate of lists. The rendered function takes the mode, a separator, the value and the sort keys.
+        """Render an aggregate of lists.
 
-        Render an aggregate of lists. The rendered function takes the mode, a separator, the value and the sort keys.
-
+        The rendered function takes the mode, a separator, the value and the sort keys.
         """
         parts, distinct, order = arguments(node)
         modes = ["distinct"] if distinct else []

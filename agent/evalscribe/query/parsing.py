@@ -18,10 +18,9 @@ MOST_NAMED = 5
 
 
 class QueryError(Exception):
-    """Raised for a query that is refused. `offset` is the position of the problem in the query; None if it is unknown.
+    """Raised for a query that is refused.
 
-    Raised for a query that is refused. `offset` is the position of the problem in the query; None if it is unknown.
-
+    `offset` is the position of the problem in the query; None if it is unknown.
     """
 
     def __init__(self, message: str, offset: int | None) -> None:

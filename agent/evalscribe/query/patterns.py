@@ -35,10 +35,9 @@ class UnsupportedPattern(ValueError):
 
 
 def as_python(pattern: str) -> str:
-    """Translate a pattern. Raises `UnsupportedPattern` if Postgres and Python would not understand it in the same way.
+    """Translate a pattern.
 
-    Translate a pattern. Raises `UnsupportedPattern` if Postgres and Python would not understand it in the same way.
-
+    Raises `UnsupportedPattern` if Postgres and Python would not understand it in the same way.
     """
     if len(pattern) > LONGEST:
         raise UnsupportedPattern(f"there are {len(pattern):,} characters; the maximum is {LONGEST:,}")

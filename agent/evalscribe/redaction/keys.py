@@ -272,11 +272,7 @@ _compiled = lru_cache(1024)(re.compile)
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Return whether a key can begin at `start`, judging by the characters there and the word that ends at `end`.
-
-    Return whether a key can begin at `start`, judging by the first characters there and the word that ends at `end`.
-
-    """
+    """Return whether a key can begin at `start`, judging by the characters there and the word that ends at `end`."""
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]

@@ -181,10 +181,9 @@ def looks_random(value: str) -> bool:
 
 
 def readable(value: str) -> bool:
-    """Return whether a value consists of readable words and numbers. An example is the invented value `test-token-2`.
+    """Return whether a value consists of readable words and numbers.
 
-    Return whether a value consists of readable words and numbers. An example is the invented value `test-token-2`.
-
+    An example is the invented value `test-token-2`.
     """
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 

@@ -451,10 +451,9 @@ def _restore_signal_handlers() -> None:
 
 
 def _silence() -> None:
-    """Suppress the ten lines that Ray prints about a dead worker. We report it in one line. Ray has no option for this.
+    """Suppress the ten lines that Ray prints about a dead worker.
 
-    Suppress the ten lines that Ray prints about a dead worker. We report it in one line. Ray has no option for this.
-
+    We report it in one line. Ray has no option for this.
     """
     from ray._private import worker
 

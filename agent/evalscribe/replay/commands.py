@@ -103,11 +103,7 @@ def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:
 
 
 def _command(call: TranscriptTurn) -> tuple[str, str] | None:
-    """Return a call's command and working directory; None if it has no command, such as a restart of the shell.
-
-    Return a call's command and working directory; None if the call has no command, such as a restart of the shell.
-
-    """
+    """Return a call's command and working directory; None if it has no command, such as a restart of the shell."""
     arguments: Mapping[str, object] = call.arguments
     for name, value in arguments.items():
         if value not in (False, None, "", "false") and any(part in name.lower() for part in INTERACTIVE):

@@ -336,10 +336,9 @@ class _Replays:
         return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
-        """Return whether the run failed because it could not reach a service. A replay's sandbox has no network either.
+        """Return whether the run failed because it could not reach a service.
 
-        Return whether the run failed because it could not reach a service. A replay's sandbox has no network either.
-
+        A replay's sandbox has no network either.
         """
         return self._rules.cause_kind == "infrastructure" and not all(replay.recorded for replay in failed)
 

@@ -187,10 +187,9 @@ class _Build:
         return PurePosixPath("/", *parts)
 
     def path(self, inside: PurePosixPath) -> Path:
-        """Return where a path of the image is laid out. Raises `NeedsImageError` if a link on the way leads elsewhere.
+        """Return where a path of the image is laid out.
 
-        Return where a path of the image is laid out. Raises `NeedsImageError` if a link on the way leads elsewhere.
-
+        Raises `NeedsImageError` if a link on the way leads elsewhere.
         """
         path = self._tree.joinpath(*inside.parts[1:])
         if not path.resolve().is_relative_to(self._tree.resolve()):

@@ -51,10 +51,9 @@ class ReplayPlan(NamedTuple):
 
 
 class Grader(Protocol):
-    """Runs answers through the graders of one suite. Raises `EvalscribeError` only for problems that affect every eval.
+    """Runs answers through the graders of one suite.
 
-    Runs answers through the graders of one suite. Raises `EvalscribeError` only for problems that affect every eval.
-
+    Raises `EvalscribeError` only for problems that affect every eval.
     """
 
     by_chance: bool
@@ -168,10 +167,9 @@ class CommandGrader:
         return PurePosixPath(fill_fields(pattern, {"eval": task}))
 
     def _files(self, pattern: str, task: str) -> dict[str, str]:
-        """Return the texts of the files in a folder of the suite, by relative path. Empty if there is no such folder.
+        """Return the texts of the files in a folder of the suite, by relative path.
 
-        Return the texts of the files in a folder of the suite, by relative path. Empty if there is no such folder.
-
+        Empty if there is no such folder.
         """
         folder = self._copy / self._place(pattern, task)
         if folder.is_symlink() or not folder.resolve().is_relative_to(self._copy.resolve()) or not folder.is_dir():

@@ -34,10 +34,9 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True)
 class SandboxLimits:
-    """Limits of a command. All its processes are killed if it exceeds the limit of wall time, output, disk or memory.
+    """Limits of a command.
 
-    Limits of a command. All its processes are killed if it exceeds the limit of wall time, output, disk or memory.
-
+    All its processes are killed if it exceeds the limit of wall time, output, disk or memory.
     """
 
     wall_s: float = 60.0
@@ -367,10 +366,9 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
-    """Copy a folder or file for the sandbox's user. Links are copied as links, so they cannot lead out of the sandbox.
+    """Copy a folder or file for the sandbox's user.
 
-    Copy a folder or file for the sandbox's user. Links are copied as links, so they cannot lead out of the sandbox.
-
+    Links are copied as links, so they cannot lead out of the sandbox.
     """
     try:
         if source.is_dir():
@@ -577,9 +575,6 @@ def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
     """Return the first `COLLECTED_BYTES` of a file that the command wrote.
 
     Returns None if the file is missing, a link or a device.
-
-    Return the first `COLLECTED_BYTES` of a file that the command wrote; None if it is missing, a link or a device.
-
     """
     path_inside = PurePosixPath(name)
     for path, folder in reversed(mounts):

@@ -201,10 +201,9 @@ def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristin
 
 
 def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
-    """Start a process that executes a series. Returns its process id and the descriptor from which its answer is read.
+    """Start a process that executes a series.
 
-    Start a process that executes a series. Returns its process id and the descriptor from which its answer is read.
-
+    Returns its process id and the descriptor from which its answer is read.
     """
     reads, writes = os.pipe()
     child = os.fork()

@@ -214,10 +214,9 @@ class ConfigFile(Frozen):
 
 
 def load_config(root: Path) -> ConfigFile:
-    """Load evalscribe.toml, or the defaults if it does not exist. Raises `UsageError` that names the line and the key.
+    """Load evalscribe.toml, or the defaults if it does not exist.
 
-    Load evalscribe.toml, or the defaults if it does not exist. Raises `UsageError` that names the line and the key.
-
+    Raises `UsageError` that names the line and the key.
     """
     return _load(root / CONFIG_NAME, ConfigFile)
 

@@ -287,9 +287,6 @@ class RunOverrides(Frozen):
         """Return the names of the overrides that the user set.
 
         A model such as `openai/gpt-4o` also sets the provider.
-
-        Return the names of the overrides that the user set. A model such as `openai/gpt-4o` also sets the provider.
-
         """
         is_set = {"provider": self.provider or "/" in (self.model or ""), "model": self.model}
         return tuple(name for name, value in {**is_set, "experiment": self.experiment}.items() if value)

@@ -334,9 +334,6 @@ def _recognise_line(line: _Line | None) -> str | None:
     """Return the feature by which a session is recognised.
 
     Its first line must be a message, a summary or a file snapshot.
-
-    Return the feature by which a session is recognised: its first line is a message, a summary or a file snapshot.
-
     """
     if line is None:
         return None

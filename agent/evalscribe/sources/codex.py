@@ -128,11 +128,7 @@ class _Session:
             self.messages.append(self._thinking(message) if role == "assistant" else message)
 
     def _call(self, call: dict[str, object]) -> None:
-        """Add a call to the last message if that is the model's and no reasoning followed it, else to a new message.
-
-        Add a call to the last message if that is the model's and no reasoning came after it, else to a new message.
-
-        """
+        """Add a call to the last message if that is the model's and no reasoning followed it, else to a new message."""
         last = self.messages[-1] if self.messages else {}
         calls = last.get("tool_calls")
         if last.get("role") == "assistant" and not self._thought:

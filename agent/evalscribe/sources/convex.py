@@ -71,10 +71,9 @@ class ConvexFunctions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """Return the error for a key that is missing, wrong or without a permission. `reason` is the deployment's message.
+    """Return the error for a key that is missing, wrong or without a permission.
 
-    Return the error for a key that is missing, wrong or without a permission. `reason` is the deployment's message.
-
+    `reason` is the deployment's message.
     """
     message = f"{where} denied access: {reason}"
     if any(sign in reason for sign in _PERMISSION):

@@ -600,10 +600,9 @@ def _task_name(result: Mapping[str, object], config: Mapping[str, object]) -> st
 
 
 def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> str:
-    """Return the name of the task's folder. It is the last part of the task's path, or of its name if it has no path.
+    """Return the name of the task's folder.
 
-    Return the name of the task's folder. It is the last part of the task's path, or of its name if it has no path.
-
+    It is the last part of the task's path, or of its name if it has no path.
     """
     task = object_of(config.get("task"))
     paths = (

@@ -47,10 +47,9 @@ class FileStart:
 
     @cached_property
     def members(self) -> tuple[str, ...]:
-        """The names of the members of a zip file; empty for other files. Raises `DataError` if the zip file is damaged.
+        """The names of the members of a zip file; empty for other files.
 
-        The names of the members of a zip file; empty for other files. Raises `DataError` if the zip file is damaged.
-
+        Raises `DataError` if the zip file is damaged.
         """
         if not self.is_zip:
             return ()

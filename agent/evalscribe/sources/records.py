@@ -392,10 +392,9 @@ class EvalReader(RecordFile):
         return value, reading.bytes
 
     def _text(self, path: Path) -> str:
-        """Read a text file. If it is long, read only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`.
+        """Read a text file.
 
-        Read a text file. If it is long, read only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`.
-
+        If it is long, read only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`.
         """
         with self._open(path) as reading:
             head, tail, left_out = b"", b"", 0

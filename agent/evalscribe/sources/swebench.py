@@ -753,10 +753,9 @@ def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
 
 
 def _model_and_run_id(folder: Path) -> tuple[str | None, str | None]:
-    """Return the model and the run id in a folder's path. They are None if the path does not have the harness's layout.
+    """Return the model and the run id in a folder's path.
 
-    Return the model and the run id in a folder's path. They are None if the path does not have the harness's layout.
-
+    They are None if the path does not have the harness's layout.
     """
     *_, above, run_id, model = ("", "", "", *folder.absolute().parts)
     return (model, run_id) if above == _EVALUATIONS else (None, None)

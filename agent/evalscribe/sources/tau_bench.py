@@ -294,10 +294,9 @@ class _FileSummary:
 
     @property
     def figures(self) -> dict[str, object]:
-        """Start time, duration and cost of the run. Each is None unless all simulations have it (only in tau2-bench).
+        """Start time, duration and cost of the run.
 
-        Start time, duration and cost of the run. Each is None unless all simulations have it (only in tau2-bench).
-
+        Each is None unless all simulations have it (only in tau2-bench).
         """
         has_all_times = self._entries > 0 and len(self._times) == 2 * self._entries
         start, end = (min(self._times), max(self._times)) if has_all_times else (None, None)
