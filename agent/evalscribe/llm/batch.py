@@ -101,7 +101,9 @@ class BatchDelivery:
             await asyncio.sleep(self._pace.wait(0))
 
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """Yield the results in chunks. Each chunk is stored first. A failure restarts from the first result.
+        """Yield the results in chunks.
+
+        Each chunk is stored first. After a failure, it starts again with the first result.
 
         Raises `BatchGone` if the results have expired, and `NotFoundError` if the batch is missing earlier than that.
         """

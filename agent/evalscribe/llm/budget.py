@@ -58,9 +58,9 @@ class Price(Frozen):
         return rate.cost(usage)
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the maximum cost in US dollars of a call of this size.
+        """Return the maximum cost of a call of this size in US dollars.
 
-        The whole prompt is then written to the cache.
+        The whole prompt counts as written to the cache if that costs more.
         """
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         written = usage.model_copy(update={"cache_write_tokens": input_tokens})
@@ -255,7 +255,8 @@ class BudgetedModel:
 def worst_case(request: Request, price: Price | None) -> Usage:
     """Return the maximum usage of one call.
 
-    Its whole prompt is then written to the cache, and its answer has the maximum length.
+    It assumes that the answer has the maximum length, and that the whole prompt is written to the cache if that costs
+    more.
     """
     prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
     prompt += TOKENS_PER_CALL * (1 + len(request.messages))

@@ -18,7 +18,7 @@ MOST_SOURCES = 100
 Planning more takes a long time, and a query's time limit cannot interrupt it.
 """
 MOST_GROUPS = 100
-"""Maximum number of expressions in GROUP BY. If one is a number, sqlglot replaces it with a copy of that column's
+"""Maximum number of expressions in GROUP BY. sqlglot replaces each number among them with a copy of that column's
 expression."""
 DEEPEST = 300
 """Maximum depth of nested expressions."""
@@ -134,7 +134,7 @@ def functions() -> tuple[str, ...]:
 
 
 def check(tree: exp.Query) -> None:
-    """Check a query. Raises `Refused` at the first part that is not allowed."""
+    """Check a query. Raises `QueryError` at the first part that is not allowed."""
     sources = 0
     for node, depth in _walk(tree):
         if depth > DEEPEST:
@@ -221,7 +221,7 @@ def _lateral(node: exp.Lateral) -> None:
 
 
 def row_function(name: str) -> str:
-    """Return the name of a function in FROM, with `jsonb_` for `json_`."""
+    """Return the name of a function in FROM in lower case, with the prefix `json_` replaced by `jsonb_`."""
     name = name.lower()
     return name.replace("json_", "jsonb_", 1) if name.startswith("json_") else name
 

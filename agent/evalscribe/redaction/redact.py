@@ -32,7 +32,7 @@ class RedactionPass(NamedTuple):
 
 
 class Hints(NamedTuple):
-    """What a text and its parts need to be redacted, found by scanning the text once."""
+    """Which redaction steps a text and its parts need, found by scanning the text once."""
 
     passes: tuple[RedactionPass, ...] = ()
     """The passes that found something in the text."""

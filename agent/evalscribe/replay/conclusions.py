@@ -328,7 +328,7 @@ class _Replays:
     def _contradicts_record(self, runs: Sequence[Replay]) -> bool:
         """Return whether the recorded trials all have one result and the replays all have the opposite one.
 
-        Counts only if there are several of each, because then it is rarely chance.
+        Both must be more than one, because a single opposite result can be chance.
         """
         recorded = [replay.passed for replay in runs if replay.recorded]
         replayed = [replay.passed for replay in runs if not replay.recorded]

@@ -36,7 +36,7 @@ class NeedsImageError(Exception):
 
 
 def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, Mapping[str, str]]:
-    """Lay out the files that a Dockerfile copies in an empty folder.
+    """Lay out in an empty folder the files that a Dockerfile copies.
 
     Args:
         context: Folder with the Dockerfile.

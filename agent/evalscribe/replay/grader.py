@@ -72,7 +72,7 @@ class Grader(Protocol):
         """
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        """Return a failed replay, with its error and whether it failed like the stored failure filled in."""
+        """Add to a failed replay its error, and whether it failed like the stored failure."""
 
 
 class CommandGrader:
@@ -213,7 +213,7 @@ FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
 
 
 def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
-    """Return a failed replay, with the error in its log and whether it failed like the stored failure filled in."""
+    """Add to a failed replay the error in its log, and whether it failed like the stored failure."""
     replayed = log_signature(evidence, replay.log)
     same_failure = fails_the_same(failure_signature(evidence), replayed)
     return replay.model_copy(
@@ -277,7 +277,7 @@ def is_plain_path(path: str) -> bool:
 
 
 def _same(stored: str, now: str | None) -> bool:
-    """Return whether a stored file equals the suite's file. The stored file is redacted."""
+    """Return whether a stored file equals the suite's file, whose secrets are redacted for the comparison."""
     return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
 
 

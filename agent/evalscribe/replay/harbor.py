@@ -41,7 +41,7 @@ SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
 LOGS, COMMANDS = "/logs", "/commands.sh"
 NOT_HERE = "it does not run in the sandbox"
 LEFT = ("reward.json", "reward.txt", "ctrf.json")
-"""Files to read of those that a verifier leaves."""
+"""Files that are read after a verifier has run."""
 DEFAULT_S, MAX_S = 600.0, 3600.0
 """Default and maximum seconds for an answer or a verifier."""
 DEFAULT_MB, MAX_MB = 2048, 16_384

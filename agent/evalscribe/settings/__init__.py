@@ -294,9 +294,9 @@ def workspace_root(cwd: Path) -> Path:
 
 
 def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
-    """Return the sources, from the most to the least trusted.
+    """Return the sources, the most trusted first.
 
-    `--env-file` replaces all other sources that could name a deployment, except the command line and evalscribe.toml.
+    `--env-file` replaces the .env files and, for settings that name a deployment, also the environment.
     """
     options_source = _options_source(options, cwd)
     if options.env_file:

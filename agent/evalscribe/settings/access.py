@@ -161,10 +161,7 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
 
 
 def without_key(provider: str) -> Access:
-    """Return the vendor's host without a key.
-
-    For a model that only estimates usage and is never called.
-    """
+    """Return the vendor's host without a key, for a model that is used only for estimates and never called."""
     return Access(url=PROVIDERS[provider].url, url_origin=DEFAULT)
 
 
@@ -213,8 +210,8 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
 def npx_environment(places: SettingsSources) -> dict[str, str]:
     """Return the key of `key_file` as an environment variable for `npx convex`.
 
-    The tool also reads the environment and its folder by itself. Raises `UsageError` if the command line names a
-    deployment, because the tool cannot be told about it.
+    The tool reads all other settings itself, from the environment and its folder. Raises `UsageError` if the command
+    line names a deployment, because the tool has no way to receive it.
     """
     command_line = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
     if command_line is None:

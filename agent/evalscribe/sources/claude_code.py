@@ -36,7 +36,7 @@ _Line = Mapping[str, object]
 
 @dataclass
 class _Conversation:
-    """The lines up to the next `/clear` or the end of the file, from the previous `/clear` or the start."""
+    """The lines between two `/clear` commands. The start and the end of the file also count as such commands."""
 
     lines: list[_Line] = field(default_factory=list)
     characters: int = 0

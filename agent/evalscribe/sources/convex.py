@@ -178,7 +178,8 @@ class DeploymentPayloads:
     async def _withheld(self, message: str) -> EvalscribeError:
         """Return the error to raise if the deployment hides the reason for an error.
 
-        The id can be wrong, or the functions. The key is not the reason, because a wrong key has its own error.
+        Either the id is wrong, or the deployment has other functions. The key is not the reason, because a wrong key
+        has its own error.
         """
         where = self._functions.where
         if not is_document_id(self._run_id):

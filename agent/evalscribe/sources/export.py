@@ -41,7 +41,7 @@ def render_line(item: Run | Record) -> str:
 def parse_line(value: object, run_id: str | None) -> Run | Record:
     """Redact and parse the JSON value of a line. Raises `DataError` if it is invalid.
 
-    A record without a `run_id` belongs to the run `run_id`.
+    `run_id` is the run of a record that does not state its run.
     """
     fields = safe_json(value)
     if not isinstance(fields, dict):

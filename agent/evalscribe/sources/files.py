@@ -37,7 +37,7 @@ class FileReader:
 
         Raises:
             NotFoundError: The file does not exist.
-            AccessError: The file may not be read.
+            AccessError: There is no permission to read the file.
             DataError: The path is not a regular file.
         """
         self._path = path

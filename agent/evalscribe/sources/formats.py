@@ -48,7 +48,10 @@ _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
 def formats() -> Iterator[Format]:
-    """Yield every format. Readers are imported one by one, because many commands need only the first ones."""
+    """Yield every format.
+
+    Readers are imported one at a time, so that a caller imports no more of them than it needs.
+    """
     for name in READERS:
         of_reader: tuple[Format, ...] = import_module(f"{__package__}.{name}").FORMATS
         yield from of_reader
@@ -73,7 +76,7 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
     Raises:
         UsageError: The user set an option that the format does not use.
         NotFoundError: The file does not exist.
-        AccessError: The file may not be read.
+        AccessError: There is no permission to read the file.
         DataError: The format is unknown. The message says what the file contains.
     """
     if _is_folder(path):
@@ -185,7 +188,7 @@ def run_files(path: Path) -> tuple[Path, ...]:
     A snapshot counts as one file, and so does a folder of a format that is read as a whole.
 
     Raises:
-        AccessError: A folder may not be read.
+        AccessError: There is no permission to read a folder.
         NotFoundError: The folder contains no files.
         DataError: Its folders are nested too deeply.
     """

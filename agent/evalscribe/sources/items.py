@@ -284,7 +284,7 @@ class ItemFile:
         Raises:
             DataError: The file, or the rest of it, cannot be read.
             NotFoundError: The file does not exist.
-            AccessError: The file may not be read.
+            AccessError: There is no permission to read the file.
         """
         raise NotImplementedError
 
@@ -566,7 +566,7 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
 
     Raises:
         NotFoundError: The file does not exist.
-        AccessError: The file may not be read.
+        AccessError: There is no permission to read the file.
         DataError: The content is invalid.
     """
 

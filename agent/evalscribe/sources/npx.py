@@ -67,7 +67,7 @@ def open_npx(
 
     Args:
         settings: CONVEX_* variables for the tool. They take precedence over the variables that files of the folder set.
-        env_path: A file of variables, to use instead of the folder's .env files.
+        env_path: A file of variables that is used instead of the environment and the folder's .env files.
 
     Raises:
         UsageError: `npx convex run` cannot work in the folder.
