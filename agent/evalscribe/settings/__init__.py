@@ -85,7 +85,7 @@ class Options(Frozen):
     fresh: bool = False
     """True to ignore stored answers."""
     map: tuple[str, ...] | None = None
-    """Which column of a table of results has which field, each as `input=question`."""
+    """Columns of a table of results with their fields, each as `input=question`."""
     threshold: float | None = None
     """Minimum score that passes, for sources that do not state what passed. None means 1."""
     tasks: Path | None = None
@@ -296,7 +296,7 @@ def workspace_root(cwd: Path) -> Path:
 def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
     """Return the sources, the most trusted first.
 
-    `--env-file` replaces the .env files and, for settings that name a deployment, also the environment.
+    `--env-file` replaces the .env files, and CONVEX_* variables of the environment are then not read.
     """
     options_source = _options_source(options, cwd)
     if options.env_file:

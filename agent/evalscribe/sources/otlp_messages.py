@@ -1,4 +1,4 @@
-"""Extract messages from the spans of a trace. Supports all the conventions that tracing tools use."""
+"""Extract messages from the spans of a trace that follow any of the supported conventions."""
 
 import json
 import re

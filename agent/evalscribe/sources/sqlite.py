@@ -32,7 +32,8 @@ class SqliteFile:
         self._path = path
         self._started = self._until = 0.0
         self._remaining_s = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
-        # If a program has stopped, `immutable` keeps SQLite from writing files such as a lock beside its database.
+        # `immutable` keeps SQLite from writing files, such as a lock, beside the database. It is not used if there is a
+        # write-ahead log, because SQLite would ignore the log.
         log = path.with_name(f"{path.name}-wal")
         mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
         try:

@@ -252,7 +252,7 @@ class SweBenchReader(EvalReader):
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
         """Return how each instance's reference patch was graded.
 
-        Taken from `reference_run`, else from a run of the model `gold`.
+        The grading is that of `reference_run`, or else of a run of the model `gold`.
         """
         reference_runs = [evaluation for evaluation in evaluations if evaluation.model == GOLD]
         if self._overrides.reference_run:
