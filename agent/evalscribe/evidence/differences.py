@@ -8,26 +8,29 @@ from evalscribe.ids import Frozen
 from evalscribe.model.evidence import Document, Evidence
 
 CONTEXT = 5
-"""Context lines around a difference."""
+"""Number of unchanged lines shown before and after a difference."""
 SIMILAR = 0.3
 """Minimum share of common lines to match two files with different paths."""
 MAX_BY_CONTENT = 40
-"""Maximum files on each side that are compared by content; further files are matched by path only."""
+"""Maximum number of files on each side that are compared by content. Further files are only matched by path."""
 EXACT_CELLS = 250_000
-"""Maximum pairs of lines in an exact diff; larger texts are aligned by lines that are unique on both sides."""
+"""Maximum number of line pairs that are compared in an exact diff.
+
+In larger texts, only lines that are unique on both sides are aligned.
+"""
 
 Opcode = tuple[str, int, int, int, int]
 
 
 class DocumentPair(Frozen):
-    """An output document and its reference answer; one of them may be missing."""
+    """An output document and its reference document; one of the two can be missing."""
 
     output: Document | None = None
     expected: Document | None = None
 
 
 class LineChange(Frozen):
-    """Reference lines that differ in the output; line numbers start at 1."""
+    """Lines of the reference and the lines that replace them in the output; line numbers start at 1."""
 
     expected_first: int
     expected: tuple[str, ...] = ()
@@ -36,13 +39,13 @@ class LineChange(Frozen):
 
 
 class DiffHunk(Frozen):
-    """Changes that are close together, with context lines."""
+    """Changes that are close together, with the unchanged lines around them."""
 
     expected_first: int
     output_first: int
     changes: tuple[LineChange, ...]
     lines: tuple[str, ...]
-    """`-12| text` of the reference, `+14| text` of the output, and `12=14| text` of both, with their line numbers."""
+    """Lines with their numbers: `-12| text` of the reference, `+14| text` of the output, and `12=14| text` of both."""
 
     @property
     def text(self) -> str:
@@ -52,7 +55,7 @@ class DiffHunk(Frozen):
 def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
     """Pair every output and expected document once: by path, then by content. Documents without a match stay unpaired.
 
-    All references may be in a separate folder: `answer/src/a.py` matches `src/a.py`. Pairs are in the order of the
+    References can be in a folder of their own: `answer/src/a.py` matches `src/a.py`. Pairs are in the order of the
     output documents. Unpaired references follow.
     """
     outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
@@ -68,13 +71,13 @@ def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
 
 
 def positions(evidence: Evidence, pairs: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
-    """Return the index of each paired document in `evidence.documents`."""
+    """Return each pair as the indexes of its documents in `evidence.documents`."""
     at = {id(document): number for number, document in enumerate(evidence.documents)}
     return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in pairs)
 
 
 def at_positions(evidence: Evidence, indices: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
-    """Return the pairs of documents; the inverse of `positions`."""
+    """Return the document pairs for these indexes; the inverse of `positions`."""
     documents = evidence.documents
     return tuple(
         DocumentPair(
@@ -98,9 +101,10 @@ def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ..
 
 
 def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
-    """Match references to outputs by whole path, and by path below the folder that all references share.
+    """Match references to outputs by their whole paths, and by their paths below the folder that all references share.
 
-    The way that matches more paths goes first, so that an output with the path of a reference does not displace others.
+    The kind of path that gives more matches is tried first. Otherwise, an output whose path happens to equal that of a
+    reference could take the place of the right one.
     """
     paths = {output.path for output in outputs}
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
@@ -115,7 +119,7 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
 
 
 def _root(references: Sequence[Document]) -> int:
-    """Return the length of the folder prefix that all references share; 0 if they share none."""
+    """Return the length of the top folder's name and its slash if all references are in one folder; else 0."""
     roots = {reference.path.partition("/")[:2] for reference in references}
     folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
     return len(folder) + 1 if slash else 0
@@ -140,7 +144,7 @@ def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> 
 
 
 def _words(document: Document) -> frozenset[str]:
-    """Return the lines by which files are compared, without very short ones."""
+    """Return the lines that are compared to match files by content. Very short lines are left out."""
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
@@ -153,7 +157,7 @@ def _suffix(document: Document) -> str:
 
 
 def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
-    """Return difflib opcodes from `old` to `new`; they are exact unless the texts are large."""
+    """Return difflib opcodes from `old` to `new`. They are exact unless the texts are large."""
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -172,7 +176,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
-    """Yield opcodes between lines that occur once on each side; linear time apart from a sort."""
+    """Yield opcodes for the text between lines that occur once on each side. Takes linear time, apart from a sort."""
     i = j = 0
     for x, y in [*anchors(a, b), (len(a), len(b))]:
         if x < i or y < j:
@@ -186,7 +190,7 @@ def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
 
 
 def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the longest chain of equal, unique lines that ascends on both sides."""
+    """Return the longest sequence of equal, unique lines whose indexes increase on both sides."""
     once_a, once_b = _once(a), _once(b)
     candidates = [(at, once_b[line]) for line, at in once_a.items() if line in once_b]
     tops: list[int] = []
@@ -205,7 +209,7 @@ def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _once(lines: Sequence[str]) -> dict[str, int]:
-    """Map each line that occurs once, and is not empty, to its index."""
+    """Map each line that is not empty and occurs only once to its index."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1

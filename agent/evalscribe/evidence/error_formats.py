@@ -18,13 +18,16 @@ from evalscribe.evidence.log import (
 from evalscribe.model.evidence import Severity
 
 CHAIN_LINES = 16
-"""Maximum indented lines that explain one error."""
+"""Maximum number of indented lines below an error that are read as its explanation."""
 HEADING_LINES = 8
-"""Maximum lines between a heading such as `Hit an error while pushing:` and the reason below it."""
+"""Maximum number of lines from a heading such as `Hit an error while pushing:` down to the reason."""
 LONG = 240
-"""Maximum length of an error line. Longer ones spell out a type; their innermost explanation is more useful."""
+"""Maximum characters of an error line.
+
+Longer lines spell out a type, so their innermost explanation is shown instead.
+"""
 SHORT = 170
-"""Maximum characters of a message to which a rule or error code is appended."""
+"""Maximum characters of a message if a rule or error code is appended to it."""
 _PATH = r"(?P<path>[^\s:(][^:(]{0,400}?)"
 _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -88,10 +91,10 @@ def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _ends_in_rule(text: str) -> str:
-    """Return the rule at the end of the last line of a message that spans lines; empty if the line has none.
+    """Return the rule at the end of a message of several lines; empty if its last line does not end in a rule.
 
-    ESLint quotes types, and a template literal type is printed with its line breaks. Such a type can make the first
-    line of the message end like the violation of another rule.
+    ESLint quotes types, and prints the line breaks of a template literal type. Such a type can make the first line of
+    the message look as if it ended in another rule.
     """
     _, _, rule = text.rpartition("  ")
     return rule if re.search(r"\w[-/]\w", rule) and _RULE.fullmatch(rule) else ""
@@ -132,7 +135,10 @@ def _single_line_error(lines: Sequence[LogLine], at: int) -> ParsedError | None:
 
 
 def _chain(lines: Sequence[LogLine], at: int, message: str) -> tuple[str, int]:
-    """Return the message and its last line; a message longer than `LONG` is replaced by its innermost explanation."""
+    """Return the message and the index of its last line.
+
+    A message longer than `LONG` is replaced by its innermost explanation.
+    """
     last = at
     while last + 1 < len(lines) and last - at < CHAIN_LINES and _explains(lines[last + 1].text):
         last += 1
@@ -148,7 +154,7 @@ def _explains(text: str) -> bool:
 
 
 def _error_below_heading(lines: Sequence[LogLine], at: int) -> ParsedError | None:
-    """Parse an error whose file and line are on the lines below it: rustc, ruff's full format, esbuild."""
+    """Parse an error whose file and line are named below the message, as by rustc, ruff's full format and esbuild."""
     match = _HEADED.fullmatch(lines[at].text)
     if not match:
         return None
@@ -190,7 +196,7 @@ _INSTALLER: tuple[tuple[str, re.Pattern[str]], ...] = (
 _BROKEN = re.compile(
     r"Retrying .{0,400} connection broken by '(?P<error>\w+)\([\"']?(?:\w+\([^)]*\): )?(?P<why>[^\"']*)"
 )
-"""A network error that an installer wraps in a retry message."""
+"""Matches a network error that an installer wraps in a message about retries."""
 _ERROR_LINE = re.compile(
     r"(?:.{0,80}?\b)?(?:[A-Za-z]\w*(?:Error|Exception)|error|uncaught|fatal(?: error)?|panic|✖|✘)"
     r"(?:\(\w+\))?[:!]?\s+\S.*",
@@ -200,7 +206,7 @@ _LABEL = re.compile(r"[\w ()./-]{1,80}: (?=Error: )")
 _AT = re.compile(r"\s*at (?:(?:async |new )?\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
 _PROGRESS = re.compile(r"\s*(?:[-$>+✔✓▌]\s|Saved \w|To ignore\b)|.*\.\.\.$")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[\w.@+~-]*(?:[\\/][\w.@+~-]+){1,60}\.\w{1,8}")
-"""A line with only a file path, which introduces diagnostics of that file."""
+"""Matches a line with only a file path. The diagnostics below it are about that file."""
 _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORECASE)
 
 
@@ -215,7 +221,7 @@ def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _reason_at(texts: Sequence[str]) -> int:
-    """Return the index of the line with the reason; a syntax error prints the place and the code before it."""
+    """Return the index of the line with the reason. A syntax error prints the place and the code above its reason."""
     if not _PYTHON_FRAME.match(texts[0]):
         return 0
     return next((n for n, text in enumerate(texts) if _RAISED.fullmatch(text)), 0)
@@ -255,9 +261,9 @@ def _network_error(message: str) -> str:
 
 
 def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Find why a deployment refused a push: the last sentence below the line that reports the refusal.
+    """Yield the reason why a deployment refused a push: the last sentence below the line that reports the refusal.
 
-    The sentence may span several lines, and a stack trace of the pushed code may follow it.
+    The sentence can span several lines, and a stack trace of the pushed code can follow it.
     """
     for at, line in enumerate(lines):
         if not line.text.rstrip().endswith(":") or not is_refused_push(line.text):
@@ -277,9 +283,9 @@ def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield lines that contain both a word such as `Error` and a message.
+    """Yield an error for each line that contains both a word such as `Error` and a message.
 
-    A line that ends in a colon is a heading, such as `Hit an error while pushing:`; its error is the reason below it.
+    A line that ends in a colon, such as `Hit an error while pushing:`, is a heading. Its error is the reason below it.
     """
     reason_at = -1
     for at, line in enumerate(lines):
@@ -299,7 +305,7 @@ def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _reason_below(lines: Sequence[LogLine], at: int) -> int:
-    """Return the index of the line with the reason of an error: the line itself, unless it ends in a colon."""
+    """Return the index of the line with an error's reason: the error itself or, if it ends in a colon, a line below."""
     if lines[at].mark or not lines[at].text.rstrip().endswith(":"):
         return at
     for below in range(at + 1, min(len(lines), at + 1 + HEADING_LINES)):
@@ -317,7 +323,7 @@ def _unlabelled(line: LogLine, text: str) -> str:
 
 
 def first_informative(lines: Sequence[LogLine]) -> ParsedError | None:
-    """Return the first line that is not a stock message. For reasons that a source recorded."""
+    """Return the first line that is not a stock message, as the error. Used for reasons that a source recorded."""
     line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
     return ParsedError("", strip_prefixes(line.text), line.number, line.number) if line else None
 
@@ -346,7 +352,7 @@ MESSAGE_LINES = 12
 SUMMARY_LINES = 8
 QUOTED_LINES = 6
 QUOTED_LINE = 400
-"""Maximum characters of a quoted line. The quotation ends before a longer line, such as a printed value."""
+"""Maximum characters of a quoted line. A longer line, such as a printed value, ends the quotation before it."""
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
 _DURATION = re.compile(r"\s+\(?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)\)?$")
 
@@ -369,13 +375,13 @@ class RunnerOutput(NamedTuple):
     failures: tuple[ReportedFailure, ...]
     skipped: int = 0
     unstarted: ReportedFailure | None = None
-    """The reason why no test finished, as a failed test without a name; None if one did."""
+    """Reason why no test finished, as a failed test without a name; None if a test finished."""
     summary: tuple[int, int] | None = None
-    """First and last line of the counts at the end; None if the output has none."""
+    """First and last line number of the counts at the end; None if the output has no counts."""
 
 
 def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
-    """Parse the output of the known test runner whose header comes first; None without such a header."""
+    """Parse the output of the test runner whose header comes first; None without the header of a known runner."""
     headed = [(at, runner) for runner in _RUNNERS if (at := _first(lines, runner.header)) is not None]
     if not headed:
         return None
@@ -385,7 +391,7 @@ def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
 
 
 def _summary(lines: Sequence[LogLine], pattern: re.Pattern[str]) -> tuple[int, int] | None:
-    """Return the first and last of the adjacent lines that match, at the end of the output."""
+    """Return the numbers of the first and last line of the last block of adjacent lines that match."""
     last = next((at for at in range(len(lines) - 1, -1, -1) if pattern.match(lines[at].text[:MAX_NAME])), None)
     if last is None:
         return None
@@ -433,7 +439,7 @@ def _vitest(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure | None:
-    """Return why a test file failed without a failed test: it did not load, or a hook failed before the first test."""
+    """Return why a test file failed without a failed test. It did not load, or a hook failed before the first test."""
     if not any(_VITEST_FILES.match(line.text) for line in lines):
         return None
     line = next((line for line in lines if _VITEST_FILE.match(line.text)), lines[0])
@@ -444,7 +450,7 @@ def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure
 
 
 def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
-    """Yield the runner's own lines, without captured output: `stdout | …` up to the next blank line."""
+    """Yield the lines that the runner itself wrote. Captured output goes from `stdout | …` to the next blank line."""
     captured = False
     for line in lines:
         captured = bool(_VITEST_CAPTURED.match(line.text)) or (captured and bool(line.text.strip()))
@@ -453,7 +459,10 @@ def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
 
 
 def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Pattern[str]) -> Iterator[ReportedFailure]:
-    """Yield a failure for each line that matches `mark`; its message ends at the next `mark` or `following` line."""
+    """Yield a failure for each line that matches `mark`.
+
+    Its message ends at the next line that matches `mark` or `following`.
+    """
     for at, line in enumerate(lines):
         match = mark.match(line.text)
         if not match:
@@ -482,7 +491,7 @@ def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFa
 def _body(lines: Sequence[LogLine], at: int, ends: Callable[[str], bool]) -> list[LogLine]:
     """Return the lines below `at`, up to the first line for which `ends` returns True.
 
-    Uses indices, because copying the rest of the log for every failure takes quadratic time.
+    Indices are used because copying the rest of the log for every failure would take quadratic time.
     """
     last = at + 1
     while last < len(lines) and not ends(lines[last].text):
@@ -495,7 +504,7 @@ def _places(text: str) -> list[tuple[str, int]]:
 
 
 def _last_counts(texts: Iterable[str]) -> dict[str, int]:
-    """Return the counts on the last line that has any, such as `{"failed": 2}`: test runners end with a summary."""
+    """Return the counts, such as `{"failed": 2}`, on the last line that has any. Test runners end with a summary."""
     last: dict[str, int] = {}
     for text in texts:
         counts = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNT.findall(text)}
@@ -561,7 +570,8 @@ def _unittest(lines: Sequence[LogLine]) -> RunnerOutput | None:
 def _ends_unittest_body(text: str) -> bool:
     """Return whether a line ends the text of a failed test.
 
-    The next failure ends it even without a separator, because overlapping texts would take quadratic time.
+    The next failure ends the text even if no separator comes first. Otherwise the texts would overlap, which takes
+    quadratic time.
     """
     return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
 
@@ -618,7 +628,10 @@ def _mocha(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _mocha_failures(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
-    """Yield the failures below the counts. The name has a line for each suite, and the last of them ends in a colon."""
+    """Yield the failures listed below the counts.
+
+    A failure's name has one line for each suite; the last ends in a colon.
+    """
     for at, line in enumerate(lines):
         match = _MOCHA_FAILED.match(line.text)
         if not match:
@@ -656,7 +669,10 @@ def _tap(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _tap_message(body: Sequence[LogLine]) -> list[LogLine]:
-    """Return the lines of `error: …` in the YAML below a result; the text may be in deeper indented lines below."""
+    """Return the lines of `error: …` in the YAML below a result.
+
+    The text can be on the deeper indented lines that follow.
+    """
     at = next((n for n, line in enumerate(body) if _TAP_ERROR.match(line.text)), None)
     if at is None:
         return []

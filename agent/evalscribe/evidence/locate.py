@@ -37,7 +37,7 @@ from evalscribe.text import cut, one_line
 MAX_LOCATED = 50
 MAX_NAMED = 12
 MAX_LINE = 300
-"""Maximum characters of `telling_line`."""
+"""Maximum characters of the line that `telling_line` returns."""
 NAMES_ONLY = "failed tests: "
 """First words of an error that only names the failed tests, because the log has no message for any of them."""
 _SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", re.IGNORECASE)
@@ -48,14 +48,14 @@ _ASSERTION = re.compile(
 
 
 _PANICKED = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at ")
-"""Matches the line in which Rust names the place of a failed assertion; the message is on the next line."""
+"""Matches the line in which Rust names the place of a failed assertion. The message is on the line below it."""
 
 
 _LEGEND = re.compile(r"[+-] (?:actual|expected) [+-] (?:actual|expected)$")
-"""Matches the legend above a comparison of values."""
+"""Matches the line above a comparison of values that explains its signs."""
 _FRAME = re.compile(r"at \S")
 MAX_BELOW = 4
-"""Maximum lines of a failed test's message that complete a first line that ends in a colon."""
+"""Maximum number of lines that are added to a failed test's message if its first line ends in a colon."""
 
 
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
@@ -66,7 +66,7 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     """
     log = first_log(evidence)
     has_failed_step = names_failed_step(evidence)
-    # A log without the failed step explains another step.
+    # If the log does not contain the failed step, its errors explain another step.
     errors = [] if has_failed_step else list(_parsed_reason(evidence))
     if errors:
         log = None
@@ -79,7 +79,7 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
 
 
 def _limited(errors: Sequence[ParsedError]) -> Iterator[ParsedError]:
-    """Yield at most `MAX_LOCATED` errors in their order: the first of each code before others."""
+    """Yield at most `MAX_LOCATED` errors, in their order. The first error of each code is preferred to the others."""
     if len(errors) <= MAX_LOCATED:
         return iter(errors)
     first = {error.code: at for at, error in reversed(list(enumerate(errors)))}
@@ -93,7 +93,10 @@ def locate(evidence: Evidence) -> LocatedError | None:
 
 
 def signature(step: str | None, located: LocatedError | None) -> str | None:
-    """Return the failed step and the normalised error; None, which never counts as equal, if no error was located."""
+    """Return the failed step with the normalised error; None if no error was located.
+
+    None never counts as equal, not even to None.
+    """
     if located is None:
         return None
     error_text = located.error.casefold() if located.exact else normalise_error(located.error)
@@ -101,7 +104,7 @@ def signature(step: str | None, located: LocatedError | None) -> str | None:
 
 
 def telling_line(output: str) -> str:
-    """Return the line of a grader's output that best explains the failure, else the last line."""
+    """Return the line of a grader's output that best explains the failure; the last line if no line does."""
     lines = plain_lines(output)
     runner_output = parse_runner_output(lines)
     for failure in runner_output.failures if runner_output else ():
@@ -144,8 +147,10 @@ def tests(evidence: Evidence) -> TestOutcome:
 
 
 def _graded_afterwards(evidence: Evidence) -> bool:
-    """Return whether a grader judged an agent's finished work: the agent's log then does not explain the failure. False
-    if the log reports failed tests."""
+    """Return whether a grader judged an agent's finished work. If so, the agent's log does not explain the failure.
+
+    False if the log reports failed tests.
+    """
     if not evidence.of("transcript") or evidence.eval.status == "error" or not evidence.eval.reason:
         return False
     log = first_log(evidence) if names_tests(evidence.eval.failed_step) else None
@@ -154,10 +159,10 @@ def _graded_afterwards(evidence: Evidence) -> bool:
 
 
 def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Return the errors of the first parser that finds any."""
+    """Yield the errors of the first parser that finds any."""
     runner_output = parse_runner_output(lines)
     if runner_output and (runner_output.failures or runner_output.unstarted):
-        # Any other line was printed by the tests or by the code under test.
+        # All other lines were printed by the tests or by the code under test.
         yield from _of_tests(runner_output)
         return
     parsers: tuple[Iterable[ParsedError], ...] = (
@@ -177,7 +182,10 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
-    """Parse the errors in the reason that the source recorded for the failed step, or else for the eval."""
+    """Parse the recorded reason of the failed step.
+
+    If that has no errors, parse those of other failed steps and of the eval.
+    """
     failed = sorted(
         (step for step in evidence.steps if step.status == "failed"),
         key=lambda step: step.name != evidence.eval.failed_step,
@@ -192,7 +200,10 @@ def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
 
 
 def _of_tests(output: RunnerOutput) -> Iterator[ParsedError]:
-    """Yield an error for each failed test with a message; if no test has a message, one error that names the tests."""
+    """Yield an error for each failed test with a message.
+
+    If no test has one, yield one error that names all failed tests.
+    """
     silent = True
     for failure in output.failures:
         if message := _reason(failure):
@@ -210,7 +221,10 @@ def _of_tests(output: RunnerOutput) -> Iterator[ParsedError]:
 
 
 def _reason(failure: ReportedFailure) -> str | None:
-    """Return the first line of the message that is not a stock message; with the lines below if it ends in a colon."""
+    """Return the first line of the message that is not a stock message; None if all are.
+
+    If that line ends in a colon, the lines below it are added.
+    """
     lines = [line for line in failure.message if not is_stock(line)]
     message = strip_prefixes(lines[0]) if lines else None
     until_frame = takewhile(lambda line: not _FRAME.match(line), lines[1:])
@@ -242,7 +256,10 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 
 
 def _places(path_lines: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
-    """Yield the lines of output documents that a log names. Skip paths that match a reference document better."""
+    """Yield each line of an output document that the log refers to.
+
+    Skip a logged path if a reference document matches more of it than the output document does.
+    """
     yielded = set()
     for path, line in path_lines:
         document = _best_fit(path, evidence.of("output"))
@@ -262,8 +279,10 @@ def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
 
 
 def _best_fit(path: str, documents: Sequence[Document]) -> Document | None:
-    """Return the document whose path is the longest suffix of the logged path; else the only one whose path ends with
-    it."""
+    """Return the document whose path is the longest suffix of the logged path.
+
+    Without one, return the document whose path ends with the logged path, if there is only one.
+    """
     bare = _bare(path)
     inner = [document for document in documents if bare.endswith("/" + document.path)]
     if inner:

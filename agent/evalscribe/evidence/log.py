@@ -13,7 +13,7 @@ PATH_LINE = re.compile(r"(?P<path>[^\s:()'\"<>|]{1,400}\.\w{1,8})[:(](?P<line>\d
 
 
 class ParsedError(NamedTuple):
-    """One error in tool output: its lines, and the files and lines that it names."""
+    """One error in tool output, with the lines on which it is and the files and lines that it names."""
 
     tool: str
     error: str
@@ -26,7 +26,7 @@ class ParsedError(NamedTuple):
 
 
 def place_in(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the path and line number in the first `path:line` or `path(line` of a text, if any."""
+    """Return the first path and line number in a text, written as `path:line` or `path(line`; None if there is none."""
     match = PATH_LINE.search(text[:2000])
     return ((match["path"], int(match["line"])),) if match else ()
 
@@ -55,14 +55,17 @@ _STOCK = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _REFUSED = re.compile(r"error fetching \w+ {1,2}\S+ 4\d\d [\w ]{1,40}: ", re.IGNORECASE)
-"""Prefix of the Convex CLI before a deployment's reason for refusing a push."""
+"""Matches the words of the Convex CLI before the reason why a deployment refused a push."""
 _ANNOUNCES = re.compile(
     r"(?:.{0,80}\b)?(?:hit|got|met|encountered|found|reported|raised)\s"
     r"(?:(?:an|the|these|some|\d+|(?:the\s)?following)\s(?:errors?|problems?)\b.{0,80}:|(?:the\s)?following)",
     re.IGNORECASE,
 )
-"""Matches a line that only says that an error follows, such as `Hit an error while pushing:`, and the first half of one
-that the tool wrapped: `Loading the pushed modules encountered the following`."""
+"""Matches a line that only announces an error, such as `Hit an error while pushing:`.
+
+Also matches the first part of an announcement that the tool wrapped: `Loading the pushed modules encountered the
+following`.
+"""
 _ASIDE = re.compile(r" \([^()]*\)")
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
@@ -92,10 +95,10 @@ def strip_prefixes(text: str) -> str:
 
 
 def is_stock(text: str) -> bool:
-    """Return whether a line only says that something failed, without saying what."""
+    """Return whether a line only reports that something failed, without naming the problem."""
     bare = _PREFIX.sub("", _ASIDE.sub("", text.strip()[:400]))
     if bare.endswith(":") and is_refused_push(text):
-        return True  # the reason is in the lines below
+        return True  # the lines below state the reason
     parts = [part.strip(" .:!,;-") for part in re.split(r":\s|:$", bare)]
     return all(not part or _STOCK.fullmatch(part) or _topic(part) for part in parts) and _says_failure(parts)
 
@@ -106,14 +109,16 @@ def is_announcement(text: str) -> bool:
 
 
 def is_refused_push(text: str) -> bool:
-    """Return whether the Convex CLI reports in this line that a deployment refused a push, with or without the
-    reason."""
+    """Return whether this line is the Convex CLI's report that a deployment refused a push.
+
+    The reason can be missing.
+    """
     return _REFUSED.match(_PREFIX.sub("", text[:400])) is not None
 
 
 def shorten_error(text: str, limit: int = MAX_ERROR) -> str:
-    """Shorten an error to one line: no absolute paths or timings, white space folded."""
-    text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # folded first: the patterns below look for blanks
+    """Shorten an error to one line: remove absolute paths and timings, and fold white space."""
+    text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # fold first: patterns expect spaces
     text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, text)))
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
@@ -144,11 +149,14 @@ def _says_failure(parts: list[str]) -> bool:
 
 
 MAX_LINE = 20_000
-"""Maximum characters of a line that are read. A line of megabytes is data, not an error."""
+"""Maximum characters that are read of a line. A line of several megabytes is data, not an error."""
 MAX_LINES = 50_000
 CACHED_FAILURES = 2
-"""Number of failures whose parsed logs are cached, because each log is read several times and may have tens of
-megabytes. The number is low because the cache keeps the evidence in memory."""
+"""Number of failures whose parsed logs are cached.
+
+Each log is read several times and can have tens of megabytes. The number is low because the cache keeps the evidence in
+memory.
+"""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAG = re.compile(r"\[([\w.@/+-]{1,40})\](?: |$)")
@@ -175,7 +183,7 @@ class LogLine(NamedTuple):
 
     number: int
     mark: str
-    """`ok`, `cmd`, `error`, … if the runner starts a section with this line, else empty."""
+    """`ok`, `cmd`, `error`, … if the runner starts a section with this line; else empty."""
     text: str
 
 
@@ -187,7 +195,7 @@ class LogSection(NamedTuple):
 
 
 def first_log(evidence: Evidence) -> Document | None:
-    """Return the first log with text, without logs of reference or empty answers."""
+    """Return the first log with text. Logs of reference answers and of empty answers are skipped."""
     logs = (document for document in evidence.of("log") if document.path != REFERENCE_RUNS)
     return next((document for document in logs if document.text.strip()), None)
 
@@ -202,7 +210,7 @@ def clean(text: str) -> str:
 
 @lru_cache(CACHED_FAILURES)
 def lines_of(document: Document, first: int = 1) -> list[LogLine]:
-    """Return the lines of a log without tags such as `[vitest] `. For a very long log, omit the middle."""
+    """Return the lines of a log without tags such as `[vitest] `. Leave out the middle of a very long log."""
     lines, half = document.lines, MAX_LINES // 2
     numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
     if len(lines) > MAX_LINES:
@@ -234,7 +242,10 @@ def failed_sections(evidence: Evidence) -> list[LogLine]:
 
 
 def names_failed_step(evidence: Evidence) -> bool:
-    """Return whether the log has an error section for the failed step; True without error sections or failed step."""
+    """Return whether the log has an error section for the failed step.
+
+    Also True if the log has no error sections, or if the failed step is unknown.
+    """
     log, step = first_log(evidence), evidence.eval.failed_step
     errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []
     return not step or not errors or any(_related(step, section.heading) for section in errors)
@@ -287,8 +298,8 @@ def _sections(lines: Sequence[LogLine]) -> list[LogSection]:
 def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
     """Keep only the output of the last command of a step.
 
-    A step that runs two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
-    output. The first command may fail in every run; only the last command decides the step.
+    A step can run two commands and report both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
+    output. The first command can fail in every run; only the last command decides the step.
     """
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:
@@ -300,8 +311,8 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
 def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
     """Return the index of the section that reports the failed step; None if no section reports an error.
 
-    This is the last error section that names the step. Without one, it is the n-th error section for the n-th failed
-    step if there are as many sections as failed steps, else the last error section.
+    The last error section that names the step is used. If none names it, and there are as many error sections as failed
+    steps, the n-th section belongs to the n-th failed step. Otherwise, the last error section is used.
     """
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
@@ -315,9 +326,10 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
 
 
 def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> Sequence[LogSection]:
-    """Return the failing section; if it is only a heading, add the section of its command, below or above.
+    """Return the failing section. If it is only a heading, also return its command's section, below or above it.
 
-    If the command is above, its first section is used: the code under test may have printed a later one.
+    If there are several such sections above it, the first is used, because the code under test can have printed the
+    others.
     """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):

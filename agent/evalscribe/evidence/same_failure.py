@@ -25,10 +25,11 @@ class FailureDescription(NamedTuple):
 
 
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
-    """Return whether an eval failed twice for the same cause: compare cause names, else errors, else steps and labels.
+    """Return whether an eval failed twice for the same reason. Compare cause names and then errors, or steps and
+    labels.
 
-    Reports by people have no cause names and paraphrase errors. For them, the step must be equal, and either the kind
-    of cause or the label: people may label a failure differently.
+    Reports that people wrote have no cause names, and paraphrase errors. In their case, the step must be equal, and so
+    must the kind of cause or the label, because people can label the same failure differently.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
@@ -38,7 +39,10 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
 
 
 def _same_error(a: str, b: str) -> bool:
-    """Compare errors. Stock messages never count as equal, not even for the same eval in another run."""
+    """Return whether two errors are equal once normalised.
+
+    Stock messages never count as equal, even for the same eval.
+    """
     return not is_stock(a) and normalise_error(a) == normalise_error(b)
 
 
@@ -55,10 +59,9 @@ def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 
 
 def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
-    """Return the values that are equal if two failures are; None if the failure says nothing about its eval.
+    """Return the values that are equal for equal failures; None if the failure does not concern the eval.
 
-    If the log hides the compared values, the same message may have several causes; then the failed tests must match
-    too.
+    If the log hides the compared values, one message can have several causes, so the failed tests must match too.
     """
     if failure.signature is None or not failure.judged:
         return None
@@ -68,13 +71,16 @@ def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
 
 
 class CompactFailure(NamedTuple):
-    """The values that comparing failures needs; kept small, because many runs have thousands of failures."""
+    """The values of a failure that comparisons need.
+
+    They take little memory, because there can be many runs with thousands of failures.
+    """
 
     run: str
     model: str
     """`provider/model`, as in the model's reports folder."""
     key: str
-    """The normalised model name without provider: the same model served by several providers counts once."""
+    """Normalised model name without the provider, because a model that several providers serve counts once."""
     experiment: str
     eval: str
     step: str | None
@@ -85,7 +91,7 @@ class CompactFailure(NamedTuple):
 
 
 def compact_failure(failure: FailureFingerprint) -> CompactFailure:
-    """Convert a fingerprint. Equal strings are stored once, because most evals fail with many models."""
+    """Convert a fingerprint. Equal strings are stored only once, because the same eval fails with many models."""
     version = (intern(failure.task), intern(failure.grader)) if failure.task and failure.grader else None
     values = fingerprint(failure)
     return CompactFailure(
@@ -106,16 +112,17 @@ def compare_across_models(
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
-    A model is counted once, however many runs and providers it has. It fails in the same way if the eval does so in one
-    of its runs with the same eval version. The total also includes models that failed differently in this version, if
-    their work was judged, and models with a complete run in which the eval passed. Passed evals are not stored, so
-    their version is unknown; it is assumed to be the same, which can only weaken the claim.
+    A model counts once, regardless of its number of runs and providers. It fails in the same way if one of its runs,
+    with the same eval version, has the same failure. The total also includes models whose work in this version was
+    judged but failed differently, and models with a complete run in which the eval passed. The version of a passed eval
+    is unknown, because passed evals are not stored. It is assumed to be the same; if that is wrong, the reported share
+    of failing models is too low.
 
     Args:
         failure: The failure.
         other_failures: Failures of the same eval in other runs.
-        passed: Model (`provider/model`) of each complete run with the eval. The eval passed there unless the run is in
-            `other_failures`.
+        passed: Model (`provider/model`) by run id, for each complete run with the eval. The eval passed there unless
+            the run is in `other_failures`.
     """
     comparable = [
         other
@@ -142,7 +149,7 @@ def compare_across_models(
 
 
 def describe_across_models(across: CrossModelFailures | None) -> str:
-    """Describe the comparison for a judge, without names: `It fails the same way for 5 of 7 models …`; empty if
+    """Describe the comparison for a judge without naming models: `It fails the same way for 5 of 7 models …`; empty for
     None."""
     if across is None:
         return ""
@@ -161,12 +168,12 @@ class CompleteRun(NamedTuple):
     run: str
     model: str
     evals: frozenset[str] | None
-    """Paths of its evals, without trials; None if the source does not list them."""
+    """Paths of all of the run's evals, without trials; None if the source does not list them."""
 
 
 @dataclass(frozen=True)
 class OtherRuns:
-    """The other stored runs of an experiment, with their failures of the evals to compare."""
+    """The other stored runs of an experiment, with those runs' failures of the evals that are compared."""
 
     failures: Mapping[str, Sequence[CompactFailure]]
     """Failures by the eval's path."""
@@ -190,7 +197,7 @@ class OtherRuns:
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:
-    """Yield the run if its list of failures is complete, so that all other evals passed."""
+    """Yield the run if its list of failures is complete. All its other evals have then passed."""
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
         evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
         yield CompleteRun(run.id, model_name(run), evals)
@@ -215,6 +222,6 @@ def _same_experiment(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 
 
 def _comparable(a: CompactFailure, b: CompactFailure) -> bool:
-    """Return whether both failures are of one experiment and have a known eval version."""
+    """Return whether both failures belong to the same experiment and have a known eval version."""
     complete = a.version and b.version and a.experiment and b.experiment
     return bool(complete) and (a.experiment == b.experiment or same_experiment(a.experiment, b.experiment))

@@ -1,4 +1,4 @@
-"""Collate findings: add recurrence, and derive patterns and recommendations."""
+"""Add recurrence to a run's findings, and derive patterns and recommendations from them."""
 
 import re
 from collections import Counter, defaultdict
@@ -30,9 +30,9 @@ from evalscribe.model.run import TARGET, Run
 from evalscribe.text import join_first, pluralise, prose
 
 MIN_SHARED = 2
-"""Minimum findings with the same cause for a pattern; a group of evals counts as one finding."""
+"""Minimum number of findings with the same cause that form a pattern. A group of evals counts as one finding."""
 MIN_CATEGORY = 3
-"""Minimum failures for a category to be reported as a pattern."""
+"""Minimum number of failures of a category for the category to be reported as a pattern."""
 CATEGORY_SHARE = 1 / 3
 """Minimum share of all failures for a category to be reported as a pattern."""
 SHOWN_ERROR = 80
@@ -40,7 +40,7 @@ SHOWN_ERROR = 80
 SHOWN_ACTION = 100
 """Maximum characters of an earlier fix in a recommendation."""
 SHOWN_TASKS = 8
-"""Maximum tasks that a sentence names."""
+"""Maximum number of tasks named in one sentence."""
 LINT_STEPS = ("lint", "eslint", "ruff", "flake8", "pylint", "clippy", "style", "format")
 SEEN = {
     "repeat": "failed in the same way before",
@@ -81,7 +81,7 @@ def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] 
 def _not_the_model(findings: Sequence[Finding]) -> Pattern | None:
     hit = _judged(findings, lambda verdict: verdict.cause_kind in NOT_THE_MODEL)
     if len(hit) == len(findings):
-        return None  # the headline says so
+        return None  # the headline already reports this
     by_user = [finding for finding in hit if finding.judged and finding.judged.cause_kind == "user"]
     before = "Failed before the model's work was judged"
     also = f"{before}, or because of the simulated user"
@@ -101,7 +101,7 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Yield a pattern for each cause that several certain findings share."""
+    """Yield a pattern for each cause that at least `MIN_SHARED` findings with certain verdicts have in common."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
         if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
             name = f"Same cause: {cause_in_words(cause)}"
@@ -109,7 +109,7 @@ def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Yield a pattern for equal errors with different labels, which a person should check."""
+    """Yield a pattern for each error whose findings have different labels. A person should check these labels."""
     for signature, hit in _by(_single_findings(findings), lambda f: [f.signature] if f.signature else []).items():
         labels = {finding.judged.classification for finding in hit if finding.judged}
         if len(labels) > 1:
@@ -130,7 +130,7 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) -> Pattern | None:
-    """Return the pattern of tasks that failed in all of several trials, not just in some; None without such tasks."""
+    """Return the pattern of the tasks that failed in every one of several trials; None if there are no such tasks."""
     never = all_trials_failed(findings, trials)
     if not never:
         return None
@@ -154,7 +154,7 @@ def _tasks(names: Iterable[str]) -> str:
 
 
 def documented(verdict: Verdict) -> bool:
-    """Return whether the eval's notes mention the known gap: the verdict cites them, or proposes no fix."""
+    """Return whether the eval's notes describe the known gap. They do if the verdict cites them or proposes no fix."""
     cites = any(citation.role == "known_gaps" for citation in verdict.citations)
     gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
     return gap and (cites or verdict.fix is None)
@@ -191,7 +191,7 @@ def _count(findings: Iterable[Finding]) -> int:
 
 
 def _labels(hit: Iterable[Finding], category: str | None = None) -> str:
-    """Count the labels of evals as in the first line of a report: `2 model faults, 1 known gap.`"""
+    """Count the evals by label, in the words of a report's first line: `2 model faults, 1 known gap.`"""
     counts: Counter[str | None] = Counter()
     for finding in hit:
         counts[finding.judged.classification if finding.judged else None] += len(_eval_paths([finding], category))
@@ -221,7 +221,7 @@ def _eval_paths(findings: Iterable[Finding], category: str | None = None) -> tup
 
 
 def find_recurrence(verdict: Verdict | None, step: str | None, precedents: Sequence[Precedent]) -> Recurrence:
-    """Compare a verdict with the eval's `precedents` in comparable runs, newest first."""
+    """Compare a verdict with `precedents`: earlier findings on the same eval, newest first."""
     if not precedents:
         return Recurrence()
     reports = tuple(dict.fromkeys(precedent.report for precedent in precedents))
@@ -263,14 +263,16 @@ GENERIC = frozenset(
     updated used uses using when where which with without
     """.split()  # noqa: SIM905
 )
-"""Words that many fixes contain; two fixes that share only such words are not the same fix."""
+"""Words that many fixes contain. Two fixes that share only these words do not count as the same fix."""
 
 
 def make_recommendations(
     findings: Sequence[Finding], follow_ups: Sequence[FollowUp] = ()
 ) -> tuple[Recommendation, ...]:
-    """Return numbered proposals, then unnumbered notes on the model and on findings that need no action. Findings that
-    no text applies to are omitted."""
+    """Return numbered proposals, then unnumbered notes on the model and on findings that need no action.
+
+    Leave out findings to which none of these texts applies.
+    """
     singles, broken = _single_findings(findings), tuple(_broken_target(findings))
     notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
     proposals = [r.model_copy(update={"id": f"R{n}"}) for n, r in enumerate(_proposals(singles, follow_ups), 1)]
@@ -284,8 +286,10 @@ def proposes(verdict: Verdict) -> bool:
 
 
 def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> list[Recommendation]:
-    """Return one proposal for each group of findings that ask for the same change or share a cause: first those that
-    would let evals pass, then those with more evals."""
+    """Return one proposal for each group of findings that ask for the same change or share a cause.
+
+    Proposals that would let evals pass come first. Within each kind, proposals that affect more evals come first.
+    """
     shared: list[list[Finding]] = []
     for finding in findings:
         if finding.judged and proposes(finding.judged):
@@ -328,7 +332,7 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
 
 
 def _waits_for(finding: Finding, verdict: Verdict) -> bool:
-    """Return whether a finding has the lint rule of `verdict` as its cause and an uncertain label."""
+    """Return whether a finding's label is uncertain, its step is a lint step, and its cause is that of `verdict`."""
     own_verdict = finding.judged
     return bool(
         own_verdict and finding.step in LINT_STEPS and own_verdict.uncertain and own_verdict.cause == verdict.cause
@@ -342,7 +346,7 @@ def _sentence(fix: str) -> str:
 
 
 def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> str:
-    """Remove fixes that did not hold from a proposal, and add a sentence that mentions the first of them."""
+    """Remove each clause of a proposal that resembles a fix that did not hold, and mention the first such fix."""
     paths = set(_paths(hit))
     failed = [
         follow_up.text
@@ -360,18 +364,18 @@ def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]
 
 
 def _code(name: str) -> str:
-    """Return a name as a code span, with backticks in the name replaced."""
+    """Return a name as a code span. Replace backticks in the name with apostrophes."""
     return f"`{name.replace('`', chr(39))}`"
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the first four letters of each word outside backticks that is not generic, to compare fixes."""
+    """Return the first four letters of each word, to compare fixes. Leave out generic words and text in backticks."""
     words = re.findall(r"[a-z]{4,}", re.sub(r"`[^`]*`", " ", text.lower()))
     return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
 def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iterable[Recommendation]:
-    """Recommend recording the data that uncertain labels lack: answers, test messages, ends of logs."""
+    """Recommend recording the data whose lack makes labels uncertain: answers, test messages, ends of logs."""
     unsure = [f for f in findings if f.judged and f.judged.uncertain and not set(f.paths).intersection(fixed)]
     short = [f for f in unsure if f.judged and f.judged.error.endswith(NO_REASON)]
     if short:
@@ -396,13 +400,16 @@ def _checks_before_the_run(findings: Sequence[Finding]) -> Iterable[Recommendati
 
 
 def _without_endpoint(verdict: Verdict | None) -> str | None:
-    """Return the model for which a provider has no endpoint; empty if the message names none."""
+    """Return the model for which a provider has no endpoint.
+
+    Empty if the message names no model; None for other failures.
+    """
     match = NO_ENDPOINT.search(verdict.error) if verdict and verdict.cause_kind == "infrastructure" else None
     return (match["model"] or "").rstrip(".") if match else None
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Yield notes on model faults that occur several times in this run, or also in an earlier report."""
+    """Yield a note on each model fault that occurs several times in this run, or again after an earlier report."""
     by_cause: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         verdict = finding.judged
@@ -415,7 +422,7 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
 
 
 def _describe_behaviour(hit: Sequence[Finding], again: bool) -> str:
-    """Describe what the model did: `leaves out args (5 evals)`. Omit the count if each finding is one eval."""
+    """Describe what the model did: `leaves out args (5 evals)`. Omit the count if no finding covers several evals."""
     descriptions = [finding.judged.why.rstrip(" .…") for finding in _single_findings(hit) if finding.judged]
     evals = _count(hit)
     often = [pluralise(evals, "eval")] if evals > len(hit) else []
@@ -429,7 +436,7 @@ def _describe_behaviour(hit: Sequence[Finding], again: bool) -> str:
 
 
 def _broken_target(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Recommend fixing the target first if its own code broke."""
+    """Recommend fixing the target first if the target's own code failed."""
     hit = [finding for finding in findings if _broke_itself(finding)]
     if hit:
         text = "Fix the target first: it gave no answer, so nothing was scored"
@@ -441,8 +448,10 @@ def _broke_itself(finding: Finding) -> bool:
 
 
 def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> Iterable[Recommendation]:
-    """Return the reasons to change nothing, each with the evals that no other recommendation names. Outages come after
-    the model's faults and known gaps, uncertain labels last."""
+    """Return the reasons to change nothing, each with the evals that no other recommendation names.
+
+    The model's faults come first, then known gaps, then outages. Uncertain labels come last.
+    """
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
     for finding in findings:
@@ -454,7 +463,7 @@ def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> It
 
 
 def _no_change_reason(verdict: Verdict | None) -> str | None:
-    """Return why no change is proposed for a failure; None if one is proposed."""
+    """Return why no change is proposed for a failure; None if a change is proposed or no reason applies."""
     if verdict is None or proposes(verdict):
         return None
     if verdict.cause_kind == "infrastructure":
@@ -478,8 +487,8 @@ def collate(
 ) -> Collation:
     """Collate the findings of a run.
 
-    In patterns and recommendations, people's corrections replace the judge's labels. Tasks of agents that nobody passed
-    come first, because what they expect may be wrong.
+    In patterns and recommendations, people's corrections replace the judge's labels. Agents' tasks that nobody passed
+    come first, because the expected result may be wrong.
 
     Args:
         run: The run.
@@ -487,7 +496,7 @@ def collate(
         history: Entries of earlier reports by the eval's path, newest first.
         newest: Name of the newest earlier report.
         corrections: People's corrections by eval path.
-        follow_ups: Outcomes of earlier actions. A fix that did not hold is not proposed again.
+        follow_ups: Outcomes of earlier actions. Fixes that did not hold are not proposed again.
     """
     merged = merge_trials(_with_recurrence(finding, history) for finding in findings)
     ordered = tuple(sorted(merged, key=lambda finding: not finding.never_passed))
@@ -502,9 +511,10 @@ def collate(
 
 
 def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest: str | None) -> tuple[str, ...]:
-    """Return evals that failed in the newest earlier report and not in this run.
+    """Return the paths of evals that failed in the newest earlier report and did not fail in this run.
 
-    If the source lists all evals, only those that ran are included. Empty if its list of failures is incomplete.
+    If the source lists all evals of the run, evals that did not run are left out. The result is empty if the run's list
+    of failures is incomplete.
     """
     if len(run.failures) < run.failed:
         return ()
@@ -515,7 +525,7 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
 
 
 def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]]) -> Finding:
-    """Add recurrence to a finding, from the history of its first eval that has any."""
+    """Add recurrence to a finding. Use the history of its first eval that has a history."""
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
     recurrence = find_recurrence(finding.judged, finding.step, earlier)
     return finding if recurrence == finding.recurrence else finding.model_copy(update={"recurrence": recurrence})

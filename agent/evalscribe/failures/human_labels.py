@@ -12,7 +12,7 @@ from evalscribe.model.evidence import FailureFingerprint
 from evalscribe.model.finding import Classification, HumanLabel, LabelCount, LabelledExample, Precedent
 
 MOST = 4
-"""Maximum examples that a judge gets for one failure."""
+"""Maximum number of examples that a judge gets for one failure."""
 MOST_OF_A_LABEL = 2
 SAME_ERROR = "the same error in another eval"
 SAME_ERROR_BEFORE = "the same error in another version of this eval"
@@ -21,7 +21,7 @@ SAME_CODE = "the same rule or code of error at the same step"
 SAME_CAUSE = "the same cause"
 
 FailureRecords = Mapping[tuple[str, str], FailureFingerprint]
-"""Fingerprints by run and path, for runs in the store."""
+"""Fingerprints of failures by run id and eval path. Only runs in the store have them."""
 LabelledEval = tuple[str, str]
 
 
@@ -36,13 +36,16 @@ class CurrentFailure(NamedTuple):
     code: str | None = None
     """Lint rule or error code of the located error."""
     cause: str | None = None
-    """Cause named by rules."""
+    """Cause that the rules name."""
 
 
 def precedents_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords
 ) -> tuple[Precedent, ...]:
-    """Return labels of the same failure (equal fingerprint and eval version) in other runs of any model."""
+    """Return the labels of the same failure in other runs of any model.
+
+    The same failure has an equal fingerprint and an equal eval version.
+    """
     same = (
         label
         for label in labels
@@ -59,11 +62,11 @@ def add_labels(
     names: Mapping[str, str],
     runs: Mapping[str, str],
 ) -> tuple[Precedent, ...]:
-    """Add human labels from git to the precedents from earlier reports, newest first.
+    """Add human labels from git to the precedents from earlier reports. Return all of them, newest first.
 
     `names` maps a report's path in the reports folder to its name in `history`; `runs` maps that name to the run's id.
-    If a report of the same model already has the label, only its reviewer is added. Labels of other failures, or of
-    other versions of the eval, are left out.
+    If `history` already has the label from a report on the same model, only the reviewer and the note are added. Labels
+    of other failures and of other versions of the eval are left out.
     """
     labels = tuple(labels)
     label_of_report: dict[tuple[str | None, Classification | None], HumanLabel] = {
@@ -98,9 +101,9 @@ def add_labels(
 def examples_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords
 ) -> tuple[LabelledExample, ...]:
-    """Return similar failures, of other evals or other versions of this eval, with undisputed labels.
+    """Return similar failures with undisputed labels, from other evals or from other versions of this eval.
 
-    The most similar come first, then the newest.
+    The most similar failures come first; among equally similar failures, the newest comes first.
     """
     labels = tuple(labels)
     disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
@@ -115,9 +118,10 @@ def examples_from_labels(
 
 
 def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords) -> tuple[LabelCount, ...]:
-    """Return how often people chose which label for similar failures, most often first.
+    """Return how often people chose each label for similar failures, the most frequent label first.
 
-    Each person's newest label of a failure counts, even if others disagree. The evals of a group count as one.
+    Only a person's newest label of each failure counts. Labels count even if other people disagree. A group of evals
+    counts as one failure.
     """
     chosen = {
         (label.run, label.group or label.eval, label.email): label.label
@@ -141,13 +145,13 @@ def labelled_eval(label: HumanLabel) -> LabelledEval:
 
 
 def without_trial(path: str) -> str:
-    """Return a path without its trial."""
+    """Return an eval's path without the number of the trial."""
     name, numbered, number = path.rpartition("#")
     return name if numbered and number.isdecimal() else path
 
 
 def _chosen(similar: Iterable[tuple[HumanLabel, str]]) -> Iterator[LabelledExample]:
-    """Select the first examples: a few of each label, and each label once per eval."""
+    """Select the most similar examples: at most `MOST_OF_A_LABEL` for each label, and each label only once per eval."""
     counts: Counter[Classification] = Counter()
     used: set[tuple[str, Classification]] = set()
     for label, similarity in similar:
@@ -162,7 +166,7 @@ _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "
 
 
 def _similar(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> tuple[int, str]:
-    """Return the distance (0 is most similar) and how the failures are similar; empty if they are not."""
+    """Return the distance (0 is most similar) and a phrase that says what is similar; an empty phrase if nothing is."""
     stored = records.get(labelled_eval(label))
     current = fingerprint(now.fingerprint)
     if _of_eval(label, now):
@@ -177,7 +181,10 @@ def _similar(label: HumanLabel, now: CurrentFailure, records: FailureRecords) ->
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
-    """Compare error texts, because the store lacks the labelled failure's run. Stock messages never count as equal."""
+    """Return whether the error texts are equal. Used if the labelled failure's run is not in the store.
+
+    Stock messages never count as equal.
+    """
     if not now.error or not label.error or is_stock(label.error) or label.step != now.fingerprint.step:
         return False
     return fingerprint(now.fingerprint) is not None and normalise_error(label.error) == normalise_error(now.error)
@@ -188,7 +195,7 @@ def _names(text: str, code: str) -> bool:
 
 
 def _stored_failure(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> FailureFingerprint | None:
-    """Return the labelled failure's fingerprint if it belongs to this eval in another stored run."""
+    """Return the labelled failure's fingerprint if the label is for this eval in another run that is in the store."""
     return records.get(labelled_eval(label)) if _of_eval(label, now) else None
 
 
@@ -199,8 +206,8 @@ def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
 def _same_failure(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
     """Return whether version, error and failed tests are equal.
 
-    The error's text alone is not enough, because the label then decides without a judge: the code under test can throw
-    any text.
+    Comparing only the error's text would be unsafe. An equal failure gets its label without a judge, and the code under
+    test can throw an error with any text.
     """
     return same_version(now, stored) and same_fingerprint(now, stored) and now.checks == stored.checks
 
@@ -227,7 +234,7 @@ def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
 def _enriched(
     precedent: Precedent, label: HumanLabel | None, now: CurrentFailure, records: FailureRecords, run: str
 ) -> Precedent:
-    """Add the label's reviewer and note to a precedent, and whether the store shows that the failure is the same."""
+    """Add the label's reviewer and note to a precedent, and whether the store shows the failures to be the same."""
     if not precedent.by_person:
         return precedent
     stored = records.get(labelled_eval(label) if label else (run, precedent.eval))
@@ -240,7 +247,7 @@ def _enriched(
 
 
 def _different(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
-    """Return whether the eval version or the failure is known to differ; False if unknown."""
+    """Return whether the eval version or the failure is known to differ. Unknown values do not count as different."""
     comparable = fingerprint(now) and fingerprint(stored)
     return _versions_differ(now, stored) or bool(comparable and not same_fingerprint(now, stored))
 

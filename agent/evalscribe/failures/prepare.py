@@ -38,9 +38,10 @@ _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
 def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
-    """Return the content id of what a judge may read about a failure. Failures with equal ids share a verdict.
+    """Return the content id of everything about a failure that a judge can read. Failures with equal ids share a
+    verdict.
 
-    If the failure precedes any output of the model, only the failed step, the error and HTTP status codes count.
+    If the run failed before the model produced output, only the failed step, the error and HTTP status codes count.
     """
     located = prepared.diagnosis.located
     if located is not None and ended_before_output(evidence):
@@ -60,10 +61,10 @@ def ended_before_output(evidence: Evidence) -> bool:
 
 
 def _judge_input(evidence: Evidence, packed: PackedEvidence) -> list[object]:
-    """Return everything that a judge may read: the packed evidence, its source documents, and the failed step's log.
+    """Return everything that a judge can read: the packed evidence, its source documents, and the failed step's log.
 
-    In the log, ports, times and temporary files are ignored. Elsewhere only white space at line ends is ignored,
-    because a number in code matters.
+    Ports, times and temporary file names in the log are ignored. Elsewhere only white space at line ends is ignored,
+    because numbers in code matter.
     """
     log = failed_log(evidence)
     return [
@@ -85,15 +86,18 @@ def _trimmed(text: str) -> str:
 
 
 RECORD_VERSION = 2
-"""Raise by hand when `failure_record` or `signature` returns other values; stored fingerprints are then recomputed."""
+"""Increase by hand when `failure_record` or `signature` returns other values.
+
+Stored fingerprints are then recomputed.
+"""
 _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
-"""Signs that a test runner cut a value short."""
+"""Signs that a test runner shortened a value in its message."""
 
 
 def failure_record(
     run: Run, evidence: Evidence | UnreadableEvidence, diagnosis: Diagnosis | None = None
 ) -> FailureFingerprint:
-    """Return a failure's fingerprint for the comparison with other runs; mostly empty if its evidence is unreadable.
+    """Return a failure's fingerprint, which is compared with other runs; mostly empty if the evidence is unreadable.
 
     Args:
         run: The run of the failure.
@@ -143,7 +147,7 @@ def _hides(located: LocatedError) -> bool:
 
 
 FETCHES = 8
-"""Maximum concurrent fetches."""
+"""Maximum number of evals whose evidence is fetched concurrently."""
 
 
 async def fetch_evidence(
@@ -151,8 +155,8 @@ async def fetch_evidence(
 ) -> tuple[GatheredEvidence, ...]:
     """Fetch and store the evidence of every failed eval of the run, and return a summary of each, in the run's order.
 
-    `on_progress` receives the number of fetched evals and the total. An error that affects all evals ends the fetching
-    and is raised; evidence fetched before stays in the store.
+    `on_progress` receives the number of fetched evals and the total. An error that affects all evals stops the fetching
+    and is raised. Evidence that was already fetched stays in the store.
     """
     gathered: dict[str, GatheredEvidence] = {}
     waiting = iter(run.failures)
@@ -177,12 +181,15 @@ async def _fetch_summary(source: RunSource, run: Run, store: "AnalysisStore", ev
     if isinstance(evidence, UnreadableEvidence) and isinstance(stored := store.get_evidence(run.id, eval.id), Evidence):
         evidence = stored  # evidence never changes, but stored files get deleted and deployments fail
     store.put_evidence(run.id, evidence)
-    await asyncio.sleep(0)  # a source that never waits would keep signals waiting
+    await asyncio.sleep(0)  # without this pause, a source that never waits would delay the handling of signals
     return summarise_evidence(evidence, run)
 
 
 def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None = None) -> GatheredEvidence:
-    """Compute the values of one failed eval that later stages need; the fingerprint only with a run."""
+    """Compute the values of one failed eval that later stages need.
+
+    The fingerprint is only computed if `run` is given.
+    """
     if isinstance(evidence, UnreadableEvidence):
         digest = content_id(["unreadable", evidence.eval.id, evidence.reason])
         return GatheredEvidence(
@@ -213,11 +220,11 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
 
 _SCORE = r"(-?\d{1,15}(?:\.\d{1,15})?(?:e-?\d{1,2})?)"
 _BELOW = re.compile(rf"\bscore {_SCORE}, threshold {_SCORE}")
-"""Matches a step's text with its score and threshold."""
+"""Matches the score and the threshold in a step's error."""
 
 
 def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | None:
-    """Return the score of the failed step with the threshold that it missed; None if either is unknown.
+    """Return the failed step's score and the threshold that it did not reach; None if either is unknown.
 
     Args:
         evidence: Evidence with the log of scores, or with both numbers in the step's error.
@@ -245,10 +252,10 @@ def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
 
 
 def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, ...]:
-    """Group failures, in the order of their first members; every eval is in exactly one group.
+    """Group failures, in the order of their first members. Every eval is in exactly one group.
 
-    A group has failures with the same error before any output of the model, or failures that look the same to a judge.
-    Failures with equal signatures and different evidence are judged one by one, and reported as a pattern.
+    The failures of a group either look the same to a judge, or have the same error and happened before any output of
+    the model. Failures with equal signatures but different evidence are judged separately, and reported as a pattern.
     """
     members: dict[str, list[GatheredEvidence]] = {}
     for failure in gathered:

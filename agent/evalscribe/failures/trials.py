@@ -1,4 +1,4 @@
-"""Count the trials of each task, estimate pass rates from them, and merge findings of one task's trials."""
+"""Count the trials of each task, estimate pass rates, and merge findings on trials of the same task."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,10 +10,10 @@ from evalscribe.statistics.intervals import pass_at, pass_every
 
 
 def count_trials(run: Run) -> Mapping[str, TrialCount]:
-    """Return trial counts by task path, in the order of the run, for tasks with several trials.
+    """Return the trial counts of each task that has several trials, by task path and in the order of the run.
 
-    If the run lists only failures, tasks that always passed are missing. If it does not list all its failures, the
-    result is empty: the missing ones may belong to any task.
+    If the run lists only failures, tasks that always passed are missing. If its list of failures is incomplete, the
+    result is empty, because the missing failures can belong to any task.
     """
     if len(run.failures) < run.failed:
         return {}
@@ -31,7 +31,10 @@ def count_trials(run: Run) -> Mapping[str, TrialCount]:
 
 
 def trial_rates(run: Run) -> TrialRates | None:
-    """Estimate how reliably a run passes its tasks; None without repeated trials, or if the run lists only failures."""
+    """Estimate the share of tasks that a run passes in at least one of k trials, and in all of k trials.
+
+    None if no task has several trials, or if the run lists only failures.
+    """
     counts = count_trials(run).values()
     if not counts or run.evals is None:
         return None
@@ -45,9 +48,10 @@ def trial_rates(run: Run) -> TrialRates | None:
 
 
 def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings on trials of one task that have the same label, certainty and cause, at the place of the first.
+    """Merge findings on trials of one task that have the same label, certainty and cause.
 
-    Each trial keeps its own verdict in `joined`. Undecided trials are not merged.
+    The merged finding takes the place of the first one and keeps each trial's own verdict in `joined`. Undecided trials
+    are not merged.
     """
     groups: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for number, finding in enumerate(findings):
@@ -72,17 +76,18 @@ def _joined(trials: Sequence[Finding]) -> Finding:
 
 
 MIN_AGREEING = 2
-"""Minimum trials with one label for a trial with another label to be an outlier."""
+"""Minimum number of trials that agree on a label before a trial with another label counts as an outlier."""
 MOST_SHOWN = 20
-"""Maximum verdicts on other trials that are shown to the judge of an outlier."""
+"""Maximum number of other trials' verdicts that the judge of an outlier is shown."""
 
 
 def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdict, ...]]:
-    """Find the trials whose label differs from that of all other failed trials of their task, if those agree.
+    """Find each trial whose label differs from the label on which all other failed trials of its task agree.
 
     Returns:
-        Verdicts of the other trials, at most `MOST_SHOWN`, by the group of the outlier. A task has at most one
-        outlier. Proved verdicts, guesses in place of a verdict, and groups of several evals are no outliers.
+        Verdicts of the other trials, at most `MOST_SHOWN`, by the outlier's group. A task has at most one outlier. A
+        trial is no outlier if its verdict was proved or is a guess in place of a verdict, or if its group has several
+        evals.
     """
     tasks: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
