@@ -1,4 +1,4 @@
-"""Analyze a run: read its failures, judge them, and write the report."""
+"""Analyse a run: read its failures, judge them, and write the report."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -68,20 +68,20 @@ async def analyze(
         workspace: Workspace for verdicts and reports; needs `async with`.
         run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
         watcher: Receives progress.
-        rubric: Rubric for failures, `NAME` or `NAME@VERSION`; None for the default one.
-        cascade: Ask a cheap model first, and the judge only about failures that need it.
+        rubric: Rubric for failures, as `NAME` or `NAME@VERSION`; None for the default rubric.
+        cascade: Ask a cheap model first, and ask the judge only about failures that the cheap model does not settle.
         date: ISO date of the analysis; None for today.
         dry_run: Only plan.
-        writes: Write the report; if False, it is not added to the store either.
+        writes: Write the report. If False, it is neither written nor added to the store.
         provider: Provider of the model under test; replaces the one that the source names.
         model: Model under test; replaces the one that the source names.
-        replay: Replay the failures before judging them; None to use only proofs of earlier replays.
+        replay: Replay the failures before judging them. If None, only proofs of earlier replays are used.
 
     Returns:
-        The report, the plan of a dry run, or a note that nothing failed.
+        The report; for a dry run, its plan; or a note that nothing failed.
 
     Raises:
-        EvalscribeError: The analysis failed as a whole. Earlier verdicts stay in the store.
+        EvalscribeError: The analysis failed as a whole. Verdicts that were already given stay in the store.
     """
     if dry_run:
         workspace.estimate_only()
@@ -109,7 +109,7 @@ async def analyze(
 
 
 class RunAnalysis:
-    """The analysis of one run in stages, each computed once. Implements `graph.AnalysisStages`."""
+    """The analysis of one run. Each of its stages is computed only once. Implements `graph.AnalysisStages`."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class RunAnalysis:
         model: str | None = None,
         replay: ReplayOptions | None = None,
     ) -> None:
-        """Read nothing yet.
+        """Initialise the analysis without reading anything.
 
         Args:
             workspace: Workspace for verdicts and reports.
@@ -134,12 +134,12 @@ class RunAnalysis:
             source: Source of the run.
             watcher: Receives progress.
             date: ISO date of the analysis; None for today.
-            sample: Add the sample's earlier reports, if the report is written.
+            sample: Add the sample's earlier reports if the report is written.
             writes: Write the report.
             rules_instead: Let the rules judge if the user does not consent to calling the model.
             provider: Provider of the model under test; replaces the one that the source names.
             model: Model under test; replaces the one that the source names.
-            replay: Replay the failures before judging them; None to use only proofs of earlier replays.
+            replay: Replay the failures before judging them. If None, only proofs of earlier replays are used.
         """
         self._workspace = workspace
         self._analyst = analyst
@@ -164,7 +164,7 @@ class RunAnalysis:
 
     @property
     def result(self) -> AnalysisResult:
-        """The outcome of the analysis, available once the report is written."""
+        """The outcome of the analysis. It exists once the report is written."""
         assert self._result is not None, "the report is not written yet"
         return self._result
 
@@ -180,9 +180,12 @@ class RunAnalysis:
         self._watcher.judged(event)
 
     async def load(self) -> Run:
-        """Read the run and store it. A run with failures stays locked for other processes until `close`."""
+        """Read the run and store it.
+
+        If the run has failures, other processes cannot analyse it until `close` is called.
+        """
         if self._run is None:
-            store = self._workspace.store.analyses  # before any report is written: the server may not respond
+            store = self._workspace.store.analyses  # fails here, before any report, if the server is down
             if self._sample and self._writes:
                 _add_sample_reports(self._workspace.reports)
             run = _renamed(await self._source.run(), self._provider, self._model)
@@ -213,7 +216,7 @@ class RunAnalysis:
                     store.put_run(prepared.run)
                 store.put_sightings(run.id, prepared.fingerprints)
                 if self._replay is not None:
-                    from evalscribe.analysis.replay import prove_failures  # 24 modules that few analyses need
+                    from evalscribe.analysis.replay import prove_failures  # imports 24 modules that few analyses need
 
                     failures = prepared.run.failures
                     prepared = await prove_failures(prepared, failures, self._watcher, self._replay)
@@ -255,12 +258,15 @@ class RunAnalysis:
         """
         if self._collated is None:
             queue = await self.prepare()
-            await queue.work()  # after a resume, all verdicts may already be in the store
+            await queue.work()  # after a resume, the store may already have all verdicts
             self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
         return self._collated.findings
 
     async def write(self) -> str | None:
-        """Write the report, keeping people's edits. Returns the report's name, or None if nothing is written."""
+        """Write the report and keep people's edits in it.
+
+        Returns the report's name, or None if the report is not written.
+        """
         await self.collate()
         assert self._collated is not None
         if self._result is None:
@@ -282,7 +288,7 @@ async def open_analysis(
     model: str | None = None,
     replay: ReplayOptions | None = None,
 ) -> AsyncIterator[RunAnalysis]:
-    """Open the judge and the run's source; arguments as for `analyze`. Nothing is read yet."""
+    """Open the judge and the run's source without reading anything. The arguments are those of `analyze`."""
     async with open_run_source(
         workspace,
         run,
@@ -322,7 +328,10 @@ def _add_sample_reports(reports: ReportsFolder) -> None:
 
 
 def nothing_failed(run: Run) -> str:
-    """Describe a run without failures. "All passed" is said only of a completed run in which every eval passed."""
+    """Describe a run without failures.
+
+    "All passed" is reported only if the run completed and every eval in it passed.
+    """
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
     so_far = _so_far(run)
@@ -342,7 +351,7 @@ _STATES = {
 
 
 def _so_far(run: Run) -> str:
-    """Render how many evals passed. The total of an unfinished run counts only the evals that have started."""
+    """Render how many evals have passed so far. In an unfinished run, the total only counts evals that have started."""
     if not run.total:
         return "no eval was started"
     of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were started"
@@ -366,11 +375,11 @@ class CollatedRun:
     target: ReportTarget
     findings: tuple[Finding, ...]
     collation: Collation
-    """Collation of the judge's verdicts; people's corrections are in the existing report."""
+    """Collation of the judge's verdicts, without the corrections that people made in the existing report."""
     follow_ups: tuple[FollowUp, ...]
     spent: Spent
     saving: CascadeSaving | None
-    """Cost and saving of a cascade."""
+    """Cost and saving of the cascade; None without a cascade."""
     with_earlier_verdict: tuple[str, ...]
     """Paths of the evals that keep an earlier verdict because the judge gave none this time."""
 
@@ -389,7 +398,7 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
 def collate_findings(
     prepared: PreparedRun, findings: tuple[Finding, ...], place: ReportTarget, costs: Spent, date: str
 ) -> CollatedRun:
-    """Find what findings have in common. A finding without a verdict gets its verdict from the existing report."""
+    """Collate findings. A finding that has no verdict takes the verdict of the existing report, if that has one."""
     workspace, past, current = prepared.workspace, prepared.history, place.current_verdicts()
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]
     completed = keep_current_verdicts(findings, current)
@@ -422,7 +431,10 @@ def _collation(
 def write_collated(
     collated: CollatedRun, date: str, *, writes: bool, judges: tuple[str, ...] | None = None
 ) -> AnalysisResult:
-    """Compose and write the report. `judges` are ids of possible judges; by default, those of this analysis."""
+    """Compose and write the report.
+
+    `judges` are the ids of judges that can have given verdicts; by default, those of this analysis.
+    """
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history
     judge_ids = analyst.judges if judges is None else judges
@@ -451,7 +463,7 @@ def write_collated(
         return report, collation
 
     with workspace.reports.locked() if writes else nullcontext():
-        # Read the report again: a reviewer may have changed it while the findings were collated.
+        # Read the report again, because a reviewer can have changed it while the findings were collated.
         target = report_target(workspace, prepared.run, date) if writes else collated.target
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}

@@ -1,4 +1,4 @@
-"""LangGraph checkpoints in a file. The file may be hostile, so only plain values are read."""
+"""LangGraph checkpoints in a file. Only plain values are read, because the file can be hostile."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -12,13 +12,13 @@ from evalscribe.errors import DataError
 
 Saver = BaseCheckpointSaver[str]
 SCHEMA = "evalscribe_checkpoints"
-"""Schema of the checkpoint tables on a server, which user queries must not read."""
+"""Database schema of the checkpoint tables on a server. User queries must not read these tables."""
 
 
 def serializer() -> JsonPlusSerializer:
-    """Return a serializer that runs no code when it reads.
+    """Return a serializer that never runs code when it reads.
 
-    With LangGraph's default serializer, reading a forged checkpoint can call any function of any module (seen).
+    A forged checkpoint that is read with LangGraph's default serializer can call any function of any module (seen).
     """
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 

@@ -25,19 +25,19 @@ from evalscribe.text import pluralise
 
 
 class NothingFailed(Frozen):
-    """A run without failures to analyse; nothing was written."""
+    """The outcome for a run without failures. Nothing was written."""
 
     run: Run
     message: str
 
     @property
     def analysis(self) -> Analysis:
-        """The JSON document of the analysis, without findings."""
+        """The analysis as a JSON document without findings."""
         return Analysis(run=analyzed_run(self.run), changed=False, usage=CostSummary())
 
 
 class StagePlan(Frozen):
-    """Maximum number of verdicts that one stage of a cascade has to decide, with their cost."""
+    """Maximum number of verdicts that one stage of a cascade gives, and their estimated cost."""
 
     stage: Stage
     judge: str
@@ -46,30 +46,36 @@ class StagePlan(Frozen):
 
 
 class AnalysisPlan(Frozen):
-    """The groups to judge, their judge, and the estimated cost."""
+    """The number of groups in a run, their judge, and the estimated cost of judging them."""
 
     run: Run
     judge: str
     groups: int
     cached: int
-    """Number of groups whose verdict is in the store, proved, or decided by people's corrections."""
+    """Number of groups that need no judge.
+
+    Their verdict is in the store, was proved, or follows from people's corrections.
+    """
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
-    """The stages of a cascade that have verdicts to decide."""
+    """The stages of a cascade that can be asked for verdicts; empty without a cascade."""
     again: int = 0
-    """Maximum number of trials that are judged once more because they disagree with the others of their task; included
-    in `estimate`, not in `stages`."""
+    """Maximum number of trials that are judged once more because their label differs from that of their task's other
+    trials.
+
+    Their cost is included in `estimate` but not in `stages`.
+    """
 
     @property
     def cost(self) -> str:
-        """The estimate in words: `about 120,000 tokens, $1.20`, or `up to about …` if trials may be judged again."""
+        """The estimate in words: `about 120,000 tokens, $1.20`, or `up to about …` if trials might be judged again."""
         if not self.again:
             return self.estimate.summary
         return f"up to {self.estimate.summary}, with up to {pluralise(self.again, 'trial')} judged again"
 
 
 class AnalysisAdvice(Frozen):
-    """Estimated cost of asking a model about the failures on which the rules are uncertain."""
+    """Estimated cost of asking a model about the failures for which the rules' verdict is uncertain."""
 
     judge: str
     estimate: Estimate
@@ -94,9 +100,10 @@ class AnalysisResult(Frozen):
 
 
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
-    """Estimate the cost of judging a run. With `--fresh`, groups with a cached verdict are included.
+    """Estimate the cost of judging a run.
 
-    Groups whose verdict is proved, or decided by people's corrections, are never judged.
+    Groups with a cached verdict are only included with `--fresh`. Groups whose verdict was proved or follows from
+    people's corrections are never included, because they are not judged.
     """
     cached, stage_estimates = 0, []
     trials = _Trials(prepared)
@@ -129,7 +136,7 @@ def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
 
 
 class _Trials:
-    """The groups that are single trials of a task with several, to estimate how many are judged again."""
+    """The groups of the run, to estimate how many trials are judged again as outliers of their task."""
 
     def __init__(self, prepared: PreparedRun) -> None:
         self._prepared = prepared
@@ -139,7 +146,7 @@ class _Trials:
         self._cached: list[Finding] = []
 
     def add(self, group: FailureGroup, estimate: Estimate | None, verdict: Verdict | None) -> None:
-        """Add a group with its estimate, or with its stored verdict."""
+        """Add a group with the estimate for judging it or, if it has one, with its stored verdict."""
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         if verdict is not None:
             self._cached.append(Finding(group=group.id, evals=evals, verdict=verdict))
@@ -147,7 +154,10 @@ class _Trials:
             self._estimates[evals[0].task].append(estimate or Estimate())
 
     def estimates(self) -> Iterator[Estimate]:
-        """Yield the most expensive estimate of each task that may have an outlier, since a task has at most one."""
+        """Yield one estimate for each task that can have an outlier, because a task has at most one.
+
+        If trials are still to be judged, the highest estimate of the task is used.
+        """
         if not self._prepared.analyst.models:
             return
         for estimates in self._estimates.values():
@@ -167,7 +177,7 @@ def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
 
 
 def _planned(cascade: FailureCascade, planned: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
-    """Plan the worst case: each stage that may be asked about a failure is asked."""
+    """Plan the worst case, in which a failure is passed to every stage that can be asked about it."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in planned:
         for stage, estimate in (stages or {"rules": Estimate()}).items():
@@ -182,7 +192,7 @@ def _planned(cascade: FailureCascade, planned: Sequence[Mapping[Stage, Estimate]
 
 
 def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_instead: bool) -> PreparedRun:
-    """Announce the cost of calling models, and require the user's consent to it.
+    """Announce the cost of calling models, and require the user's consent.
 
     Args:
         prepared: The run and its judge.
@@ -190,7 +200,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
         rules_instead: Let the rules judge if the user does not consent; if False, raise `ConsentError`.
 
     Returns:
-        The run, with the rules as its judge if they replace the model.
+        The run. If the rules replace the model, they are its judge.
     """
     if not prepared.analyst.models:
         return prepared
@@ -224,7 +234,7 @@ def stage_lines(plan: AnalysisPlan) -> list[str]:
 
 
 def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving | None:
-    """Compare a cascade's cost with the likely cost of its expensive judge alone; None without a cascade."""
+    """Compare a cascade's cost with the likely cost of using only its expensive judge; None without a cascade."""
     cascade = prepared.analyst.cascade
     if cascade is None:
         return None
@@ -236,9 +246,11 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 
 
 def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
-    """Estimate the default model's cost for these findings; None if there are none or a model judged them.
+    """Estimate the default model's cost for these findings; None if there are none or if a model has already judged
+    them.
 
-    Also None if the target gave no answer in any of them: a model sees only the exception, which the rules quote.
+    Also None if the target gave no answer in any of them, because a model would only see the exception that the rules
+    already quote.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
@@ -249,5 +261,5 @@ def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> Analysi
 
 
 def _cases(prepared: PreparedRun, groups: Iterable[FailureGroup]) -> Iterator[Failure]:
-    """Yield the groups' cases one at a time, so that memory never holds all of them."""
+    """Yield the groups' cases one at a time, so that they are never all in memory."""
     return (case for case in map(prepared.case, groups) if isinstance(case, Failure))

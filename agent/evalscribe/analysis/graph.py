@@ -2,10 +2,11 @@
 
     load ──▶ history ──▶ prepare ──Send──▶ judge 1…n ──▶ collate ──▶ write
 
-Nodes call one stage and return. State holds ids, counts and status, never evidence. The store decides what is left to
-judge, not the checkpoint, because LangGraph keeps the result of a branch only when the branch ends. Four workers take
-failures from a shared queue and store each verdict at once, so nothing is lost when the process is killed. One branch
-for each failure would lose finished verdicts and take quadratic time (95 s for 10,000 branches, 0.9 s here).
+Nodes call one stage and return. State holds ids, counts and status, never evidence. The store, not the checkpoint,
+shows which failures are still to be judged, because LangGraph only saves the result of a branch when the branch ends.
+Four workers take failures from a shared queue and store each verdict at once, so no verdict is lost when the process is
+killed. With one branch for each failure, finished verdicts would be lost, and the time would be quadratic (95 s for
+10,000 failures, compared with 0.9 s here).
 """
 
 import operator
@@ -45,7 +46,7 @@ ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
 
 
 class GraphInput(Frozen):
-    """Context that a client of a LangGraph server sends, the same to start and to resume a thread."""
+    """Context that a client of a LangGraph server sends to start a thread, and sends again to resume it."""
 
     run: str
     """A run's address or id, a snapshot folder, or `sample`."""
@@ -59,11 +60,14 @@ class GraphInput(Frozen):
 
 
 class WorkerRow(TypedDict):
-    """Number of answers of one worker."""
+    """Number of failures that one worker answered, by outcome."""
 
     worker: int
     start: str
-    """Id of the process that ran the worker: a resumed thread has workers of several processes."""
+    """Random id of the process that ran the worker.
+
+    If a LangGraph thread is resumed, its workers ran in different processes.
+    """
     counts: dict[str, int]
 
 
@@ -92,28 +96,31 @@ class WorkerInput(TypedDict):
 class AnalysisStages(Protocol):
     """The stages that the graph's nodes call. `RunAnalysis` implements them; tests use scripted ones.
 
-    Each stage is computed once per process, when it is first needed. An analysis that another process resumes starts
-    in the middle of the graph, so a stage runs the earlier stages that it needs.
+    A process computes each stage only once, when the stage is first needed. If a process resumes another process's
+    analysis, it starts in the middle of the graph. Each stage therefore runs the earlier stages that it needs.
     """
 
     async def load(self) -> Run:
-        """Read the run. The graph ends here if nothing failed."""
+        """Read the run. If nothing failed, the graph ends after this stage."""
 
     async def history(self) -> ReportHistory:
         """Read earlier reports on the model."""
 
     async def prepare(self) -> JudgeQueue:
-        """Read and group the evidence of the failures."""
+        """Read the evidence of the failures, group them, and queue the groups."""
 
     async def collate(self) -> tuple[Finding, ...]:
-        """Find what the findings have in common. Raises the error that stopped the workers, if any."""
+        """Compare the findings with each other and with earlier reports.
+
+        Raises the error that stopped the workers, if any.
+        """
 
     async def write(self) -> str | None:
         """Write the report. Returns the report's name, or None if nothing is written."""
 
 
 def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphState, GraphState]:
-    """Build the graph over the stages of one run. No node has a retry policy: models retry their own calls."""
+    """Build the graph for the stages of one run. Nodes have no retry policy, because models retry their own calls."""
     start = uuid4().hex
 
     async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph requires this name
@@ -173,7 +180,8 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
 def total_counts(rows: list[WorkerRow]) -> Counts:
     """Return the counts of the process that answered the most groups.
 
-    A process that resumes an analysis counts earlier verdicts as cached, so the counts of processes are not added up.
+    The counts of several processes are not added up, because a process that resumes an analysis counts earlier verdicts
+    again, as cached.
     """
     starts: dict[str, Counts] = {}
     for row in rows:
@@ -182,10 +190,10 @@ def total_counts(rows: list[WorkerRow]) -> Counts:
 
 
 async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> Counts:
-    """Run the graph to its end, with checkpoints in a file or a database. Returns the number of groups by outcome.
+    """Run the graph to its end, with checkpoints in a file or a database, and return the number of groups by outcome.
 
-    Drops the checkpoints of a killed process: it may have had another number of workers, and both would be counted.
-    Raises `EvalscribeError` for an error that concerns all failures.
+    Checkpoints of a killed process are deleted first. That process may have had a different number of workers, and then
+    the counts of both processes would be added up. Raises `EvalscribeError` for an error that affects all failures.
     """
     async with open_checkpoints(place) as saver:
         await saver.adelete_thread(thread)

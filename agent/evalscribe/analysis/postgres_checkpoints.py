@@ -49,11 +49,14 @@ class ReconnectingSaver(AsyncPostgresSaver):
 
 @asynccontextmanager
 async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
-    """Open checkpoints that reconnect, because the server may restart while workers wait for minutes."""
+    """Open checkpoints that reconnect after a broken connection.
+
+    The server can restart while workers wait for minutes.
+    """
     _silence()
     with translate_server_errors(without_password(url)):
         arguments = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-        # Connect before opening the pool, which reports a failed connection only as a timeout.
+        # Connect once before opening the pool, because the pool reports a failed connection only as a timeout.
         connection: Connection = await AsyncConnection.connect(**arguments)
         async with connection:
             await _choose_schema(connection)
@@ -93,9 +96,10 @@ async def _choose_schema(connection: Connection) -> None:
 
 
 async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
-    """Create the tables in one process at a time.
+    """Create the tables. Only one process at a time does so.
 
-    Processes poll for the lock, because Postgres creates some indexes only after all running statements have ended.
+    Processes poll for the lock instead of waiting for it, because Postgres creates some indexes only after all running
+    statements have ended.
     """
     while not await _try_lock(connection):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(PAUSE_S)

@@ -78,7 +78,7 @@ class RunLabels:
             return case
         now = self._current_failures.get(fingerprint.eval_id)
         if now is None:
-            # The cause only selects examples, and without labels there are none.
+            # The cause is only used to select examples, and there are no examples without labels.
             now = self._current_failures[fingerprint.eval_id] = _current_failure(
                 case, fingerprint, cause=_cause(case) if self.labels else None
             )
@@ -123,22 +123,25 @@ def _current_failure(case: Failure, fingerprint: FailureFingerprint, *, cause: s
 
 
 def _cause(case: Failure) -> str | None:
-    """Return the cause that the rules name; None if they are uncertain."""
+    """Return the cause that the rules name; None if their verdict is uncertain."""
     verdict = RulesJudge().decide(case)
     return None if verdict.uncertain else verdict.cause
 
 
 BATCH_WORKERS = 500
-"""Maximum failures in one batch of model calls."""
+"""Maximum number of failures in one batch of model calls."""
 MOST_NAMED = 8
-"""Maximum evals named in a `Missing:` phrase if only some evals of a group lack the evidence."""
+"""Maximum number of evals that a `Missing:` phrase names.
+
+Evals are named if only part of a group lacks the evidence.
+"""
 Spent = Mapping[str, Usage]
-"""Model usage by stage, in the order of the stages' first calls."""
+"""Model usage by stage, in the order in which the stages made their first calls."""
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """The failures of a run in groups. The store has their evidence."""
+    """The grouped failures of a run. Their evidence is in the store."""
 
     workspace: Workspace
     analyst: FailureJudge
@@ -156,27 +159,30 @@ class PreparedRun:
     passable: frozenset[str]
     """Ids of the failed evals whose task a recorded reference answer passes."""
     agent_runs: frozenset[str]
-    """Ids of the failed evals in which the model called tools, or spoke with a user more than once."""
+    """Ids of the failed evals in which the model called tools or exchanged several messages with a user."""
     computed: dict[str, bytes]
     """The compressed `PreparedFailure` of each group's first member, by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
     """Results of replays of the same evidence, by eval id."""
     scored: Mapping[str, FailedScore] = field(default_factory=dict)
-    """Scores of failed steps with their thresholds, by eval id, where both are known."""
+    """Score and threshold of each failed step for which both are known, by eval id."""
     not_replayed: Mapping[str, str] = field(default_factory=dict)
     """Reason why a requested replay of a failure could not run, by eval id."""
     full_run: Run | None = None
     """The run with all its failures, if `run` has only some of them."""
 
     def proved(self, group: FailureGroup) -> Verdict | None:
-        """Return the verdict that replays proved for all members of a group; None unless they agree."""
+        """Return the verdict that replays proved for a group; None unless the replays of all its members agree."""
         proofs = [self.proofs.get(eval_id) for eval_id in group.eval_ids]
         verdicts = [proof.verdict for proof in proofs if proof and proof.verdict]
         same = len(verdicts) == len(proofs) and len({proof.outcome for proof in proofs if proof}) == 1
         return verdicts[0] if same else None
 
     def case_or_verdict(self, group: FailureGroup) -> Failure | UnreadableEvidence | Verdict:
-        """Return the verdict of a group that was proved or that people's corrections decide, else the case to judge."""
+        """Return the verdict that replays proved or that people's corrections decide.
+
+        Without one, return the case to judge.
+        """
         if proved := self.proved(group):
             return proved
         case = self.case(group)
@@ -201,7 +207,7 @@ class PreparedRun:
         return self.labels.with_labels(case.model_copy(update=past), self._fingerprints[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
-        """Return other models' results for failures that share a verdict; None if these results differ by failure."""
+        """Return how other models fare on failures that share a verdict; None if this differs between the failures."""
         first, *rest = (self._across(eval_id) for eval_id in eval_ids)
         return first if all(other == first for other in rest) else None
 
@@ -216,7 +222,7 @@ class PreparedRun:
         return count_trials(self.full_run or self.run)
 
     def never_passed(self, eval_id: str) -> bool:
-        """Return whether an agent failed the task in each of several known trials, and no reference passes it."""
+        """Return whether an agent failed all of several known trials, and nothing shows that the task can be passed."""
         if eval_id not in self.agent_runs or self._passable(eval_id):
             return False
         trials = self._trials.get(self._evals[eval_id].task)
@@ -225,9 +231,10 @@ class PreparedRun:
         )
 
     def unconfirmed(self, finding: Finding) -> bool:
-        """Return whether a model's verdict blames an agent although nothing confirms what the task expects.
+        """Return whether a judging model blames an agent although nothing confirms what the task expects.
 
-        A trial that passed, a reference, or a verified quotation of the agent's own instructions confirms it.
+        The expectation is confirmed by a trial that passed, by a reference that passes, or by a verified quotation of
+        the agent's own instructions.
         """
         verdict, ids = finding.judged, [eval.id for eval in finding.evals]
         if verdict is None or verdict.uncertain or verdict.classification != "MODEL_FAULT":
@@ -261,7 +268,7 @@ class PreparedRun:
 
 
 def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
-    """Add the failed steps that the run lacks and the evidence names."""
+    """Add each failed step that the run does not name but the evidence does."""
     steps = {summary.eval_id: summary.failed_step for summary in gathered}
     failures = tuple(
         eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
@@ -297,7 +304,7 @@ async def open_run_source(
 
 
 def rules_may_judge(workspace: Workspace, *, rubric: str | None, cascade: bool) -> bool:
-    """Return whether the rules may judge: only if the caller chose no rubric, cascade, batch or model."""
+    """Return whether the rules can replace the judge: only if the user chose no rubric, cascade, batch or model."""
     return not (rubric or cascade or workspace.options.batch or workspace.settings.user_names_judge)
 
 
@@ -350,9 +357,10 @@ async def prepare(
 
 
 def usable_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> tuple[dict[str, Proof], int]:
-    """Return the stored proofs whose evidence is unchanged by eval id, and how many have other evidence.
+    """Return the usable proofs by eval id, and the number of proofs that are not usable.
 
-    `digests` are in the order of the failures. Replays that were inconclusive are not counted.
+    A proof is usable if the failure still has the same evidence. `digests` are the content ids of the evidence, in the
+    order of the failures. Inconclusive replays are not counted.
     """
     now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
     stored = [proof for proof in workspace.store.analyses.proofs(run.id) if proof.eval_id in now]
@@ -367,7 +375,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
     def judged(event: JudgedGroup) -> None:
         certain = isinstance(event.verdict, Verdict) and not event.verdict.uncertain
-        if certain and not prepared.analyst.cascade:  # other cases are needed again, for advice or savings
+        if certain and not prepared.analyst.cascade:  # other cases are used again, for advice or savings
             prepared.computed.pop(event.group.eval_ids[0], None)
         on_event(event)
 
@@ -391,7 +399,7 @@ def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Fi
 
 
 def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
-    """Split a finding if replays of its evals ended differently; a proved verdict replaces the judge's."""
+    """Split a finding if replays of its evals had different outcomes. A proved verdict replaces the judge's verdict."""
     proofs = prepared.proofs
     for _, same in groupby(finding.evals, key=lambda eval: proofs[eval.id].outcome if eval.id in proofs else None):
         evals = tuple(same)
@@ -408,7 +416,7 @@ def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
 
 
 def _judged_before(prepared: PreparedRun, evals: Sequence[Eval]) -> Verdict | None:
-    """Return the judge's stored verdict on failures whose verdict was proved later."""
+    """Return the verdict that the judge gave before the failures' verdict was proved, if the store has it."""
     group = next((group for group in prepared.groups if evals[0].id in group.eval_ids), None)
     case = prepared.case(group) if group else None
     return prepared.cached_verdict(case) if isinstance(case, Failure) else None
@@ -432,7 +440,7 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
 
 
 def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
-    """Return whether a verified quotation is from the instructions of the agent, the system messages."""
+    """Return whether a verified quotation is from the agent's instructions, which are its system messages."""
     places = [
         (turn.document.path, turn.turn.first, turn.turn.last)
         for turn in Transcripts(evidence).turns
@@ -449,7 +457,7 @@ def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield phrases about evidence that the source no longer has; name the evals if only some lack it."""
+    """Yield phrases about evidence that the source no longer has. If only some evals lack it, the phrase names them."""
     concerned: dict[str, list[str]] = {}
     for eval in evals:
         for phrase in missing.get(eval.id, ()):
@@ -459,7 +467,10 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 
 
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
-    """Return the models' own count of usage by stage; without models, return `reported` as the judge's."""
+    """Return the usage by stage, as counted by the models.
+
+    If the judge is no model, `reported` is the usage of the judge.
+    """
     if prepared.analyst.models:
         return prepared.workspace.models.spent()
     return {"judge": reported} if reported != Usage() else {}

@@ -1,4 +1,4 @@
-"""Prove by replay whose fault failures are: run reference answers and stored outputs through the graders again."""
+"""Prove by replay whether model or suite is at fault: run reference answers and stored outputs through the graders."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,12 +40,12 @@ class NotReplayed(Frozen):
     """A failure that could not be replayed."""
 
     eval: str
-    """Path."""
+    """Path of the eval."""
     why: str
 
 
 class ChangedLabel(Frozen):
-    """A label that the proofs changed in the report; null is no label."""
+    """A label in the report that the proofs changed; a missing label is null."""
 
     eval: str
     before: Classification | None
@@ -59,11 +59,11 @@ class ProvedRun(Frozen):
     proofs: tuple[ProofSummary, ...]
     not_replayed: tuple[NotReplayed, ...] = ()
     report_path: str | None = None
-    """The run's report, with the proofs in it; null if there is none yet."""
+    """Path of the run's report, with the proofs in it; null if the run has no report yet."""
     changed: bool = False
     """True if the report was changed."""
     relabelled: tuple[ChangedLabel, ...] = ()
-    """The labels that differ from those of the report before."""
+    """The labels that differ from those in the previous report."""
     notes: tuple[str, ...] = ()
 
 
@@ -77,23 +77,23 @@ async def prove(
     provider: str | None = None,
     model: str | None = None,
 ) -> ProvedRun:
-    """Replay failures of a run, and put what is proved into its report if there is one.
+    """Replay failures of a run, and add the proofs to the run's report, if there is one.
 
     No model is called.
 
     Args:
         workspace: Workspace for proofs and reports.
-        run: A run as for `analyze`, or its report's file.
+        run: A run as for `analyze`, or the path of the run's report.
         watcher: Receives progress.
-        evals: Failed evals, by path, name or id; all if empty.
+        evals: Paths, names or ids of failed evals; all failed evals if empty.
         options: How to replay.
         provider: As for `analyze`.
         model: As for `analyze`.
 
     Raises:
         NotFoundError: The run or an eval does not exist.
-        UsageError: Nothing says how the evals are graded.
-        UnavailableError: A sandbox cannot be made here.
+        UsageError: It is not known how the evals are graded.
+        UnavailableError: This machine cannot create a sandbox.
     """
     run_name = _run_of_report(workspace, run) if run.endswith(".md") else run
     async with open_run(workspace, run_name, watcher, provider=provider, model=model, replays=True) as source:
@@ -131,7 +131,7 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     if run_id is None:
         raise DataError(f"{file.name} does not say which run it is about")
     if is_file_of_runs(run_id) or parse_run_address(run_id).kind != "id":
-        # A stranger may have edited the report, so the user did not choose a host or file that it names.
+        # A stranger can have edited the report, so a host or a file that it names is not one that the user chose.
         raise DataError(
             f"{file.name} names a file or an address in place of a run's id; if you trust it, name it as the run"
         )
@@ -147,10 +147,10 @@ def _relabelled(before: Report, after: Report) -> Iterator[ChangedLabel]:
 
 
 def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report | None]:
-    """Write the run's report again, with what is proved and otherwise the verdicts that it has.
+    """Write the run's report again, with the proved verdicts. All other verdicts are taken from the existing report.
 
     Returns:
-        The result, and the report before; None if there is none.
+        The result, and the report as it was before; None for both if there is no report.
     """
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
@@ -166,7 +166,7 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
 
 
 def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
-    """Let the rules judge again each trial whose label from them differs from that of the task's other trials."""
+    """Let the rules judge a trial again if their label differs from that of the task's other trials."""
     outliers, of_group = find_outliers(findings), {group.id: group for group in prepared.groups}
     compared = []
     for finding in findings:
@@ -183,7 +183,10 @@ def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Findin
 
 
 def _findings(prepared: PreparedRun, current: Mapping[str, Verdict]) -> Iterator[Finding]:
-    """Yield the findings with the verdicts of the report; those of the rules are made again, which costs nothing."""
+    """Yield the findings with the verdicts in the report.
+
+    Verdicts by the rules are computed again, which costs nothing.
+    """
     evals = {eval.id: eval for eval in prepared.run.failures}
     for group in prepared.groups:
         case = prepared.case(group)
@@ -192,7 +195,7 @@ def _findings(prepared: PreparedRun, current: Mapping[str, Verdict]) -> Iterator
             same_verdict_evals = tuple(same)
             verdict: Verdict | Unclassified = earlier or NOT_JUDGED
             proofs = [prepared.proofs[eval.id] for eval in same_verdict_evals if eval.id in prepared.proofs]
-            # A report may claim a proof that replays do not confirm.
+            # A report can claim a proof that replays do not confirm.
             claimed = earlier and proves(earlier.judge) and any(proof.verdict is None for proof in proofs)
             if earlier and (by_rules(earlier.judge) or claimed) and isinstance(case, Failure):
                 verdict = RulesJudge().decide(case)

@@ -1,4 +1,4 @@
-"""Find what grades the evals of a run, and replay its failures."""
+"""Open the grader for the evals of a run, and replay the run's failures with it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -31,11 +31,11 @@ from evalscribe.workspace import Workspace
 async def prove_failures(
     prepared: PreparedRun, evals: Sequence[Eval], watcher: AnalysisWatcher, options: ReplayOptions
 ) -> PreparedRun:
-    """Replay failures whose evidence is in the store. Returns the run with its proofs.
+    """Replay failures whose evidence is in the store. Returns the run with the new proofs added.
 
     Raises:
         UsageError: No grader is known for the evals.
-        UnavailableError: A sandbox cannot be made here.
+        UnavailableError: This machine cannot create a sandbox.
     """
     workspace, run = prepared.workspace, prepared.run
     store = workspace.store.analyses
@@ -53,7 +53,7 @@ async def prove_failures(
         except UnavailableError as error:
             if workspace.options.tasks is not None:
                 raise
-            missing = error  # what the run's files recorded may still prove something
+            missing = error  # the recorded results in the run's files can still prove something
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -92,22 +92,22 @@ class TriedChange(Frozen):
     """Result of replaying one eval with a proposed change."""
 
     eval: str
-    """Path."""
+    """Path of the eval."""
     fixes: bool
-    """True if the reference answer and the stored output pass every time with the change."""
+    """True if, with the change, the reference answer and the stored output pass every time."""
     why: str
 
 
 async def prove_change(
     workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, say: Callable[[str], None]
 ) -> tuple[TriedChange, ...]:
-    """Replay the evals of a proposed patch with the grader as the patch leaves it.
+    """Replay the evals that a proposed patch concerns, with the grader as changed by the patch.
 
     Returns:
         The result for each eval; empty if no grader is known.
 
     Raises:
-        UnavailableError: A sandbox cannot be made here.
+        UnavailableError: This machine cannot create a sandbox.
     """
     store = workspace.store.analyses
     run = store.get_run(offer.patch.run)
@@ -140,7 +140,7 @@ def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
 
 @contextmanager
 def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer) -> Iterator[CommandGrader]:
-    """Open the grader over the suite as the patch leaves it: the files of the commit, with its changes."""
+    """Open the grader for a copy of the suite that has the files of the base commit and the changes of the patch."""
     root = suite.repository.root.resolve()
     subfolder = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.subfolder
     below = f"{subfolder}/" if subfolder not in ("", ".") else ""

@@ -1,4 +1,4 @@
-"""Store how far an analysis is while it runs, for the page in the browser."""
+"""Store the progress of a running analysis, so that the page in the browser can show it."""
 
 import asyncio
 import os
@@ -12,19 +12,23 @@ from evalscribe.model.run import Run
 from evalscribe.store.analyses import AnalysisStore
 
 WRITE_S = 0.25
-"""Seconds in which verdicts are gathered and then stored together: thousands of cached ones may come at once."""
+"""Seconds for which verdicts are collected before they are stored together.
+
+Thousands of cached verdicts can arrive at once.
+"""
 MOST_STORED = 200
-"""Maximum findings that are stored as a preview. The report will have all."""
+"""Maximum number of findings that are stored as a preview. The finished report has all findings."""
 
 
 class AnalysisProgress:
-    """Stores what one analysis has judged, from the event loop of its workers. The run must be locked.
+    """Stores the verdicts that an analysis has so far. Runs in the event loop of the workers. The run must be locked.
 
-    Findings of an interrupted analysis stay until the run is analysed again. The page shows it as interrupted.
+    If the analysis is interrupted, its findings stay until the run is analysed again, and the page shows it as
+    interrupted.
     """
 
     def __init__(self, store: AnalysisStore, run: Run) -> None:
-        """Store that the analysis of a run begins."""
+        """Record in the store that the analysis of a run has started."""
         self._store = store
         self._analysis = RunningAnalysis(
             run_id=run.id,
@@ -46,7 +50,7 @@ class AnalysisProgress:
         self._store.put_running(self._analysis)
 
     def judged(self, event: JudgedGroup) -> None:
-        """Store a verdict, soon."""
+        """Store a verdict, together with others, within `WRITE_S` seconds."""
         group = event.group
         finding = Finding(group=group.id, evals=event.evals, signature=group.signature, verdict=event.verdict)
         self._analysis = self._analysis.model_copy(update={"judged": event.n})
@@ -56,10 +60,13 @@ class AnalysisProgress:
             self._timer = asyncio.get_running_loop().call_later(WRITE_S, self._write)
 
     def close(self, *, done: bool) -> None:
-        """End the progress. `done`: delete it, because the report is written or nothing was judged."""
+        """Stop storing progress.
+
+        `done`: delete the stored progress, because the report was written or judging never began.
+        """
         self._write()
         if done:
-            with suppress(EvalscribeError):  # The report is written; the next analysis of the run deletes it.
+            with suppress(EvalscribeError):  # The report is written. The next analysis of the run deletes the progress.
                 self._store.end_running(self._analysis.run_id)
 
     def _write(self) -> None:
@@ -68,6 +75,6 @@ class AnalysisProgress:
         self._timer.cancel()
         self._timer = None
         findings, self._waiting = self._waiting, []
-        with suppress(EvalscribeError):  # The verdicts themselves are stored elsewhere; this is only for display.
+        with suppress(EvalscribeError):  # Only for display: the verdicts themselves are stored elsewhere.
             self._store.put_running(self._analysis, findings, self._stored + 1)
             self._stored += len(findings)

@@ -1,4 +1,4 @@
-"""The analysis graph for a LangGraph server, which opens it with `make_graph` (named in `langgraph.json`)."""
+"""The analysis graph for a LangGraph server. The server opens it with `make_graph`, which `langgraph.json` names."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -18,9 +18,9 @@ from evalscribe.workspace import Workspace
 
 @asynccontextmanager
 async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
-    """Compile without a checkpointer, because the server brings its own.
+    """Compile the graph without a checkpointer, because the server has its own.
 
-    The server also opens the graph just to display it, without a run to analyse.
+    The server also opens the graph only to display it. In that case, there is no run to analyse.
     """
     execution = runtime.execution_runtime
     if execution is None:

@@ -43,8 +43,8 @@ _FIELDS = ("judge", "budget", "max_tokens")
 def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
     """Return an error if the judge decided none of the failures that it was asked about; else None.
 
-    The judge is not asked about failures whose verdict is cached. It is also an error if no failure has readable
-    evidence.
+    The judge is not asked about failures with a cached verdict. If it was not asked at all, it is an error if no
+    failure has readable evidence.
     """
     if queue.decided:
         return None
@@ -66,7 +66,10 @@ def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeErro
 
 
 def keep_current_verdicts(findings: Sequence[Finding], current: Mapping[str, Verdict]) -> tuple[Finding, ...]:
-    """Fill in missing verdicts from `current` (by eval path). Splits groups if these verdicts differ."""
+    """Fill in missing verdicts from `current`, which maps eval paths to verdicts.
+
+    Split groups if these verdicts differ.
+    """
     return tuple(part for finding in findings for part in _parts(finding, current))
 
 
@@ -80,7 +83,7 @@ def _parts(finding: Finding, current: Mapping[str, Verdict]) -> Iterator[Finding
 
 
 def current_verdicts(report: Report) -> dict[str, Verdict]:
-    """Return the judge's verdicts in a report by eval path, without failures that have none."""
+    """Return the judge's verdicts in a report by eval path. Failures without a verdict are left out."""
     verdicts = ((part, _verdict(part, report)) for entry in report.entries for part in entry.each)
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 
@@ -116,7 +119,10 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
 
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
-"""Builds the report without reading an existing one. Applies corrections, by path, to patterns and recommendations."""
+"""Builds the report without reading an existing one.
+
+The argument maps eval paths to people's corrections, which change patterns and recommendations.
+"""
 
 
 @dataclass(frozen=True)
@@ -128,19 +134,22 @@ class ReportTarget:
     """The reports on the run's model."""
     path: Path
     last_written: str | None
-    """The page as evalscribe last wrote it, if the store has it."""
+    """The page as evalscribe last wrote it; None if the store does not have it."""
     versions: Callable[[], Iterator[str]]
-    """Yields git's versions of the page, oldest first."""
+    """Yields the page's versions in git, oldest first."""
 
     def bases(self) -> Iterator[str]:
-        """Yield texts that may be the page as evalscribe wrote it."""
+        """Yield earlier texts of the page.
+
+        One of them can be the text that evalscribe wrote, without people's edits.
+        """
         if self.last_written is not None:
             yield self.last_written
         yield from self.versions()
 
     @cached_property
     def page(self) -> PageEdits | None:
-        """The existing report; None if there is none, or if it cannot be read."""
+        """The existing report; None if it does not exist or cannot be read."""
         with suppress(DataError):
             return None if self.where.current is None else read_page(self.where.current, self.bases())
         return None
@@ -163,10 +172,10 @@ def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
 def write_report(
     workspace: Workspace, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True
 ) -> AnalysisResult:
-    """Write the run's report unless nothing in it changed. `spent` is the usage of this command.
+    """Write the run's report, unless nothing in it has changed. `spent` is the model usage of this command.
 
-    Without `writes`, only return what would be written, and where. Raises `DataError`, and writes nothing, if people's
-    edits contradict each other.
+    If `writes` is False, nothing is written, and the result shows what would be written and where. If people's edits
+    contradict each other, `DataError` is raised and nothing is written.
     """
     where = target.where
     new, collation = draft({})
@@ -230,7 +239,7 @@ def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spe
 
 
 def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
-    """Commit the page and its data, and nothing else; return the commit id.
+    """Commit only the page and its data. Return the commit id.
 
     Raises `EvalscribeError` with the reason if git fails.
     """
