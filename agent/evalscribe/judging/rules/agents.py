@@ -38,7 +38,7 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
     if not differences:
         return None
     if unsaid_texts(facts) and not any(changes_state(difference.tool) for difference in differences):
-        return None  # calls that only read decide nothing, and a text that is not said does
+        return None  # calls that only read do not decide the failure; a required text that is missing does
     first = differences[0]
     if first.kind == "never":
         decision = _never(transcripts, first, differences)
@@ -50,19 +50,22 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def _first_wrong_call(transcripts: Transcripts, differences: tuple[ToolCallDifference, ...]) -> int | None:
-    """Return the message with the first call that differs, or with its proposal if the user agreed to that."""
+    """Return the number of the message with the first wrong call; None if there is none.
+
+    If the user agreed to the model's proposal of that call, it is the message with the proposal.
+    """
     wrong = [transcripts.calls[difference.actual] for difference in differences if difference.actual is not None]
     if not wrong:
         return None
     if differences[0].kind == "never" and differences[0].actual is not None:
-        return transcripts.calls[differences[0].actual].call.turn.number  # refused, and never repeated with success
+        return transcripts.calls[differences[0].actual].call.turn.number  # refused, and no later call succeeded
     first = min(wrong, key=lambda answered: answered.call.turn.number)
     proposed = simulated_users.proposal(transcripts, first)
     return proposed.turn.number if proposed else first.call.turn.number
 
 
 def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference) -> RuleDecision:
-    """Make a decision uncertain if the simulated user, the expectation or a tool may be at fault."""
+    """Make a decision uncertain if the simulated user, the expectation or a tool might be at fault."""
     doubts = (
         simulated_users.suspicion(facts, first),
         _refused_by_instructions(facts.transcripts, first),
@@ -75,7 +78,7 @@ def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference
 
 
 def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | None:
-    """Return why the expected call itself may be wrong; None if nothing suggests that."""
+    """Return why the expected call itself might be wrong; None if nothing suggests that."""
     transcripts = facts.transcripts
     if first.kind != "otherwise" or first.actual is None or first.expected is None:
         return None
@@ -121,13 +124,14 @@ ENVIRONMENT_BROKE = re.compile(
     r"|\b(?:Key|Type|Attribute|Index|Name|Assertion|Recursion|Memory|OS|Runtime)Error\b|'NoneType'|not implemented",
     re.IGNORECASE,
 )
-"""Signs that a tool failed by itself, whatever its arguments were."""
+"""Signs that a tool failed because of its own fault, and not because of its arguments."""
 
 
 def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
-    """Return why a tool may have failed by itself; None if nothing suggests that.
+    """Return why a tool might have failed because of its own fault; None if nothing suggests that.
 
-    A tool that refuses the very call that was expected is suspicious, unless the model changed the same thing before.
+    A tool that refuses exactly the expected call is suspicious, unless an earlier call of the model changed the same
+    thing.
     """
     expected_action = transcripts.expected_actions[first.expected] if first.expected is not None else None
     for at, answered in enumerate(transcripts.calls):
@@ -149,7 +153,7 @@ def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion 
 
 
 def _touches(earlier: AnsweredCall, later: AnsweredCall) -> bool:
-    """Return whether a call changed something with an id that a later call names too."""
+    """Return whether the earlier call changed something, and one of its ids is also an argument of the later call."""
     if earlier.failed or not changes_state(earlier.action.tool):
         return False
     values = [value for value in later.action.arguments.values() if isinstance(value, str)]
@@ -163,13 +167,13 @@ FORBIDS = re.compile(
     r"\b(?:can(?:no|')?t|can not|must not|should not|do not|not (?:allowed|possible)|never|only)\b", re.I
 )
 MIN_SHARED_WORDS = 4
-"""Minimum words that a refusal shares with a sentence of the instructions that it repeats."""
+"""Minimum number of words that a refusal and a sentence of the instructions must share for the refusal to repeat it."""
 
 
 def _refused_by_instructions(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
-    """Return where the model refused by repeating a sentence of its instructions; None if it did not.
+    """Return the message in which the model refused by repeating a sentence of its instructions; None if there is none.
 
-    Either the model applied its instructions wrongly, or the expected call contradicts them.
+    Either the model applied its instructions wrongly, or the expected call contradicts the instructions.
     """
     rules = next((located for located in transcripts.turns if located.turn.role == "system"), None)
     if first.kind != "never" or first.actual is not None or rules is None:
@@ -230,7 +234,7 @@ def _never(
 def _refused(
     transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
 ) -> RuleDecision:
-    """Decide a failure in which the tool refused an expected call and no later call of the tool succeeded."""
+    """Return the decision for an expected call that the tool refused, if no later call of the tool succeeded."""
     answered = transcripts.calls[first.actual or 0]
     tool_answer = _tool_answer(answered)
     return RuleDecision(
@@ -253,7 +257,7 @@ def _refused(
 def _gives_up(
     transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
 ) -> RuleDecision:
-    """Decide a run whose last call failed, after which the model tried nothing else."""
+    """Return the decision for a run whose last call failed and in which the model then stopped trying."""
     answered = transcripts.calls[-1]
     tool, tool_answer = answered.action.tool, _tool_answer(answered)
     return RuleDecision(
@@ -382,7 +386,7 @@ def _more(differences: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(transcripts: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    """Quote the expected call; with more of its arguments if the tool was called with other arguments."""
+    """Quote the expected call. Quote more of its arguments if the tool was called with other arguments."""
     if difference.expected is None:
         return ()
     return (transcripts.expected[difference.expected].header(5 if _calls(transcripts, difference.tool) else 2),)
@@ -400,7 +404,10 @@ def _tool_answer(answered: AnsweredCall) -> str:
 def _shown_before(
     transcripts: Transcripts, answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
-    """Return the id that the call should have passed, and a quotation of an earlier turn with this id, if any."""
+    """Return the id that the call should have passed, with a quotation of an earlier turn that contains it, if any.
+
+    None if the expected value is not an id.
+    """
     missing_id = innermost_mismatch(
         difference.arguments[0], answered.call.turn.arguments, expected_call.turn.arguments
     ).expected
@@ -425,11 +432,11 @@ def _failed_steps(facts: Facts) -> frozenset[str]:
 
 SUBMITS = frozenset({"answer", "done", "final_answer", "finalanswer", "finish", "submit", "submit_answer"})
 LONGEST_TARGET = 300
-"""Maximum characters of a target; a longer text is taken for a grading criterion, and not compared with answers."""
+"""Maximum characters of a target. A longer text is treated as a grading criterion and not compared with answers."""
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
 ALIKE, LONG_TARGET = 0.3, 40
-"""Similarity below which two texts have little in common; minimum length of a target for which this is said."""
+"""Similarity below which texts longer than `LONG_TARGET` characters are reported to have little in common."""
 SHORTEST_ALMOST = 8
 SHORTEST_VALUE = 3
 """Minimum characters of an argument that is looked for in a conversation."""
@@ -449,7 +456,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
     if answer is None or target is None:
         return None
     if answer.text.strip() == target.text and len(facts.evidence.steps) > 1:
-        return None  # the comparison passed, so another check failed
+        return None  # the comparison with the target passed, so another check failed
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
         return _otherwise_written(facts, answer, target, _other_form(answer.text.strip(), target.text))
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):
@@ -485,7 +492,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def never_says(facts: Facts) -> RuleDecision | None:
-    """A reference lists required statements, and the model does not make all of them."""
+    """A reference lists required statements, and the model leaves out at least one of them."""
     unsaid, document = unsaid_texts(facts), next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not unsaid:
         return None
@@ -511,7 +518,7 @@ def never_says(facts: Facts) -> RuleDecision | None:
 
 
 def unsaid_texts(facts: Facts) -> list[str]:
-    """Return the required statements that the model never makes; empty if the reference lists none."""
+    """Return the required statements that the model never makes; empty if no reference lists any."""
     document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not facts.transcripts.messages:
         return []
@@ -534,7 +541,7 @@ def _other_number(transcripts: Transcripts, required: str, expected: list[str]) 
 
 
 def grader_says_why(facts: Facts) -> RuleDecision | None:
-    """A grader explains its score, and nothing else explains the failure: quote it, with low confidence."""
+    """A grader explains its score, and nothing else explains the failure. The grader is quoted, with low confidence."""
     words = (d for d in facts.evidence.of("grader") if d.text.strip() and not quote.is_code(d))
     grader = next(words, None)
     if grader is None or not facts.transcripts.by_model:
@@ -563,9 +570,9 @@ OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in
 
 
 def doubt_outlier(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> Verdict:
-    """Make a verdict uncertain if the other failed trials of the task agree on another label.
+    """Make a verdict uncertain if other failed trials of the same task agree on a different label.
 
-    A human label of the same failure stays certain.
+    A verdict stays certain if people gave its label to the same failure.
     """
     if (
         not other_verdicts
@@ -579,11 +586,11 @@ def doubt_outlier(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> V
 
 
 def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> RuleDecision:
-    """Make a fault of the model in an agent run uncertain if nothing confirms what the benchmark expects.
+    """Make a decision uncertain if it blames the model in an agent run and nothing confirms what the benchmark expects.
 
-    A trial that passed, a reference answer that passes, or the agent's own instructions confirm it. Benchmarks of
-    agents often expect wrong calls or texts: of tau-bench's first 25 airline tasks, the authors corrected the expected
-    calls of four, and no trial of three of these had passed.
+    The expectation is confirmed by a trial that passed, by a reference answer that passes, or by the agent's own
+    instructions. Benchmarks of agents often expect wrong calls or texts. For example, the authors of tau-bench
+    corrected the expected calls of 4 of its first 25 airline tasks; in 3 of these 4, no trial had passed.
     """
     rules = OF_AGENT_RUNS if facts.transcripts.is_agent_run else BY_EXPECTATION
     confirmed = facts.case.passable is not False or decision.forbidden
@@ -593,7 +600,7 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, similarity: float) -> str:
-    """Describe how far two texts differ; empty for short texts, whose differences are easy to see."""
+    """Describe how much two texts differ; empty for short texts, because their differences are easy to see."""
     ours, theirs = answer.text.strip(), target.text
     if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
         return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
@@ -601,7 +608,7 @@ def _apart(answer: FinalAnswer, target: FinalAnswer, similarity: float) -> str:
 
 
 class OtherForm(NamedTuple):
-    """Describes an answer that contains the target in another form."""
+    """Describes how an answer contains the target in another form, and how to accept that form."""
 
     cause: str
     how: str
@@ -653,7 +660,7 @@ def _final_answer(transcripts: Transcripts) -> FinalAnswer | None:
 
 
 def _shown(facts: Facts, answer: FinalAnswer) -> tuple[Citation, ...]:
-    """Quote the answer, and the item's input if it has its own document."""
+    """Quote the answer. If the item's input has its own document, quote the input too."""
     return (*quote.cells(facts, "task"), *(quote.cells(facts, "output") or (answer.citation,)))
 
 
@@ -678,7 +685,7 @@ def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
 
 
 def _listed(document: Document) -> list[str]:
-    """Return the values of a JSON list of plain values as texts; empty for any other document."""
+    """Return the values of a JSON list as texts; empty if the document is not a JSON list of strings and numbers."""
     if not document.text.lstrip().startswith("["):
         return []
     try:
@@ -694,18 +701,21 @@ def _fold(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a text spells, perhaps with a currency or a unit sign; None for any other text."""
+    """Return the number that a text consists of; None for any other text.
+
+    The number can have a currency sign or a per cent sign.
+    """
     bare = text.strip().strip("$€£% .")
     return float(bare.replace(",", "")) if NUMBER.fullmatch(bare) else None
 
 
 def _first_difference(answer: FinalAnswer, target: FinalAnswer) -> str:
-    """Render how both texts continue after the characters that they have in common."""
+    """Render how each of the two texts continues after their common beginning."""
     at = next((n for n, (a, b) in enumerate(zip(answer.text, target.text, strict=False)) if a != b), None)
     at = min(len(answer.text), len(target.text)) if at is None else at
     return f"{_short(answer.text[at : at + 8])} where the target has {_short(target.text[at : at + 8])}"
 
 
 def _short(text: str) -> str:
-    """Quote a text as code: shortened, and without backticks, which would end the quotation."""
+    """Quote a text as code. It is shortened, and backticks are replaced, because they would end the quotation."""
     return f"`{quote.cut(text.replace('`', chr(39)), 70)}`" if text.strip() else "nothing"

@@ -28,14 +28,21 @@ DEFECTS = frozenset(
     typecheck govet
     """.split()  # noqa: SIM905
 )
-"""Lint rules that find code which cannot work: those of ESLint's and typescript-eslint's recommended sets with the type
-`problem`, without those about unused or useless code and about `any`; then the same of other linters and plugins."""
+"""Lint rules that find code which cannot work.
+
+Those of ESLint and typescript-eslint are the rules of the recommended sets with the type `problem`, without rules about
+unused or useless code and about `any`. Corresponding rules of other linters and plugins follow.
+"""
 DEFECT_CODES = re.compile(
     r"F(?!401|541|811|841|842)\d{3}|E9\d\d|PLE\d{4}|[EF]\d{4}|SA\d{4}|B0(?:06|12|15|23)|Lint/Syntax"
 )
-"""Codes of Pyflakes (without unused names), syntax errors, Pylint's errors, staticcheck, bugbear's certain bugs."""
+"""Matches error codes for code that cannot work.
+
+They are those of Pyflakes (without unused names), of syntax errors, Pylint's errors, staticcheck, and bugbear's certain
+bugs.
+"""
 OF_TYPES = re.compile(r"(?:[\w@-]+/)*(?:no-explicit-any|no-unsafe-\w[\w-]*|ban-ts-comment|ANN401)")
-"""Lint rules that guard type safety."""
+"""Matches lint rules that protect type safety."""
 WRITES_ANY = re.compile(r"\bany\b|@ts-(?:ignore|nocheck|expect-error)|\bAny\b", re.ASCII)
 TASTE = re.compile(
     r"(?:[\w@-]+/)*(?:prefer-|explicit-|consistent-|no-unnecessary-|no-useless-|no-extra-|no-inferrable|no-multi-|sort-"
@@ -52,28 +59,31 @@ TASTE = re.compile(
     r"|class-methods-use|class-literal|too-(?:many|few)-|trailing-|wrong-import|gofmt$|gofumpt$|goimports$|revive$|lll$"
     r"|stylecheck$|misspell$|godot$|wsl$|unused$|clippy::(?:style|needless_|redundant_|too_many|module_name))",
 )
-"""Lint rules about style, unused names, and anything that another form of the same code would satisfy."""
+"""Matches lint rules about style, unused names, and anything that can be fixed without changing what the code does."""
 TASTE_CODES = re.compile(
     r"(?:F(?:401|541|811|841|842)|[CRW]\d{4}|(?:E(?!9)|W|D|N|I|Q|C|UP|COM|SIM|RET|PIE|PLR|PLC|PLW|ERA|TC|TCH|FURB|PERF"
     r"|PTH|EM|TRY|FBT|ISC|ICN|INP|FIX|TD|DOC|CPY|SLF|ARG|RUF|ANN|T|G|PT|YTT|EXE|PYI|AIR|LOG|DTZ|FA)\d{1,3}|PL[RCW]\d{4})"
 )
 Concern = Literal["defect", "types", "taste", "unknown"]
 OTHER_VALUE = re.compile(r"conditional|spread", re.IGNORECASE)
-"""Messages of `no-misused-promises` where the promise itself is used as the value; elsewhere it is only ignored."""
+"""Matches messages of `no-misused-promises` about a promise that is used as a value.
+
+Its other messages are about promises whose result is ignored.
+"""
 LINTERS = re.compile(
     r"(?<![-@/\w])(?:(?:es|py|s?css|golangci-|ts)?lint(?:er|ers|ing|ed|s)?|ruff|flake8|biome|clippy|rubocop)(?![-/\w])",
     re.IGNORECASE,
 )
-"""Matches a linter that a task names. A directive or the name of a plugin's rule does not match."""
+"""Matches a linter that a task names. Directives and rule names with a plugin's name do not match."""
 TYPE_SAFETY = re.compile(
     r"\btype[- ]?saf|\b(?:strongly|strictly|fully|properly)[- ]typed|\bstrict types?\b|\b(?:no|avoid|without|not use)\b"
     r"[^.\n]{0,30}\bany\b[`\"']?(?: type|s\b|[.,;)\n]|$)|\btype (?:hints|annotations)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 DIRECTIVE_LENGTH = 200
-"""Maximum characters behind a directive in which the names of its rules are looked for."""
+"""Maximum characters after a directive that are searched for names of lint rules."""
 RULE_NAME = re.compile(r"\w-\w|\w/\w|[A-Z]+\d{2,}")
-"""Matches the name of a lint rule behind a directive, which then concerns only this rule."""
+"""Matches the name of a lint rule after a directive. A directive with such a name only concerns this rule."""
 GUARDS = (
     (
         re.compile(r"D\d{3}|(?:missing-)?[\w-]*docstring|jsdoc/.*"),
@@ -89,11 +99,11 @@ GUARDS = (
     ),
     (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
 )
-"""Lint rules, with the words in a task that ask for the properties they guard."""
+"""Lint rules, each with words that show that the task asks for the property which the rule protects."""
 CONTEXT_RULES = re.compile(
     r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
 )
-"""Lint rules that depend on other lines too, so that an equal line in the reference proves nothing."""
+"""Matches lint rules that also depend on other lines. For these, an equal line in the reference proves nothing."""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
@@ -116,7 +126,7 @@ def taste_only(facts: Facts) -> RuleDecision | None:
         return None
     fails = f"only {listed(codes)}{' (style)' if style else ''} fail{'s' if len(codes) == 1 else ''}"
     why = f"{_tests_pass(facts)}; {fails}" if all_passed else fails
-    # The code under test may have printed a summary into the log: only a step of the tests proves that they pass.
+    # The code under test can have printed a summary into the log. Only a step for the tests proves that they pass.
     proven = style and all_passed and facts.outcome.step is not None
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -133,7 +143,7 @@ def taste_only(facts: Facts) -> RuleDecision | None:
 
 
 def concern(error: evidence.LocatedError) -> Concern:
-    """Return what a lint rule guards, by the classification of the linters themselves."""
+    """Return what a lint rule protects, according to the linter's own classification."""
     rule = error.code or ""
     name = _rule_name(rule)
     if name == "no-misused-promises":
@@ -175,10 +185,11 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 
 
 def _has_own_defect(facts: Facts, shared: evidence.LocatedError) -> bool:
-    """Return whether another lint error is a defect, which decides whatever else fails.
+    """Return whether another lint error is a defect.
 
-    `no-undef` does not count in TypeScript, whose compiler finds undefined names itself: typescript-eslint advises
-    against the rule, because it does not know global types.
+    If it is, the model is at fault even if the reference has the other errors too. `no-undef` does not count in
+    TypeScript: the compiler finds undefined names itself, and typescript-eslint advises against the rule because it
+    does not know global types.
     """
     other_defects = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
     return any(_rule_name(e.code or "") != "no-undef" or not _in_typescript(e) for e in other_defects)
@@ -200,7 +211,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     asked_for, guards = is_asked_for(facts, first), concern(first)
     is_contextual = asked_for and CONTEXT_RULES.search(first.code or "")
     reference_note = None if is_contextual else doubts.reference_has_it(facts, first)
-    # The platform's types, such as the value of `response.json()`, are the same for all models.
+    # Types of the platform, such as that of the value of `response.json()`, are the same for all models.
     of_platform = guards == "types" and not _writes_any(facts, first)
     is_own_fault = asked_for or guards in ("defect", "types")
     shared = (
@@ -232,13 +243,13 @@ RANKS: dict[Concern, int] = {"defect": 0, "types": 1, "unknown": 2, "taste": 3}
 
 
 def _writes_any(facts: Facts, error: evidence.LocatedError) -> bool:
-    """Return whether the model gave up a type itself: it writes `any` or a directive where the reference has none."""
+    """Return whether the model gave up type safety itself: it writes `any` or a directive, unlike the reference."""
     lines = (*facts.lines_of(error), *facts.introduced)
     return any(WRITES_ANY.search(line.text) for line in lines) and not WRITES_ANY.search(facts.expected_code)
 
 
 def _without_rule_name(facts: Facts, first: evidence.LocatedError) -> RuleDecision:
-    """Decide a failure in which the linter names no rule, for example because it cannot parse a file."""
+    """Return the decision for a lint error without a rule name, for example if the linter cannot parse a file."""
     unparsable = UNPARSABLE.search(first.error) and not CONFIGURED.search(first.error)
     proven = unparsable and not doubts.reference_has_it(facts, first) and bool(first.places)
     return RuleDecision(
@@ -282,7 +293,10 @@ def _shared_with_reference(
 
 
 def _reference_line(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the reference line of the same form, unless a comment in the reference disables the lint rule."""
+    """Return the reference line of the same form.
+
+    None if a comment near it disables a lint rule, or if there is none.
+    """
     if len(line.folded) < 12:
         return None
     for expected_line in facts.expected_lines:
@@ -310,7 +324,7 @@ def listed(codes: Sequence[str]) -> str:
 
 
 def relax(codes: Sequence[str]) -> str:
-    """Return the proposed fix: to make these lint rules warnings."""
+    """Return the proposed fix, which turns these lint rules into warnings."""
     return f"make {listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}"
 
 
@@ -345,14 +359,14 @@ SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
-"""A key, a keyword argument or a one-word text, which tests of structure compare."""
+"""Matches a key, a keyword argument or a one-word text. Structural tests compare these."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
 SETTLED = re.compile(
     r"\b(throws?|rejects?|raises?|must fail|should fail|null|undefined|None|not found|otherwise)\b"
     r"|(?:n't|\bnot) exist|\bif (?:it|they|there|no|the)\b",
     re.IGNORECASE,
 )
-"""Words with which a task specifies edge cases."""
+"""Matches words that show that a task specifies edge cases."""
 LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
@@ -367,7 +381,7 @@ def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
 
 
 def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
-    """The reference has the same code that the check rejects, so the reference would fail too."""
+    """The check rejects code that the reference contains too, so the reference would also fail."""
     return (
         reference_breaks_it_too(facts)
         or _reference_has_the_statement(facts)
@@ -377,7 +391,7 @@ def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
 
 
 def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
-    """Every build error points to a statement that the reference contains too."""
+    """Every build error points to a statement that is also in the reference."""
     if facts.check != "build" or not facts.errors or not facts.first:
         return None
     statements = [doubts.reference_statement(facts, error) for error in facts.errors]
@@ -463,7 +477,7 @@ def _refuses_unspecified_case(facts: Facts) -> RuleDecision | None:
 def _check_misses_text(facts: Facts) -> RuleDecision | None:
     """The check misses a text that output, reference and task contain, so it looks in the wrong place."""
     for test in facts.outcome.failures:
-        # Take the last match: the output's own value comes before it and may contain the same words.
+        # Use the last match. The output's own value comes before it and can contain the same words.
         missing_text = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
         text = (missing_text.group(2) or missing_text.group(4)) if missing_text else None
         if not text or len(facts.outcome.failures) != 1 or (facts.grader and text not in facts.grader):
@@ -495,7 +509,7 @@ EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 
 
 def _check_misses_all_texts(facts: Facts) -> RuleDecision | None:
-    """The output and the reference both contain every text that the only failing test looks for."""
+    """The only failing test looks for texts that are all in both the output and the reference."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
         return None
@@ -537,7 +551,10 @@ def _added_names(facts: Facts) -> list[str]:
 
 
 def _is_named(facts: Facts, name: str) -> bool:
-    """Return whether the task names something; `returns the posts` is a verb and does not name a key `returns`."""
+    """Return whether the task contains a name.
+
+    A verb does not count: `returns the posts` does not name a key `returns`.
+    """
     verbs = re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])({AS_VERB})?", facts.task)
     return any(not verb for verb in verbs)
 
@@ -550,7 +567,7 @@ def _settles_odd_cases(facts: Facts) -> bool:
 
 
 def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
-    """Return the model's line that threw the reported error, if the reference throws no such error."""
+    """Return the model's line that threw the reported error; None if the reference also throws this error."""
     for line in facts.introduced:
         if RAISES.search(line.text):
             literals = [text.strip() for _, text in LITERAL.findall(line.text)]
@@ -579,7 +596,7 @@ EDGES = (
     (r"fraction|decimal|float|non-?integer", r"fraction|decimal|float|integer|whole number|round"),
     (r"leap|timezone|time zone|\bdst\b", r"leap|time ?zone|utc|\bdst\b|local"),
 )
-"""Words for an unusual input in the title of a test, and words with which a task mentions this input."""
+"""Words for an unusual input in a test's title, each with the words that show that the task mentions this input."""
 WORDS = re.compile(r"[_\W]+")
 REFUSED = re.compile(
     r"expected 4\d\d to (?:be|equal) [23]\d\d|assert 4\d\d == [23]\d\d|promise rejected .{0,300}instead of resolving"
@@ -597,7 +614,7 @@ OTHER_TEXT = re.compile(
     r"|Regex pattern did not match.{0,40}Regex: (?P<p>['\"])(?P<regex>.{3,120}?)(?P=p)",
     re.DOTALL,
 )
-"""Messages about the text of an error that was thrown as it should be."""
+"""Matches messages about a wrong text in an error that was correctly thrown."""
 PART = re.compile(r"expected (['\"]).{0,200}?\1 to (?:match|contain|include) (['\"/])(?P<part>.{3,120}?)\2", re.DOTALL)
 TWO_TEXTS = re.compile(
     r"(?:expected|assert) (?P<a>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") (?:to (?:be|equal|deeply equal|strictly equal)|==) "
@@ -611,7 +628,7 @@ ORDERED = re.compile(
 
 
 def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
-    """Every failed test requires an input, a text or an order that the task does not mention."""
+    """Every failed test requires an input, a text or an order that is not mentioned in the task."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or (facts.outcome.passed or 0) < len(failures) or not facts.task.strip():
         return None
@@ -641,7 +658,7 @@ def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
 
 
 def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None:
-    """Return what a failed test demands although the task does not mention it, and the name of that cause."""
+    """Return what a failed test requires without being asked for in the task, and the name of this cause."""
     task, title = facts.task, WORDS.sub(" ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", test.title))
     for edge_words, task_words in EDGES:
         edge = re.search(edge_words, title, re.IGNORECASE)
@@ -678,7 +695,7 @@ def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None
 
 
 def _states(task: str, text: str) -> bool:
-    """Return whether a task says what a test looks for: all its longer words."""
+    """Return whether a task states the text that a test looks for: it contains all longer words of the text."""
     words = re.findall(r"[a-z]{4,}", text.lower())
     return bool(words) and all(word in task.lower() for word in words)
 

@@ -10,7 +10,7 @@ from evalscribe.model.evidence import Document
 HASH_COMMENTS = frozenset({"py", "pyi", "sh", "bash", "rb", "toml", "yaml", "yml", "cfg", "ini", "pl", "r"})
 STRING = r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|`(?:\\.|[^`\\])*`'
 DOCSTRING = re.compile(r"^[ \t]*[rRuUbB]{0,2}(\"\"\"|''').*?(?:\1|\Z)", re.DOTALL | re.MULTILINE)
-"""A triple-quoted string that is a statement."""
+"""Matches a triple-quoted string that is a statement of its own."""
 SLASHES = re.compile(rf"({STRING})|/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 HASHES = re.compile(rf'("""(?:.*?)"""|\'\'\'(?:.*?)\'\'\'|{STRING})|#[^\n]*', re.DOTALL)
 NAME = re.compile(r"[A-Za-z_$][\w$]*+")
@@ -20,11 +20,11 @@ DECLARED = re.compile(
 )
 CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 LONGEST = 200_000
-"""Maximum characters read of one file, since longer files are generated or hostile."""
+"""Maximum characters that are read of one file, because longer files are generated or hostile."""
 
 
 def without_comments(text: str, path: str) -> str:
-    """Blank every comment and docstring; line numbers stay the same."""
+    """Replace every comment and docstring with blanks. Line numbers stay the same."""
     text = text[:LONGEST]
     if path.rsplit(".", 1)[-1].lower() not in HASH_COMMENTS:
         return SLASHES.sub(lambda m: m.group(1) or _blank(m), text)
@@ -36,7 +36,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def fold(text: str) -> str:
-    """Remove white space and trailing commas, so that formatting makes no difference."""
+    """Remove white space and trailing commas, so that texts that only differ in formatting are equal."""
     return re.sub(r"\s+|,(?=\s*[)\]}]|\s*$)", "", text)
 
 
@@ -47,7 +47,8 @@ def names(text: str) -> frozenset[str]:
 
 SPELLED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]+\""
-    # A call: from the start of `a.b.c(`, and without going back, so that a long word without one takes linear time.
+    # A call, from the start of `a.b.c(`. Possessive quantifiers prevent backtracking, so that a long word that is not a
+    # call takes linear time.
     r"|(?<![.@$\w])(?:[\w$]*+[.@]++)*+[^\WA-Za-z_]*+[A-Za-z_$][\w$]*+\("
     r"|\.[A-Za-z_$][\w$]*",
     re.DOTALL,
@@ -56,14 +57,17 @@ SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 
 
 def spelled(text: str) -> frozenset[str]:
-    """Return the identifiers that a task writes as code; in the prose `a tuple of both`, `tuple` is no identifier."""
+    """Return the identifiers that a task writes as code.
+
+    In the prose `a tuple of both`, `tuple` is not an identifier.
+    """
     code_names = names("\n".join(SPELLED.findall(text)))
     indented = names("\n".join(line for line in text.split("\n") if line.startswith(("    ", "\t"))))
     return code_names | indented | frozenset(name for name in names(text) if SHAPED.search(name))
 
 
 def without_prose(text: str) -> str:
-    """Remove strings of several words from code, such as the titles of tests."""
+    """Remove strings of several words, such as the titles of tests, from code."""
     return re.sub(STRING, lambda match: "" if " " in match[0] else match[0], text)
 
 
@@ -73,7 +77,7 @@ def says(text: str, name: str) -> bool:
 
 
 def declared(text: str) -> frozenset[str]:
-    """Return the identifiers that the code declares: variables, parameters, keys."""
+    """Return the identifiers that the code declares, including parameters and keys."""
     return frozenset(name for pair in DECLARED.findall(text) for name in pair if name)
 
 
@@ -83,7 +87,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def kebab(text: str, longest: int = 48) -> str:
-    """Return a `kebab-case` name for a text, cut at a word."""
+    """Convert a text to a `kebab-case` name of at most `longest` characters. Whole words are dropped to shorten it."""
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text).lower())
     while len(words) > 1 and len("-".join(words)) > longest:
         words.pop()
@@ -124,13 +128,13 @@ def stem(word: str) -> str:
 
 
 def stems(text: str) -> frozenset[str]:
-    """Return the stems of the significant words of a text; identifiers are split: `storeFile` → `store`, `file`."""
+    """Return the stems of the significant words of a text. Identifiers are split: `storeFile` → `store`, `file`."""
     words = (part for name in NAME.findall(text) for part in parts(name))
     return frozenset(stem(word) for word in words if len(word) >= 4 and word not in COMMON)
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Return the quoted or code-like terms of a text: identifiers, snippets, rules, packages."""
+    """Return the terms of a text that are quoted or look like code: identifiers, snippets, rules, packages."""
     quoted = [next(g for g in groups if g) for groups in QUOTED.findall(text)]
     spelled = [word for word in LOOKS_LIKE_CODE.findall(QUOTED.sub(" ", text)) if CODE_SHAPE.search(word)]
     return tuple(dict.fromkeys(term for term in (*quoted, *spelled) if len(fold(term)) > 2))
@@ -138,7 +142,7 @@ def terms(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class GapNote:
-    """One statement of a known-gaps document: a note."""
+    """A note: one statement of a known-gaps document."""
 
     document: Document
     line: int
@@ -150,12 +154,12 @@ class GapNote:
 
     @cached_property
     def missing(self) -> tuple[str, ...]:
-        """Terms that the note says are missing: those after `not`, `without`, `doesn't` and similar words."""
+        """Terms that are missing according to the note: those after `not`, `without`, `doesn't` and similar words."""
         return tuple(term for term in self.terms if term in self._after_lacks)
 
     @cached_property
     def missing_words(self) -> frozenset[str]:
-        """Words in lower case that the note says are missing: `not using an internal query/mutation`."""
+        """Words that are missing according to the note, in lower case: `not using an internal query/mutation`."""
         return frozenset(re.findall(r"[a-z]+", self._after_lacks.lower()))
 
     @cached_property
@@ -165,7 +169,7 @@ class GapNote:
 
     @cached_property
     def preferred(self) -> str:
-        """Words after `instead of`, which say what should have been written."""
+        """Words after `instead of`. They name what should have been written."""
         phrase = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
         return re.sub(r"^\s*(?:an?|the|all)\s+", "", phrase).strip()
 
@@ -180,7 +184,10 @@ class GapNote:
 
 
 def parse_notes(documents: tuple[Document, ...]) -> tuple[GapNote, ...]:
-    """Return the statements of known-gaps documents about gaps: no headings, `none for now`, praise or fixed gaps."""
+    """Return the statements about gaps in known-gaps documents.
+
+    Headings, `none for now`, praise and fixed gaps are left out.
+    """
     notes = []
     for document in documents:
         for number, line in enumerate(document.lines, 1):
@@ -211,4 +218,4 @@ LANGUAGE = """
     upper value values warn
 """
 BUILT_IN = frozenset(LANGUAGE.split())
-"""Built-in names, which code may use correctly even if the reference does not use them."""
+"""Built-in names. Correct code can use them even if the reference does not."""

@@ -1,6 +1,7 @@
-"""Reasons to doubt a decision: the code under test may have written the error, or all models may get the same error.
+"""Reasons to doubt a decision: the code under test might have written the error, or all models might get the same
+error.
 
-Also has the patterns for failed networks and providers.
+This module also has the patterns for failures of networks and providers.
 """
 
 import re
@@ -15,14 +16,17 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.run import TARGET
 
 MOST_FRAMES = 20
-"""Maximum frames of one failure that `signature` keeps."""
+"""Maximum number of stack frames that are stored of one failure."""
 FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
 )
-"""Signs of errors or output from the code under test."""
+"""Signs that an error or output comes from the code under test."""
 LONGEST_LOG = 2_000_000
-"""Maximum characters of a log that is searched for text of the code under test; a longer log proves nothing."""
+"""Maximum characters of a log in which output of the code under test is searched for.
+
+A longer log does not prove that there is none.
+"""
 COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
 """A compiler's message. TypeScript prints a template literal type with its line breaks, so a type in the output can
 add whole lines that look like the runner's."""
@@ -30,38 +34,44 @@ OF_NETWORK = re.compile(
     r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
     r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
 )
-"""Matches a network error by its class. Other errors may quote values that the output returned."""
+"""Matches a network error by the name of its class.
+
+Messages of other errors can contain values that the output returned.
+"""
 TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
 """Start of a log line that a runner wrote: a tag or a title."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
 """Heading of a block that tests or the code under test printed. vitest does not mark the end of the block."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
-"""Signs that a grader throws its own errors, which may repeat text that the output returned."""
+"""Signs that a grader throws its own errors. Their messages can repeat text that the output returned."""
 ONLY_PUSHES = re.compile(
     r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
     r"|\[error\] (?:Deploying generated backend\b|convex dev:"
     r"|deploy: Error: (?:Failed to deploy:|convex (?:codegen|dev) timed out after))"
 )
-"""Headings of a build that only bundles and uploads code. The code runs on a server; its errors match `FROM_CODE`."""
+"""Matches headings of a build that only bundles and uploads code.
+
+The code then runs on a server, and its errors match `FROM_CODE`.
+"""
 RUNS_AT_INSTALL = re.compile(
     r'"(?:(?:pre|post)?(?:install|prepare)|prepublish)"\s*:|"dependencies"\s*:\s*"|\\u00|"trustedDependencies"'
     r"|\bbackend-path\b|\bcmdclass\b|\bhooks\.custom\b",
     re.IGNORECASE,
 )
-"""Keys of scripts that run during installation, and JSON escapes, which may hide such a key."""
+"""Matches keys of scripts that run during installation, and JSON escapes that can hide such a key."""
 RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
 """Names of files whose code always runs during installation."""
 OWN_SOURCE = re.compile(
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
 )
-"""Signs that the output chooses a package source itself, so that a failure to reach it is the output's fault."""
+"""Signs that the output chooses a package source itself. A failure to reach that source is the output's fault."""
 MANIFESTS = re.compile(
     r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
 )
-# Without any of these names, Python code can neither bypass a test runner's capture nor change its frames.
-# It also cannot give the grader an object that raises without a frame of its own when called or iterated.
+# Python code without any of these names cannot bypass a test runner's capture or change its frames. It also cannot give
+# the grader an object that, when called or iterated, raises an error without a frame of its own.
 REFLECTIVE = frozenset(
     {
         *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "concurrent", "ctypes", "delattr", "eval"),
@@ -77,7 +87,7 @@ DUNDER = re.compile(
 
 
 def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """Make a decision uncertain if it excuses the model by a text that the code under test may have written."""
+    """Make a decision uncertain if it excuses the model by a text that the code under test might have written."""
     if not decision.by_error_text or decision.label == "MODEL_FAULT" or most_models_fail(facts):
         return decision
     doubt = written_by_output(facts)
@@ -87,7 +97,7 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 
 def written_by_output(facts: Facts) -> str | None:
-    """Explain in a sentence why the code under test may have written the text; None if it cannot have written it."""
+    """Explain in a sentence why the code under test might have written the text; None if it cannot have."""
     if facts.step == TARGET:
         return "The target's own code can raise any error, so the error text alone does not prove an outage."
     if facts.evidence.eval.status == "error":
@@ -104,15 +114,17 @@ def written_by_output(facts: Facts) -> str | None:
 
 
 def raised_by_grader(facts: Facts) -> bool:
-    """Return whether a network error stopped the grader in every failed test, and the message cannot come from the
-    output."""
+    """Return whether every failed test stopped in the grader because of a network error.
+
+    The message of such an error cannot come from the output.
+    """
     return stopped_in_grader(facts) and all(OF_NETWORK.match(test.message) for test in facts.outcome.failures)
 
 
 def stopped_in_grader(facts: Facts) -> bool:
     """Return whether every failed test stopped in the grader's code, with no frame of the output in the traceback."""
     failures = facts.outcome.failures
-    all_listed = facts.outcome.failed == len(failures) > 0  # a failure that the output forged would add to this number
+    all_listed = facts.outcome.failed == len(failures) > 0  # a failure forged by the output would increase this number
     return all_listed and not _is_reflective(facts) and all(_only_grader(facts, test) for test in failures)
 
 
@@ -122,9 +134,9 @@ def was_deployed(facts: Facts) -> bool:
 
 
 def only_runner_marks(facts: Facts) -> bool:
-    """Return whether only the runner can have written the headings in the log.
+    """Return whether all headings in the log must have been written by the runner.
 
-    The code under test must have run elsewhere, and every line except lines about the reference must have a tag.
+    This is so if the code under test ran elsewhere and every line has a tag, apart from lines about the reference.
     """
     if not was_deployed(facts):
         return False
@@ -139,13 +151,16 @@ def only_runner_marks(facts: Facts) -> bool:
 
 
 def most_models_fail(facts: Facts) -> bool:
-    """Return whether most other models fail in the same way, since this output cannot have written their errors."""
+    """Return whether at least half of the models fail in the same way.
+
+    If so, this output's code did not print the error, because it did not run for the other models.
+    """
     across = facts.case.across
     return across is not None and across.most_fail
 
 
 def _in_an_error(facts: Facts) -> str | None:
-    """Explain in a sentence why the error may be from code under test that raised on import or in set-up; else None."""
+    """Explain in a sentence why code under test might have raised the error on import or in set-up; else None."""
     failed_steps = (step for step in facts.evidence.steps if step.status == "failed")
     if facts.transcripts.turns or not any(check_kind(step.name, None) == "tests" for step in failed_steps):
         return None
@@ -163,7 +178,7 @@ def _at_install(facts: Facts) -> str | None:
 
 
 def _at_build(facts: Facts) -> str | None:
-    # A message of many lines can look like the end of its own section, so the whole log is searched.
+    # Search the whole log, because a message of many lines can look like the end of its own section.
     log_text = code.joined([*(d.text for d in facts.evidence.of("log")), *_recorded(facts)])
     if len(log_text) > LONGEST_LOG:
         return "The log is too long to tell whether the output's code wrote a part of it."
@@ -187,7 +202,7 @@ def _in_tests(facts: Facts) -> str | None:
 
 
 def _deployed_and_silent(facts: Facts) -> bool:
-    """Return whether the code was deployed on a server, and the tests' log contains nothing that the code printed."""
+    """Return whether the code was deployed on a server and did not print anything into the tests' log."""
     text = _text(facts)
     is_quiet = not FROM_CODE.search(text) and not CAPTURED.search(text)
     all_named = all(_names(facts, test) for test in facts.outcome.failures)
@@ -195,16 +210,16 @@ def _deployed_and_silent(facts: Facts) -> bool:
 
 
 def _only_grader(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether a traceback has a frame in a grader's file and none in a file of the output."""
+    """Return whether a traceback has a frame in one of the grader's files and none in the output's files."""
     graders = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("grader")}
     output = {d.path.rsplit("/", 1)[-1] for d in facts.evidence.of("output")}
     frames = [path.replace("\\", "/").rsplit("/", 1)[-1] for path in test.frames]
-    is_complete = 0 < len(frames) < MOST_FRAMES  # longer tracebacks are cut off
+    is_complete = 0 < len(frames) < MOST_FRAMES  # longer tracebacks are incomplete
     return is_complete and bool(graders & set(frames)) and not output & set(frames) and _names(facts, test)
 
 
 def _names(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether a grader contains the test's title, since a forged failure may have any title."""
+    """Return whether a grader contains the test's title. A failure that the output forged can have any title."""
     title = test.title.split("[")[0]
     return bool(title) and title in facts.grader.replace("\\", "")
 
@@ -238,7 +253,7 @@ RELATION = frozenset(
     TS2740 TS2741 TS2769
     """.split()  # noqa: SIM905
 )
-"""Errors about two incompatible types. The platform may define one of them."""
+"""Codes of errors about two incompatible types. One of the types can be the platform's."""
 INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
 """Errors about a type that the compiler could not infer."""
 ENVIRONMENT = re.compile(
@@ -248,19 +263,22 @@ ENVIRONMENT = re.compile(
 AMBIENT = re.compile(
     r"Cannot find (?:name|namespace) '(?:process|Buffer|NodeJS|require|module|global|__dirname|__filename|React|JSX)'"
 )
-"""Errors about names that packages of type definitions declare."""
+"""Matches errors about names that are declared by packages of type definitions."""
 OPTIONS = re.compile(r"TS(?:5\d{3}|6\d{3}|1259|1343|1378|1479|1484|17004|18003|2686|2688|2792|2834|2835|2875)")
-"""Errors about the compiler's options, or that occur only with some options."""
+"""Matches codes of errors that are about the compiler's options, or that only occur with some options."""
 MEMBER = frozenset(["TS2339", "TS2353", "TS2551", "TS2561"])
 NO_MEMBER = re.compile(r"'(?P<name>[^']+)' does not exist (?:on|in) type '(?P<type>.+?)'")
 SYNTAX = re.compile(r"(?:TS1\d{3}: |Expected |Unexpected |Unterminated |Syntax error)")
-"""Syntax errors, whose line is unreliable, because the mistake may be earlier."""
+"""Matches syntax errors. Their line is unreliable, because the mistake can be on an earlier line."""
 SETTINGS = ("tsconfig.json", "jsconfig.json")
 """Files that the runner itself writes or changes."""
 SHORTEST = 8
-"""Minimum characters of a statement, without white space, for a match with the reference to be meaningful."""
+"""Minimum characters, without white space, of a statement that is compared with the reference.
+
+Shorter statements match by chance.
+"""
 LONGEST = 20
-"""Maximum lines of one statement."""
+"""Maximum number of lines of one statement."""
 OF_NODE = frozenset(
     """
     assert async_hooks buffer child_process cluster console crypto dgram diagnostics_channel dns events fs http http2
@@ -273,7 +291,7 @@ UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<modu
 
 
 def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | None:
-    """Explain in a sentence why all models may get a build error; None if it is clearly this model's fault."""
+    """Explain in a sentence why all models might get a build error; None if it is clearly this model's fault."""
     if error is None:
         return None
     if reason := reference_has_it(facts, error):
@@ -286,7 +304,7 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Explain in a sentence why the reference may get the same error; None if the error is in the model's own code."""
+    """Explain in a sentence why the reference might get the same error; None if only the model's code can cause it."""
     if facts.same_as_reference:
         return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
     places = [facts.line(place.path, place.line) for place in error.places]
@@ -303,10 +321,10 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def reference_statement(facts: Facts, error: evidence.LocatedError) -> tuple[CodeLine, CodeLine] | None:
-    """Return the output line of a build error and the reference line with the same statement, if both mean the same.
+    """Return the output line of a build error and the reference line with the same statement; None if there is none.
 
-    An error about incompatible or inferred types, members or modules depends on declarations and settings elsewhere, so
-    there an equal statement proves nothing.
+    Also None if the equal statement proves nothing: errors about incompatible or inferred types, members or modules
+    depend on declarations and settings elsewhere.
     """
     lines = facts.lines_of(error)
     rule = error.code or ""
@@ -333,7 +351,7 @@ def _is_in_reference(facts: Facts, line: CodeLine) -> bool:
 
 
 def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return a reference line that equals an output line, else a reference line that contains it."""
+    """Return a reference line that equals an output line. Without one, return a reference line that contains it."""
     equal_lines = (expected_line for expected_line in facts.expected_lines if expected_line.folded == line.folded)
     return next(equal_lines, None) or next(
         (expected_line for expected_line in facts.expected_lines if line.folded in expected_line.folded), None
@@ -341,19 +359,19 @@ def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def all_pass_with(facts: Facts, rule: str) -> str:
-    """Return a sentence that a lint rule about the platform's types may fail all models."""
+    """Return a sentence which says that other models might violate the same lint rule, although all tests pass."""
     tests = f"All {facts.outcome.passed} tests pass" if facts.outcome.passed else "All tests pass"
     return f"{tests}; whether other models break `{rule.rsplit('/', 1)[-1]}` too is not stored."
 
 
 def shows_shared_failures(facts: Facts) -> bool:
-    """Return whether known-gap notes or other models' results show which failures the models share."""
+    """Return whether there are known-gap notes or other models' results from which shared failures would be known."""
     across = facts.case.across
     return bool(facts.notes) or (across is not None and across.most_pass)
 
 
 def _subject(error: evidence.LocatedError) -> str:
-    """Return the name in an error's message as code, or, without a name, the place of the error."""
+    """Return the name in an error's message as code; if there is none, the place of the error."""
     match = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
     if match:
         return f"`{match[1]}`"

@@ -25,7 +25,7 @@ ENVIRONMENT = re.compile(
 )
 """Signs that the environment of the tests broke."""
 TYPE = re.compile(r"^\w+(?:Error|Exception): ")
-"""Matches the type of an exception before its message."""
+"""Matches the type of an exception at the start of its message."""
 CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
 MODEL_SERVICE = re.compile(r"\bAPI(?:Connection|Timeout|Status)?Error\b|\bapi\.[\w.-]+\.\w+|\b(?:llm|model)\b", re.I)
 """Signs that a failed connection was a connection to a model."""
@@ -41,7 +41,7 @@ REFUSAL = re.compile(
 LOOP = 3
 """Minimum number of equal calls with equal answers that count as a loop."""
 LATEST = 6
-"""Number of final calls that show whether the model was still making progress."""
+"""Number of calls at the end of a run that show whether the model was still making progress."""
 
 
 def harness_broke(facts: Facts) -> RuleDecision | None:
@@ -147,7 +147,7 @@ def cut_off(facts: Facts) -> RuleDecision | None:
 
 
 def _waiting(call: AnsweredCall, step: Step) -> str:
-    """Return a sentence that names the call during which the limit was reached."""
+    """Return a sentence that names the call that had not returned when the limit was reached."""
     command = next((value for value in call.action.arguments.values() if isinstance(value, str)), "")
     command_text = f", `{quote.cut(command, 80)}`," if command and "`" not in command else ""
     limit = TIME.search(step.error or "")
@@ -183,7 +183,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
 
 
 def never_answers(facts: Facts) -> RuleDecision | None:
-    """A transcript or a row of a table was graded in which the model says nothing and calls no tool."""
+    """In the graded transcript or table row, the model says nothing and calls no tool."""
     if not facts.transcripts.turns or facts.transcripts.messages or facts.transcripts.calls:
         return None
     last = facts.transcripts.turns[-1]
@@ -254,7 +254,7 @@ def _looping(facts: Facts, call: AnsweredCall, times: int) -> RuleDecision:
 
 
 def _loop(transcripts: Transcripts) -> tuple[AnsweredCall, int] | None:
-    """Return the call that was repeated most often with the same arguments and answer, and how often."""
+    """Return the call that was repeated most often with equal arguments and answers, and the number of repetitions."""
     keys = [_call_key(call) for call in transcripts.calls]
     counts = Counter(keys)
     key = max(counts, key=lambda call_key: counts[call_key], default=None)
@@ -301,18 +301,21 @@ BUSY = re.compile(
     r"|\b(?:RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error\b",
     re.IGNORECASE,
 )
-"""Messages of services that are busy or unavailable. A bare number or `timed out` would be ambiguous."""
+"""Messages of services that are busy or unavailable.
+
+A number such as 503 on its own, or `timed out`, would be ambiguous and does not match.
+"""
 LATE = re.compile(r"no (?:answer|verdict) within ")
 STATUS = re.compile(r" answered \d{3}$")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 EXITED = re.compile(r"exit code \d+|ended by \S+")
 PLACE = re.compile(r" \([^()\s]+:\d+\)$")
-"""Matches the file and line that raised an error, since line numbers change with every edit."""
+"""Matches the file and line that raised an error. They are removed because line numbers change with every edit."""
 FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
 def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
-    """The target raised, timed out or returned no readable output, so no scorer could judge an output."""
+    """The target raised an error, timed out or returned no readable output, so scorers had no output to judge."""
     eval = facts.evidence.eval
     if eval.status != "error" or eval.failed_step != TARGET:
         return None
@@ -322,7 +325,7 @@ def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
 
 
 def scorer_says_why(facts: Facts) -> RuleDecision | None:
-    """A scorer explains its score, and nothing else explains the failure: quote it, with low confidence."""
+    """A scorer explains its score, and nothing else explains the failure. The scorer is quoted, with low confidence."""
     line = _failed_line(facts)
     if line is None:
         return None
@@ -347,7 +350,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
 
 
 def _after_failed_call(transcripts: Transcripts) -> str:
-    """Return a sentence if the last call before the answer failed, else an empty string."""
+    """Return a sentence which says that the last call before the answer failed; empty if it did not."""
     if not transcripts.calls or not transcripts.calls[-1].failed or not transcripts.messages:
         return ""
     return f" The last call before the answer, of `{transcripts.calls[-1].call.turn.name}`, failed."
@@ -403,7 +406,7 @@ def _frame(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _failed_line(facts: Facts) -> Citation | None:
-    """Quote the line of the failed scorer in the log of scores."""
+    """Quote the failed scorer's line in the log of scores."""
     document = facts.evidence.document("log", SCORES_LOG)
     if document is None or facts.evidence.eval.failed_step is None:
         return None

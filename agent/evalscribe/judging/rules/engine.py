@@ -1,4 +1,4 @@
-"""The rules judge: the first rule that decides a failure gives its verdict."""
+"""The rules as a judge. The first rule that decides a failure gives the verdict."""
 
 from evalscribe.evidence.same_failure import describe_across_models
 from evalscribe.ids import content_id
@@ -26,22 +26,23 @@ from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
 VERSION = 5
-"""Raise by hand after a change that may give any failure another label, cause, confidence, error, quotation, or an
-explanation with another meaning.
+"""Increase by hand after a change that might give any failure another label, cause, confidence, error or quotation, or
+an explanation with another meaning.
 
-Stored verdicts of other versions are then recomputed, which costs nothing.
+Stored verdicts of other versions are then computed again at no cost.
 
 Decisions also depend on code outside this package: located errors, diffs, redaction, and results across models.
-`tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording without a change of
-meaning needs no new version.
+`tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording that does not change
+the meaning needs no new version.
 """
 ID = f"rules@{VERSION}"
-"""Judge id in verdicts and reports."""
+"""Id of the rules judge in verdicts and reports."""
 KEY_PREFIX = (ID, "sha256:6a9bfafa0b50917c1f260b9d2ee4fc84470e5256b75217356eb97e1c9ad9bb55")
-"""Prefix of the key of every verdict by the rules.
+"""Prefix of the keys of all verdicts by the rules.
 
-The digest was a hash of the source code of version 1. The digest must never change, because the keys of cascades
-contain the keys of their rules, and verdicts of models, which were paid for, are stored under the keys of cascades.
+The digest was a hash of the source code of version 1, and must never change. A cascade's key contains the key of its
+rules, so with another digest, stored verdicts of cascades could no longer be found. These include paid verdicts of
+models.
 """
 RULES: tuple[Rule, ...] = (
     endings.target_gave_no_answer,
@@ -113,7 +114,7 @@ class RulesJudge:
         self._rules = rules
 
     def key(self, case: Failure) -> str:
-        """Return the content id of the version, the evidence, human precedents, and what other trials show."""
+        """Return the content id of version, evidence, human precedents, other models' results and other trials."""
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
         unpassed = ["never passed"] if case.passable is False else []
@@ -129,7 +130,10 @@ class RulesJudge:
         return self.decide(case)
 
     def decide(self, case: Failure) -> Verdict:
-        """Return the verdict of the first rule that applies, else a guess that is marked uncertain."""
+        """Return the verdict of the first rule that applies.
+
+        If no rule applies, return a guess that is marked uncertain.
+        """
         return agents.doubt_outlier(
             precedents.doubt_shared_failure(self._first_decision(case), case.across), case.others
         )
@@ -181,9 +185,9 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 
 
 def _error(facts: Facts, decision: RuleDecision) -> str:
-    """Return the located error, which identifies the failure, else the error that the rule states.
+    """Return the located error because it identifies the failure. Without one, return the error that the rule states.
 
-    If a target gave no answer, the rule's error has precedence, because it states the whole reason.
+    If a target gave no answer, the rule's error has precedence, because it states the complete reason.
     """
     if decision.located:
         return decision.located.error

@@ -16,18 +16,21 @@ EMPTY = "the answer is empty"
 FILTER = re.compile(r"(?P<filter>.+?) \((?P<scores>[^()]*)\) extracted: (?P<text>.*)")
 """Matches a line of the document `filters`."""
 STOPPED = re.compile(r"stop reason: (?:length|max_tokens|max_output_tokens)\b")
-"""Stop reason, in the document `filters`, of an answer that a token limit ended."""
+"""Matches, in the document `filters`, the stop reason of an answer that was cut off by a token limit."""
 MOST_TOKENS = re.compile(r"at most (?P<tokens>\d{1,9}) tokens")
 LEAST_LIMIT = 16
-"""Minimum token limit that counts as cutting off an answer; lower limits are for answers of a letter or a word."""
+"""Minimum token limit that can cut off an answer. Lower limits are set for answers of one letter or word."""
 FULL = 0.85
 """Share of the token limit, by estimate, from which an answer counts as cut off."""
 LONGEST_PART = 300
-"""Maximum characters of a repeated part."""
+"""Maximum characters of a part that an answer repeats."""
 TIMES, LONG_PART, TIMES_LONG = 5, 40, 3
-"""Minimum repetitions of a short part; minimum characters of a long part; minimum repetitions of a long part."""
+"""Minimum repetitions of a short part, minimum characters of a long part, and minimum repetitions of a long part."""
 LEAST_REPEATED, LEAST_WITHOUT_LETTERS = 100, 400
-"""Minimum characters of all repetitions together; and if they have no letters, since a list may repeat numbers."""
+"""Minimum characters of all repetitions together, with and without letters.
+
+The second limit is higher because a list can repeat numbers.
+"""
 CHOICE = re.compile(r"(?P<mark>\S+) (?P<text>.*?)  <- (?P<what>chosen|target)")
 """Matches a line of the document `choices`."""
 INSTEAD = re.compile(
@@ -61,7 +64,7 @@ def error_for_an_answer(facts: Facts) -> RuleDecision | None:
 
 
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
-    """The grader extracted no answer, or a filter that does not decide extracts the right answer."""
+    """The grader extracted no answer, or another filter, which does not decide, extracts the right answer."""
     error = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
     other_filter = _other_filter(facts)
     if not error.startswith((NOT_EXTRACTED, EMPTY)) and other_filter is None:
@@ -99,7 +102,7 @@ def no_answer_extracted(facts: Facts) -> RuleDecision | None:
 
 
 def ends_in_repetition(facts: Facts) -> RuleDecision | None:
-    """An answer without tool calls repeats the same words until it ends."""
+    """An answer without tool calls repeats the same words up to its end."""
     answer = _answer(facts)
     if answer is None or facts.transcripts.calls or facts.evidence.eval.status != "failed":
         return None
@@ -160,7 +163,10 @@ def _in_another_form(facts: Facts, error: str, text: str, citation: Citation) ->
 
 
 def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> RuleDecision | None:
-    """Decide an answer that repeats itself to its end, or that the token limit cut off; None for any other answer."""
+    """Return the decision for an answer that repeats itself up to its end, or that was cut off by the token limit.
+
+    None for any other answer.
+    """
     limit = _limit(facts)
     document = facts.evidence.document("log", FILTERS_LOG)
     source_says_so = document is not None and STOPPED.search(document.text) is not None
@@ -200,7 +206,10 @@ def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> Rul
 
 
 def _repeated_part(text: str) -> str | None:
-    """Return the part that a text repeats to its end, where the part may be incomplete; None without repetition."""
+    """Return the part that a text repeats up to its end; None if it repeats none.
+
+    The last repetition can be incomplete.
+    """
     for period in range(2, LONGEST_PART):
         size = max((TIMES if period < LONG_PART else TIMES_LONG) * period, LEAST_REPEATED)
         end = text[-size:]
@@ -224,7 +233,7 @@ def _limit(facts: Facts) -> int | None:
 
 
 def _answer(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the model's last message, else the only output, with a quotation."""
+    """Return the model's last message with a quotation of it. Without messages, return the only output."""
     messages: tuple[LocatedTurn, ...] = facts.transcripts.messages
     if messages:
         return messages[-1].turn.text.strip(), messages[-1].quoted(2)
@@ -236,7 +245,7 @@ def _answer(facts: Facts) -> tuple[str, Citation] | None:
 
 
 def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the first filter that gives the failed answer only scores of 1, with its line."""
+    """Return the first filter that gives the failed answer only scores of 1, and quote its line."""
     document = facts.evidence.document("log", FILTERS_LOG)
     if document is None or facts.evidence.eval.status != "failed":
         return None

@@ -36,7 +36,7 @@ CHECK_WORDS: dict[CheckKind, tuple[str, ...]] = {
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
     """Return the kind of the failed check.
 
-    The name of the failed step has priority over its output, because a test step may print compiler output.
+    The step's name has priority over the tool that printed the error, because tests can print compiler errors.
     """
     for kind_, words in CHECK_WORDS.items():
         if step and any(word in step.lower() for word in words):
@@ -52,7 +52,7 @@ MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
 
 
 class CodeLine:
-    """One line of code without comments: its document, number and text."""
+    """One line of code without comments, with its document and its number."""
 
     __slots__ = ("document", "folded", "number", "text")
 
@@ -66,7 +66,7 @@ class CodeLine:
 
 
 class Facts:
-    """Facts about one failed eval, which the rules use."""
+    """Facts about one failed eval for the rules."""
 
     def __init__(self, case: Failure) -> None:
         self.case = case
@@ -104,13 +104,13 @@ class Facts:
 
     @cached_property
     def reads_files_only(self) -> bool:
-        """True if the steps are only tests and steps that read files, so that nothing is installed or built."""
+        """True if tests run and all other steps only read files, so that nothing is installed or built."""
         kinds = [check_kind(step.name, None) for step in self.evidence.steps]
         return "tests" in kinds and set(kinds) <= {"tests", "other"}
 
     @cached_property
     def same_as_reference(self) -> bool:
-        """True if the model's code equals the reference's in every file, apart from formatting and comments."""
+        """True if the model's code in every file is that of the reference, apart from formatting and comments."""
         unpaired = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
         if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in unpaired):
             return False
@@ -122,15 +122,16 @@ class Facts:
 
     @cached_property
     def error_text(self) -> str:
-        """Text of the failed step's errors with their details, and of the failed tests' names and messages."""
+        """Text of the failed step's errors and their details, and names and messages of the failed tests."""
         tests = (f"{test.name}\n{test.message}" for test in self.outcome.failures)
         details = (line for e in self.errors if e.citation for _, line in self.details(e.citation))
         return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *details, *tests])
 
     def details(self, citation: Citation) -> list[tuple[int, str]]:
-        """Return the numbered log lines of an error up to the first blank line, where tools start to show code.
+        """Return the log lines of an error with their numbers, up to the first blank line. Tools show code below it.
 
-        For a build, indented lines above the citation are included, because compilers write the general message first.
+        For a build, the indented lines above the citation are included, because compilers print the general message
+        first.
         """
         document = self.evidence.document(citation.role, citation.path)
         if document is None:
@@ -157,7 +158,8 @@ class Facts:
 
     @cached_property
     def original(self) -> Evidence:
-        """The evidence without output files whose path ends with the path of another role's document."""
+        """The evidence without output files that seem to be copies of a task, reference, grader or known-gaps
+        document."""
         documents = tuple(_without_copies(self.evidence))
         if len(documents) == len(self.evidence.documents):
             return self.evidence
@@ -165,14 +167,14 @@ class Facts:
 
     @cached_property
     def matched(self) -> tuple[differences.DocumentPair, ...]:
-        """Pairs of output and reference files. A file without a counterpart is alone in its pair."""
+        """Pairs of output and reference files. The pair of a file without a counterpart has only this file."""
         if self.case.diagnosis and self.original is self.evidence:
             return differences.at_positions(self.evidence, self.case.diagnosis.pairs)
         return differences.pair_documents(self.original)
 
     @cached_property
     def pairs(self) -> tuple[differences.DocumentPair, ...]:
-        """Complete pairs of output and reference files, without prose."""
+        """Pairs that have both an output file and a reference file. Prose is left out."""
         complete = (pair for pair in self.matched if pair.output and pair.expected)
         return tuple(pair for pair in complete if pair.output and not pair.output.path.endswith(PROSE))
 
@@ -208,7 +210,7 @@ class Facts:
 
     @cached_property
     def all_output(self) -> str:
-        """Code of all of the model's files, including those without a reference file."""
+        """Code of all of the model's files, including files that are not paired with a reference file."""
         return code.joined(line.text for line in self.own_lines)
 
     @cached_property
@@ -223,25 +225,25 @@ class Facts:
 
     @cached_property
     def introduced(self) -> tuple[CodeLine, ...]:
-        """Lines of the model's code that the reference does not contain."""
+        """Lines of the model's code that are not in the reference."""
         expected = {line.folded for line in self.expected_lines}
         return tuple(line for line in self.output_lines if line.is_code and line.folded not in expected)
 
     @cached_property
     def left_out(self) -> tuple[CodeLine, ...]:
-        """Lines of the reference's code that the output does not contain."""
+        """Lines of the reference's code that are not in the output."""
         produced = {line.folded for line in self.output_lines}
         return tuple(line for line in self.expected_lines if line.is_code and line.folded not in produced)
 
     @cached_property
     def blamed(self) -> tuple[CodeLine, ...]:
-        """Output lines that the errors point to, with comments blanked, in the order of the errors."""
+        """Output lines to which the errors point, in the order of the errors. Comments are replaced with blanks."""
         places = dict.fromkeys((p.path, p.line) for e in self.errors for p in e.places)
         lines = (self.line(path, number) for path, number in places)
         return tuple(line for line in lines if line is not None)
 
     def lines_of(self, error: evidence.LocatedError) -> list[CodeLine]:
-        """Return the output lines that an error points to."""
+        """Return the output lines to which an error points."""
         places = dict.fromkeys((place.path, place.line) for place in error.places)
         return [line for path, number in places if (line := self.line(path, number))]
 
@@ -253,7 +255,7 @@ class Facts:
         return CodeLine(document, number, text[number - 1] if number <= len(text) else "")
 
     def code_of(self, document: Document) -> list[str]:
-        """Return the lines of a document with comments blanked."""
+        """Return the lines of a document, with comments replaced by blanks."""
         key = document.role, document.path
         if key not in self._code:
             self._code[key] = code.without_comments(document.text, document.path).split("\n")
@@ -271,7 +273,11 @@ class Facts:
 
 
 def _without_copies(evidence: Evidence) -> Iterable[Document]:
-    """Yield all documents except output files whose path ends with the path of another role's document."""
+    """Yield all documents except output files that seem to be copies of other documents.
+
+    A file counts as a copy if its path ends with a slash and the whole path of a reference, grader, known-gaps or task
+    document. If all output files seem to be copies, all are kept.
+    """
     other_paths = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
     copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in other_paths)}
@@ -291,12 +297,12 @@ def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
 
 @dataclass(frozen=True)
 class RuleDecision:
-    """A label with its reasons, from which `RulesJudge` creates the verdict."""
+    """A label with its reasons. `RulesJudge` turns it into a verdict."""
 
     label: Classification
     kind: CauseKind
     cause: str
-    """Name of the root cause in kebab-case; equal causes have the same name."""
+    """Name of the root cause in kebab-case. Equal causes have equal names."""
     confidence: float
     why: str
     reasoning: str
@@ -308,15 +314,15 @@ class RuleDecision:
     error: str | None = None
     """The failure's error on one line, used if the log has no located error."""
     located: evidence.LocatedError | None = None
-    """The located error on which the decision is based; None for the first located error."""
+    """The located error on which the decision is based; None if it is the first located error."""
     message: int | None = None
     """Number of the message in which an agent run went wrong; None if unknown."""
     first_mistake: int | None = None
-    """Number of an earlier message with the first mistake; None if that is `message`, or unknown."""
+    """Number of the message with the first mistake, if it comes before `message`; None if it does not or is unknown."""
     forbidden: bool = False
-    """True if the agent's own instructions forbid its action. No expectation has to confirm the fault then."""
+    """True if the agent's own instructions forbid its action. The model's fault then needs no other confirmation."""
     by_error_text: bool = False
-    """True if the decision is based on an error's text, which the code under test may have written."""
+    """True if the decision is based on the text of an error. The code under test might have written that text."""
 
     def doubted(self, reason: str) -> "RuleDecision":
         """Return the decision as an uncertain one; `reason` is added to the reasoning."""
@@ -329,9 +335,9 @@ class RuleDecision:
 
 
 Rule = Callable[[Facts], RuleDecision | None]
-"""Decides a failure; returns None if the rule does not apply.
+"""Returns the decision on a failure; None if the rule does not apply.
 
-The function's name becomes `Verdict.rule`. The docstring of a rule describes the failures to which it applies.
+The function's name becomes `Verdict.rule`. Its docstring describes the failures to which the rule applies.
 """
 
 
@@ -339,11 +345,11 @@ BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^
 LISTED = re.compile(r"^from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^()]*\)|[^\n(]+)", re.MULTILINE)
 FIRST_NAME = re.compile(r"(?:type\s+)?([A-Za-z_$][\w$]*)")
 Module = tuple[bool, str]
-"""An imported module: whether it is a file of the project, and its name without folders and extension."""
+"""An imported module: True if it is a file of the project, and its name without folders and extension."""
 
 
 class Misplaced(NamedTuple):
-    """A name that output and reference import from different modules, with both modules and lines."""
+    """A name that output and reference import from different modules, with the module and the line on each side."""
 
     name: str
     module: str
@@ -353,7 +359,7 @@ class Misplaced(NamedTuple):
 
 
 def misplaced(facts: Facts) -> Misplaced | None:
-    """Return the first name that both sides import from different modules."""
+    """Return the first name that output and reference import from different modules; None if there is none."""
     expected_imports = list(_imports(facts.expected_lines))
     modules = {name: (path, line) for name, path, line in reversed(expected_imports)}
     expected_modules = {(name, _module(path)) for name, path, _ in expected_imports}
@@ -364,7 +370,7 @@ def misplaced(facts: Facts) -> Misplaced | None:
 
 
 def _imports(lines: Sequence[CodeLine]) -> Iterator[tuple[str, str, CodeLine]]:
-    """Yield every imported name with its module's path and the last line of the import."""
+    """Yield every imported name, with the path of its module and the last line of the import."""
     for _, group in groupby((line for line in lines if line.is_code), lambda line: line.document.path):
         file_lines = list(group)
         text = code.joined(line.text for line in file_lines)
@@ -396,11 +402,11 @@ def _module(path: str) -> Module:
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""Words in the name of a test that show that the test compares something; used if the test has no message."""
+"""Matches words that show that a test compares something. Only used if the test has no message."""
 
 
 def is_structural(test: evidence.FailedTest) -> bool:
-    """Return whether a test compares structure rather than behaviour, judging by its name and message."""
+    """Return whether a test compares structure instead of behaviour. Its name and its message decide."""
     if not test.message:
         return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
     return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
@@ -413,7 +419,7 @@ CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$
 TIME_LIMITS = (5_000, 10_000, 30_000)
 """Default time limits of test runners for one test, in milliseconds."""
 OVER = 100
-"""Milliseconds by which a stopped test may exceed its limit."""
+"""Maximum milliseconds by which a test that was stopped exceeds its time limit."""
 
 
 def limits(facts: Facts) -> str:
@@ -427,7 +433,10 @@ def limits(facts: Facts) -> str:
 
 
 def missing_calls(facts: Facts) -> list[str]:
-    """Return the functions that failed tests without messages call and that only the reference has, not the output."""
+    """Return the functions that failed tests call and that are in the reference but not in the output.
+
+    Empty unless the failed tests have no messages.
+    """
     if not facts.outcome.silent:
         return []
     called_names = dict.fromkeys(CALL.findall(code.joined(_failed_bodies(facts))))
@@ -437,10 +446,10 @@ def missing_calls(facts: Facts) -> list[str]:
 
 
 def concerns(facts: Facts, name: str) -> bool:
-    """Return whether the failed tests may need a name.
+    """Return whether the failed tests might need a name.
 
-    They may if they contain the name, if one of them is structural, or if all tests fail and the grader contains the
-    name. They cannot if a passed test contains the name.
+    They might if one of them contains the name or is structural, or if no test passes and the grader contains the name.
+    They do not if a passed test contains the name.
     """
     if _passes_with(facts, name):
         return False
@@ -452,7 +461,7 @@ def concerns(facts: Facts, name: str) -> bool:
 
 
 def _failed_bodies(facts: Facts) -> list[str]:
-    """Return the source of each failed test, in the grader's order of files."""
+    """Return the source of each failed test."""
     return [text for test in facts.outcome.failures for _, _, text in bodies(facts, test)]
 
 
@@ -474,7 +483,7 @@ def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, 
 
 
 def _tests(facts: Facts) -> Iterator[tuple[Document, int, str]]:
-    """Yield every test of the graders."""
+    """Yield every test in the graders, like `bodies`."""
     for document in facts.evidence.of("grader"):
         starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
         for at, following in pairwise([*starts, len(document.lines)]):

@@ -1,4 +1,4 @@
-"""Rules for failures unrelated to the model: runner, provider, registry or grader unavailable."""
+"""Rules for failures that are not the model's: a runner, provider, registry or grader was not available."""
 
 import re
 
@@ -12,7 +12,7 @@ from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Failure
 
 MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<message>.*)", re.DOTALL)
-"""Matches the beginning of the reason that the Convex runner records for an eval that it does not count."""
+"""Matches a reason with the mark that the Convex runner gives to evals which it does not count."""
 EMPTY_ANSWER = re.compile(r"empty provider response\b")
 UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
 TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
@@ -59,7 +59,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
     unseen = (
         answer is None and "invalid filesystem" not in recorded_reason.lower()
-    )  # an invalid path needs no answer as evidence
+    )  # an invalid path is proved by the reason alone
     doubtful = refused or unseen
     line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
     return RuleDecision(
@@ -115,7 +115,7 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
             else "No code of the model was judged; the eval may pass when the run is repeated."
         ),
         citations=quote.log(facts),
-        by_error_text=True,  # a script in the output may have caused the timeout
+        by_error_text=True,  # a script in the output can have caused the timeout
     )
 
 
@@ -146,7 +146,7 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
 
 
 def tests_never_started(facts: Facts) -> RuleDecision | None:
-    """The log has a heading for the test runner's output, but no output follows, not even a banner."""
+    """The log has a heading for the test runner's output but none of this output, not even a banner."""
     log = next(iter(facts.evidence.of("log")), None)
     if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
         return None
@@ -177,7 +177,7 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
 
 
 def _recorded(facts: Facts) -> str:
-    """Return the recorded reason why the step failed, else the reason why the eval failed."""
+    """Return the recorded reason why the step failed. Without one, return the reason why the eval failed."""
     evidence = facts.evidence
     step_errors = (
         s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error
@@ -188,14 +188,20 @@ def _recorded(facts: Facts) -> str:
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
-"""Matches the error of the AI SDK's stream, which follows every provider error and does not name it."""
+"""Matches the error of the AI SDK's stream. It follows every provider error and does not name the provider's error."""
 NO_ENDPOINT = re.compile(r"no endpoints? found for (?P<model>[\w@:./-]{1,80}\w)", re.IGNORECASE)
 OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
-"""Matches errors of the AI SDK, which calls the model before any code under test runs."""
+"""Matches errors of the AI SDK, which only runs before any code under test."""
 REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
-"""Matches bun's message for a package registry that is overloaded or down; 404 would mean that no package exists."""
+"""Matches bun's message for a package registry that is overloaded or down.
+
+Status 404 is excluded, because it means that the package does not exist.
+"""
 PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE)
-"""Matches the Convex CLI's message for a failure of its backend; a 4xx status would mean that it refused the push."""
+"""Matches the Convex CLI's message for a failure of its backend.
+
+4xx statuses are excluded, because they mean that the backend refused the push.
+"""
 
 
 def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
@@ -268,8 +274,8 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
     word = CONNECTION.search(failures[0].message)
     if word and quote.first_with(facts.output_lines, word.group(0)):
         return None
-    # If the server never started or redirects elsewhere, the model is at fault. Frames alone do not distinguish that
-    # from a grader that uses a wrong address.
+    # The model is at fault if the server never started or redirects to another address. Stack frames alone do not show
+    # whether this happened or the grader uses a wrong address.
     asks_elsewhere = doubts.raised_by_grader(facts) and doubts.ANOTHER_PORT.search(facts.grader) is not None
     proven = asks_elsewhere or doubts.most_models_fail(facts)
     grader = quote.grader_addresses(facts) or quote.grader_lines(facts, failures[0].message)
@@ -290,7 +296,10 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
 
 
 def outside_service_failed(facts: Facts) -> RuleDecision | None:
-    """Every failed test reports a 429 or 5xx response or no answer, and output and reference request the same host."""
+    """An outside service failed in every failed test: it answered 429 or 5xx, or not at all.
+
+    Output and reference both send requests to that service.
+    """
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(SERVER_ERROR.search(test.message) for test in failures):
         return None
@@ -324,7 +333,10 @@ OUTSIDE = re.compile(r"https?://((?!localhost|127\.|0\.0\.0\.0)[\w-]+(?:\.[\w-]+
 
 
 def right_address(facts: Facts) -> str:
-    """Return the fix for a grader that may request the wrong address; propose retries only to a grader without them."""
+    """Return the fix for a grader that might send requests to a wrong address.
+
+    Retries are only proposed if the grader does not retry already.
+    """
     grader = basename(facts.evidence.of("grader")[0].path) if facts.evidence.of("grader") else "the grader"
     if doubts.ANOTHER_PORT.search(facts.grader):
         return f"in `{grader}`, use the port that the server reports instead of computing one"
@@ -334,7 +346,10 @@ def right_address(facts: Facts) -> str:
 
 
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
-    """Return whether the model's work or its check failed, and not a provider, registry or service before them."""
+    """Return whether the model's work was judged.
+
+    It was not if a provider, a registry or a service failed before that.
+    """
     facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
     proven = outage is not None and not doubts.checked(facts, outage).uncertain
@@ -432,11 +447,11 @@ ORIGINS: dict[str, str] = {
     ),
     "AgentSafetyRefusalError": "refusal",
 }
-"""Origins of the exceptions with which Harbor ends a trial, and of the failure modes of the older Terminal-Bench."""
+"""Origin of each exception with which Harbor ends a trial, and of each failure mode of the older Terminal-Bench."""
 
 
 def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
-    """The harness names an exception that prevented grading, whose type shows where it came from."""
+    """The harness names an exception that prevented grading. The type of the exception shows its origin."""
     recorded_reason = _recorded(facts).strip()
     match = RAISED_BY_HARNESS.match(recorded_reason)
     origin = ORIGINS.get(match["type"]) if match else None

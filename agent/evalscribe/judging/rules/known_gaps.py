@@ -1,4 +1,4 @@
-"""Rules for known gaps: notes that describe this failure, and returned fields that the task never mentions."""
+"""Rules for known gaps: failures that notes describe, and returned fields that the task never mentions."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, mispla
 from evalscribe.model.evidence import Citation, LocatedError
 
 LEAST_WORDS = 3
-"""Minimum significant words that a note needs for its words to be compared with code."""
+"""Minimum number of significant words in a note whose words are compared with code."""
 HELPER = re.compile(
     r"^(?:export\s+)?(?:(?:async\s+)?function\s+\w+|const\s+\w+\s*=\s*(?:async\s*)?\([^()]*\)\s*=>|(?:async )?def \w+)",
     re.MULTILINE,
@@ -56,7 +56,10 @@ def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
 
 
 def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
-    """A note only hints at what is missing, or the log gives no reason and the note's words are on differing lines."""
+    """A note hints at what is missing.
+
+    If the log gives no reason, it is enough that the note's words are on lines that differ from the reference.
+    """
     if not _may_compare(facts) or misplaced(facts):
         return None
     hinted = _first(facts, lambda note: _touches(facts, note) and _hinted(facts, note), 0.5, _in_hint)
@@ -71,7 +74,7 @@ def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
 
 
 def gap_may_mean_the_failed_lines(facts: Facts) -> RuleDecision | None:
-    """Most words of a note are on the lines to which the errors point, or in the errors."""
+    """Most words of a note are in the errors or on the lines to which the errors point."""
     if facts.check == "lint" or not facts.blamed:
         return None
     return _first(facts, lambda note: _on_failed_lines(facts, note), 0.5, _as_described)
@@ -107,7 +110,10 @@ def _name_of(lines: list[str], words: frozenset[str]) -> str:
 
 
 def _may_compare(facts: Facts) -> bool:
-    """Return whether differences to the reference may decide. They may not if a compiler or linter names the error."""
+    """Return whether the failure can be decided by differences from the reference.
+
+    It cannot if a compiler or a linter names the error.
+    """
     compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
     return not compiled and bool(facts.output_lines and facts.expected_lines)
 
@@ -122,10 +128,10 @@ def _first(
         if name := match(note):
             lint, statement = facts.check == "lint", describe(facts, name, note)
             about = _error_of(facts, name) if lint else None
-            # Errors that the note does not mention may be the model's own fault.
+            # Errors that the note does not mention can be the model's own fault.
             partly = about is not None and any(e.code and e.code != about.code for e in facts.errors)
             partly = partly or (describe is _in_error and not lint and _covers_a_part(facts, name))
-            # A path in a string, such as that of an import, may only share the word.
+            # A path in a string, such as that of an import, can contain the word by chance.
             weak = describe is _in_output and not _holds(re.sub(code.STRING, "", facts.output_code), name)
             unasked = UNASKED.search(note.text) is not None
             return RuleDecision(
@@ -154,7 +160,10 @@ def _covers_a_part(facts: Facts, name: str) -> bool:
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
-    """Return the lint error with the name in its rule, else in its message or line, else the first error."""
+    """Return the lint error whose rule, or else whose message, or else whose line has the name.
+
+    Return the first error if there is no such error.
+    """
     bare = name.rsplit("/", 1)[-1]
     of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
     of_text = (e for e in facts.errors if _has_word(name, e.error))
@@ -163,7 +172,10 @@ def _error_of(facts: Facts, name: str) -> LocatedError | None:
 
 
 def _cause(name: str, about: LocatedError | None) -> str:
-    """Name the cause after the lint rule, so that other findings have the same cause, else after the note's term."""
+    """Name the cause after the lint rule, so that other findings have the same cause.
+
+    Without a lint rule, name it after the note's term.
+    """
     if about and about.code:
         return code.kebab(about.code.rsplit("/", 1)[-1])
     return "known-gap-" + code.kebab(name, 36)
@@ -180,7 +192,10 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
 
 
 def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
-    """Return a term of a note about linting that is in the linter's message or a call or member on the blamed line."""
+    """Return a term of a note about linting.
+
+    It is a call or member on the blamed line, or else a word of the linter's message.
+    """
     if not OF_LINT.search(note.text):
         return None
     folded = code.fold(blamed)
@@ -189,7 +204,10 @@ def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
 
 
 def _term_in_error(facts: Facts, note: GapNote) -> str | None:
-    """Return a term of the note that is a whole word of the error and not in the task; prefer terms in quotes."""
+    """Return a term of the note that is a whole word in the error and not in the task.
+
+    Terms in quotes are preferred.
+    """
     terms = [term for term in note.terms if _has_word(term, facts.error_text) and not _has_word(term, facts.task)]
     quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.error_text))
     return next(quoted, None) or next(iter(terms), None)
@@ -207,14 +225,20 @@ def _written(facts: Facts, note: GapNote) -> str | None:
 
 
 def _missing(facts: Facts, note: GapNote) -> str | None:
-    """Return a term that the note asks for and only the reference has, also if the note spells it in another order."""
+    """Return a term that the note asks for and that is only in the reference.
+
+    The parts of the name can have another order in the note.
+    """
     return next((t for t in _missing_terms(facts, note) if _holds(facts.expected_code, t)), None) or _respelled(
         facts, note
     )
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """Return a missing term that the note asks for, if the output has another term of the note."""
+    """Return a term that the note asks for and the output lacks, if the output has another term of the note.
+
+    Otherwise, return the words that the note prefers, if the output lacks them.
+    """
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.required)
     return (next(_missing_terms(facts, note), None) if used else None) or _preferred(facts, note)
 
@@ -225,12 +249,15 @@ def _missing_terms(facts: Facts, note: GapNote) -> Iterator[str]:
 
 
 def _holds(text: str, term: str) -> bool:
-    """Return whether code contains a term, ignoring white space; a plain name must be a whole word."""
+    """Return whether code contains a term, ignoring white space. A plain name must be a whole word."""
     return _has_word(term, text) if code.NAME.fullmatch(term) else code.fold(term) in code.fold(text)
 
 
 def _touches(facts: Facts, note: GapNote) -> str | None:
-    """Return a word that is in both note and error. If the log has no error, any note may apply: return its text."""
+    """Return a word that is in both the note and the error; None if there is none.
+
+    If the log has no error, any note can apply, so the note's text is returned.
+    """
     if not facts.error_text.strip():
         return note.text
     names = {name for term in note.terms for name in code.NAME.findall(term) if len(name) > 2}
@@ -239,7 +266,10 @@ def _touches(facts: Facts, note: GapNote) -> str | None:
 
 
 def _respelled(facts: Facts, note: GapNote) -> str | None:
-    """Return a missing name that the note spells in another order: `prefixPath` means the reference's `pathPrefix`."""
+    """Return a missing name whose parts have another order in the note.
+
+    `prefixPath` in a note means the reference's `pathPrefix`.
+    """
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
     note_names = (frozenset(code.parts(name)) for term in note.required for name in code.NAME.findall(term))
@@ -256,7 +286,7 @@ def _preferred(facts: Facts, note: GapNote) -> str | None:
 
 
 def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
-    """Return a key that a note names and to which the output and the reference assign different values."""
+    """Return a key that is named in the note and has different values in the output and in the reference."""
     names = {name.lower() for name in code.NAME.findall(note.text) if code.SHAPED.search(name)}
     for line in facts.introduced:
         key, other = quote.KEY.match(line.text), quote.counterpart(facts, line)
@@ -266,7 +296,10 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
 
 
 def _in_words(facts: Facts, note: GapNote) -> str | None:
-    """If all words of the note are on changed lines, return the name that such a line with a new word declares."""
+    """Return the name declared on a changed line that has a new word of the note.
+
+    None unless all words of the note are on changed lines.
+    """
     introduced = stems(code.joined(line.text for line in facts.introduced))
     if len(note.stems) < LEAST_WORDS or not note.stems <= introduced:
         return None
@@ -311,7 +344,10 @@ def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG00
 
 
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:
-    """Quote the line that the error points to, else a line of the output with the name, else of the reference."""
+    """Quote the line to which the error points.
+
+    Otherwise, quote a line with the name: of the output, else of the reference.
+    """
     quotations = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
     subject = _spoken_of(facts, name, note)
     if quotations and (about or any(code.says(quotation.text, name) for quotation in quotations)):
@@ -322,7 +358,10 @@ def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
-    """Return the first output line with the name, else with another term that the note does not ask for."""
+    """Return the first output line with the name.
+
+    Otherwise, return one with another term that the note does not ask for.
+    """
     terms = (name, *(term for term in note.terms if term not in note.required))
     places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
     lines = ((term, line) for lines, term in places for line in lines if line.is_code)
@@ -332,13 +371,13 @@ def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
 FIELD = re.compile(r"([A-Za-z_$][\w$]*)\s*:\s*([A-Za-z_$][\w$]*)\.")
 """Matches a field whose type is a method call of an object: `isDone: v.boolean()`."""
 RETURNED = re.compile(r"(?<![a-z])(?:returns?|response|result|output)(?![a-z])", re.IGNORECASE)
-"""Matches the first line of a list of returned fields; other lists may describe the model's own data."""
+"""Matches the first line of a list of returned fields. Other lists can describe the model's own data."""
 SIBLINGS = 2
-"""Minimum other fields of the reference's list that the output's list must have to be the same list."""
+"""Minimum number of other fields that the lists of output and reference must share to count as the same list."""
 
 
 def undocumented_fields(facts: Facts) -> RuleDecision | None:
-    """The output lacks a returned field, or gives it another type, and the task does not mention the field."""
+    """The output lacks a returned field or gives it another type, and the field is not mentioned in the task."""
     if facts.check not in ("build", "tests") or not facts.produced or (facts.check == "build" and not facts.first):
         return None
     if facts.check == "tests" and not facts.outcome.failures:
@@ -364,14 +403,17 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Yield undocumented fields, each with its reference line and whether the error names it; named fields first."""
+    """Yield each undocumented field with its reference line and whether the error names it.
+
+    Fields that the error names come first.
+    """
     ours = facts.output_names
     fields = []
     for line in facts.left_out:
         match = FIELD.match(line.text)
         if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
             continue
-        # Only a name alone in quotes counts, because a quoted type names all its fields, also the correct ones.
+        # A name counts only if it is alone in quotes. A quoted type contains all its fields, including correct ones.
         is_named = re.search(rf"(['\"`]){re.escape(match[1])}\1", facts.error_text) is not None
         if not is_named and (match[1] in ours or not facts.outcome.silent):
             continue

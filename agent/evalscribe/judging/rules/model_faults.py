@@ -47,13 +47,16 @@ def _does_not_parse(facts: Facts) -> RuleDecision | None:
 
 
 SCRIPTS = (".ts", ".js", ".mjs", ".cjs")
-"""Suffixes of programs whose brackets are counted; JSX is left out, because its text may contain single brackets."""
+"""Suffixes of programs whose brackets are checked.
+
+JSX is left out, because its text can contain unmatched brackets.
+"""
 REGEX = r"(?<=[=(,:&|!?])\s*/(?![/*\s])(?:\\.|\[[^\]\n]*\]|[^/\\\n\[])+/"
 PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
-    """Return the line of the first closing bracket that matches no opening bracket."""
+    """Return the line with the first closing bracket that does not match an opening bracket."""
     if not document.path.endswith(SCRIPTS):
         return None
     text = code.joined(facts.code_of(document))
@@ -98,7 +101,10 @@ IMPORTED = re.compile(r"^\s*(?:import|from)\b|\brequire\(")
 
 
 class Plain(NamedTuple):
-    """Plain English for a compiler's message. If `cause` is empty, the compiler's rule is the cause."""
+    """Plain English for a compiler's message.
+
+    If `cause` is empty, the cause is named after the compiler's error code.
+    """
 
     message: re.Pattern[str]
     cause: str
@@ -181,7 +187,7 @@ PLAIN = (
         "has a syntax error: `{n}` where a name is needed",
     ),
 )
-"""Messages of TypeScript, esbuild and mypy in plain English; any other message is quoted unchanged."""
+"""Messages of TypeScript, esbuild and mypy with their plain English. All other messages are quoted unchanged."""
 
 
 def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
@@ -197,7 +203,7 @@ def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
 
 
 def does_not_compile(facts: Facts) -> RuleDecision | None:
-    """The build or installation of the model's code fails; uncertain if the reference may get the same error."""
+    """The build or installation of the model's code fails. Uncertain if the reference might get the same error."""
     error = facts.first
     if facts.check not in ("build", "install") or error is None:
         return None
@@ -223,7 +229,10 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
 
 
 def _wrong_line_citations(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
-    """Quote the line that an error points to; if it lacks the name, also the model's line with the name."""
+    """Quote the line to which an error points.
+
+    If it does not contain the name, also quote the model's line that does.
+    """
     blamed = quote.blamed(facts, 1, error)
     has_name = any(code.says(citation.text, name) for citation in blamed if citation.role == "output")
     line = next(iter(facts.lines_of(error)), None)
@@ -232,7 +241,10 @@ def _wrong_line_citations(facts: Facts, error: evidence.LocatedError, name: str)
 
 
 def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Explain in a sentence why a failed install may not be the model's fault; None if the package does not exist."""
+    """Explain in a sentence why a failed install might not be the model's fault.
+
+    None if the package does not exist and neither the reference nor the task asks for it.
+    """
     if not NO_PACKAGE.search(error.error):
         return "An installer can fail for reasons of its own, which nothing here rules out."
     manifests = [d for d in facts.evidence.of("output") if d.path.endswith(MANIFESTS)]
@@ -244,7 +256,7 @@ def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | 
 
 
 def _named_package(error: str) -> str:
-    """Return the package in `GET https://registry/@scope%2fname - 404` or `… for specifier "name"`, in quotes."""
+    """Return the package, in quotes, from `GET https://registry/@scope%2fname - 404` or `… for specifier "name"`."""
     match = re.search(r"https?://[^/\s]+/(\S+) - \d{3}|specifier \"([^\"]+)\"", error)
     return f'"{(match[1] or match[2]).replace("%2f", "/").replace("%2F", "/")}"' if match else ""
 
@@ -278,9 +290,10 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def _is_asked(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether the task speaks of what a test checks: at least half of the words of its title, and no odd case.
+    """Return whether the task asks for what a test checks: it has half of the words of the test's title or more.
 
-    Words that say only that something works say nothing; without other words, the title cannot tell.
+    Words that only express that something works are ignored; False if the title has no other words. Also False if the
+    test is structural or requires a case that the task does not mention.
     """
     prose = " ".join(word for word in test.title.split() if not code.SHAPED.search(word) or " " not in test.title)
     words = code.stems(prose.replace("_", " ")) - OF_TESTS
@@ -298,7 +311,10 @@ def _field_citations(facts: Facts, test: evidence.FailedTest) -> tuple[Citation,
 
 
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
-    """Decide failed tests without messages; uncertain unless they call a function that the output lacks."""
+    """Return the decision for failed tests without messages.
+
+    Uncertain unless the tests call a function that the output lacks.
+    """
     missing = missing_calls(facts)
     summary = (
         f"lacks `{missing[0]}`, which `{title}` calls" if missing else f"fails `{title}`; the log does not say why"
@@ -321,7 +337,7 @@ def _fails_silently(facts: Facts, title: str) -> RuleDecision:
 
 
 def uses_unknown_name(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but the code uses a name that reference, task and grader never use."""
+    """The log gives no reason, but the code uses a name that is not in the reference, the task or the grader."""
     if facts.errors or facts.outcome.failures:
         return None
     candidates = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
@@ -329,7 +345,8 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     if match is None:
         return None
     line, name = match
-    # Without a compiler's message, only a called member is more than a difference from the reference.
+    # Without a compiler's message, only a member that is called is evidence of more than a difference from the
+    # reference.
     is_called = re.search(rf"\.{re.escape(name)}\(", line.text) is not None
     proven = is_called and (facts.check != "build" or bool(facts.evidence.of("known_gaps")))
     uses = f"uses `{_expression(line, name)}`, which reference, task and grader never mention"
@@ -362,7 +379,7 @@ def _instead(facts: Facts, line: CodeLine) -> str | None:
 
 
 def only_a_test_says(facts: Facts) -> RuleDecision | None:
-    """The evidence is only a log, as in a test report, which shows what failed, but not whose fault it was."""
+    """The evidence is only a log, as in a test report. It shows what failed, but not whose fault the failure is."""
     error, evidence = facts.first, facts.evidence
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
@@ -382,7 +399,7 @@ def only_a_test_says(facts: Facts) -> RuleDecision | None:
 
 
 def unexplained(facts: Facts) -> RuleDecision:
-    """Decide a failure to which no rule applies: guess that the model is at fault, the most frequent case."""
+    """Return a guess for a failure to which no rule applies: the model is at fault, as in most failures."""
     message = quote.brief(facts.first.error) if facts.first else ""
     suspects = quote.suspects(facts, 1)
     return RuleDecision(
@@ -405,7 +422,10 @@ def _first_suspect(citations: tuple[Citation, ...]) -> str:
 
 
 def _suspect_sentence(facts: Facts, suspects: tuple[Citation, ...]) -> str:
-    """Return a sentence that names the first suspect line, else the file that differs most from the reference."""
+    """Return a sentence that names the first suspect line.
+
+    Without one, the sentence names the file that differs most from the reference.
+    """
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))
     lines_by_path = Counter(line.document.path for line in facts.introduced)
@@ -425,7 +445,7 @@ def _place(error: evidence.LocatedError) -> str:
 
 
 def _reached(line: CodeLine) -> tuple[str, ...]:
-    """Return names after a dot, after `new` or on an import line, except built-in ones."""
+    """Return the names that follow a dot or `new`, or are on an import line. Built-in names are left out."""
     imported = IMPORTED.search(line.text)
     used = code.NAME.findall(line.text) if imported else re.findall(r"(?:\.|\bnew\s+)([A-Za-z_$][\w$]*)", line.text)
     return tuple(name for name in used if name not in code.BUILT_IN and name not in quote.STRUCTURAL_WORDS | {"type"})

@@ -40,7 +40,7 @@ def reference_fails_too(facts: Facts) -> RuleDecision | None:
 
 
 def no_patch(facts: Facts) -> RuleDecision | None:
-    """The agent submitted no change that could be tested."""
+    """The agent submitted no change, so there was nothing to test."""
     error = _error(facts, "patch") or ("" if facts.transcripts.turns else _error(facts, "limit"))
     if "patch was submitted" not in error:
         return None
@@ -167,7 +167,7 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
 
 
 def _failed_by_reference(facts: Facts) -> set[str] | None:
-    """Return the failed tests of the reference patch, as lines of the document `tests`; None if it was not graded."""
+    """Return the tests that the reference patch fails, as lines of the document `tests`; None if it was not graded."""
     answers = (
         answer_run
         for answer_run in read_reference_runs(facts.evidence.of("log"))
@@ -186,7 +186,7 @@ def _step_errors(facts: Facts) -> str:
 
 
 def _error(facts: Facts, step: str) -> str:
-    """Return the error of the step with this name; empty if the step did not fail."""
+    """Return the error of the failed step with this name; empty if no such step failed."""
     errors = (
         candidate.error for candidate in facts.evidence.steps if candidate.name == step and candidate.status == "failed"
     )
@@ -219,13 +219,13 @@ def _is_all(error: str | None) -> bool:
 
 
 def _name(test: str) -> str:
-    """Return the file of a test; for a test of Django, its module."""
+    """Return the file of a test. For a test in Django's format, return its module."""
     django = DJANGO.fullmatch(test)
     return django["module"].rsplit(".", 1)[0] if django else test.partition("::")[0]
 
 
 def _is_run_by_agent(facts: Facts, test: str) -> bool:
-    """Return whether any command of the agent names the file, module or folder of a test."""
+    """Return whether a command of the agent contains the name of a test's file, module or folder."""
     name = _name(test).removesuffix(".py")
     parts = [part for part in re.split(r"[/.]", name) if part not in ("", "tests", "test")]
     commands = "\n".join(

@@ -18,7 +18,7 @@ from evalscribe.model.finding import (
 from evalscribe.text import join_first
 
 UNNAMED = "a reviewer"
-"""Stands for the name of a reviewer whose correction is not merged."""
+"""Shown for a reviewer whose name is unknown because the correction is not merged yet."""
 MOST_NAMED = 3
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -37,10 +37,10 @@ def people_said_before(facts: Facts) -> RuleDecision | None:
 
 
 def people_agree(facts: Facts) -> RuleDecision | None:
-    """People agree on the label of a failure that is known to be the same: same task, grader, error and failed
-    tests.
+    """People agree on the label of a failure that is known to be the same.
 
-    Without failed tests, only the error's text is the same, which must not come from the code under test.
+    It has the same task, grader, error and failed tests. If there are no failed tests, only the error's text shows that
+    it is the same, so the code under test must not have written this text.
     """
     labelled = _labels_of_same_failures(facts.case.precedents)
     decision = _label_again(facts, labelled) if labelled and not _disagree(labelled) else None
@@ -54,7 +54,7 @@ def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 
 def describe_disagreement(precedents: Sequence[Precedent]) -> str:
-    """Return a sentence that says who gave the same failure which label how often; empty if people agree."""
+    """Return a sentence with the labels that each person gave to the same failure; empty if people agree."""
     return _disagreement_text(_labels_of_same_failures(precedents))
 
 
@@ -67,7 +67,10 @@ def _labels_of_same_failures(precedents: Sequence[Precedent]) -> list[tuple[Prec
 
 
 def _labels_of_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
-    """Return people's labels of the same failure, newest first."""
+    """Return people's labels of the same failure, newest first.
+
+    The failure is known to be the same, or its step and error are equal.
+    """
     labelled = ((precedent, precedent.classification) for precedent in facts.case.precedents if precedent.by_person)
     return [
         (precedent, label)
@@ -93,7 +96,10 @@ def _disagreement_text(labelled: Sequence[tuple[Precedent, Classification]]) -> 
 
 
 def _opinion(reviewer: str, label: Classification, labelled: Sequence[tuple[Precedent, Classification]]) -> str:
-    """Render `Ada says KNOWN_GAP 3 times, last in `r3.md``; `labelled` is newest first."""
+    """Render one reviewer's label as `Ada says KNOWN_GAP 3 times, last in `r3.md``.
+
+    `labelled` is sorted, newest first.
+    """
     reports = [
         precedent.report
         for precedent, other_label in labelled
@@ -104,7 +110,7 @@ def _opinion(reviewer: str, label: Classification, labelled: Sequence[tuple[Prec
 
 
 def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classification]]) -> RuleDecision:
-    """Return the newest label of the same failure."""
+    """Return a decision with the newest label that people gave to the same failure."""
     precedent, label = labelled[0]
     lint = facts.check == "lint" and label != "MODEL_FAULT"
     codes = list(dict.fromkeys(error.code for error in facts.errors if error.code))
@@ -126,7 +132,7 @@ def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classificatio
 
 
 def _reviewers(labelled: Sequence[tuple[Precedent, Classification]]) -> str:
-    """Return the reviewers whose newest label this is."""
+    """Return the names of the reviewers whose newest label is the one used."""
     names = [
         reviewer for reviewer, label in _opinions(labelled).items() if label == labelled[0][1] and reviewer != UNNAMED
     ]
@@ -138,7 +144,7 @@ def _by_model(precedent: Precedent) -> str:
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:
-    """Return whether step and error are equal; if a person described the error, a shared name or rule is enough."""
+    """Return whether step and error are equal. If a person described the error, a shared name or rule is enough."""
     if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
         return False
     if precedent.cause and precedent.error:
@@ -148,7 +154,10 @@ def _same_failure(facts: Facts, precedent: Precedent) -> bool:
 
 
 def _same_error(facts: Facts, quoted_error: str) -> bool:
-    """Return whether an error that a report quotes equals one of these errors. A stock message never does."""
+    """Return whether an error quoted in a report equals one of this failure's errors.
+
+    Stock messages never count as equal.
+    """
     if log.is_stock(quoted_error):
         return False
     earlier = log.normalise_error(quoted_error)
@@ -173,9 +182,10 @@ PRECEDENT_RULE = people_said_before.__name__.replace("_", "-")
 
 
 def doubt_shared_failure(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
-    """Make a verdict uncertain if it blames this model and at least half of the models fail this eval in the same way.
+    """Make a verdict uncertain if it blames this model although at least half of the models fail this eval in the same
+    way.
 
-    A human label of the same failure stays certain, because people see more than this number.
+    A verdict stays certain if people gave its label to the same failure, because people know more than this number.
     """
     if (
         across is None

@@ -18,7 +18,7 @@ LONGEST = 90
 PROGRAMS = (".py", ".sh", ".js", ".ts", ".mjs", ".rb", ".go", ".rs", ".java", ".c", ".cpp", ".pl", ".r")
 """File name suffixes of programs."""
 FOLDED = 24
-"""Maximum characters of an object type, with its braces, that is shown in full; longer types are folded."""
+"""Maximum characters of an object type, including its braces, that is shown in full. Longer types are folded."""
 
 
 def cut(text: str, longest: int = LONGEST) -> str:
@@ -30,22 +30,22 @@ def cut(text: str, longest: int = LONGEST) -> str:
 
 
 def is_code(document: Document) -> bool:
-    """Return whether a document is a program, not something that a person or a model said."""
+    """Return whether a document is a program, as opposed to a text by a person or a model."""
     return document.text.startswith("#!") or document.path.endswith(PROGRAMS)
 
 
 def sentence(summary: str) -> str:
-    """Return a summary as a sentence, which reports recognise as a repetition of the summary."""
+    """Return a summary as a sentence. Reports recognise that the sentence repeats the summary."""
     return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
 
 
 def short_or(text: str, fallback: str) -> str:
-    """Return `text` if it fits in the report's table, else `fallback`."""
+    """Return `text` if it is short enough for the report's table, else `fallback`."""
     return text if text and len(text) <= LONGEST else fallback
 
 
 def brief(text: str) -> str:
-    """Fold long object types in a tool's message to `{ … }`, including one that the tool cut off."""
+    """Replace long object types in a tool's message with `{ … }`, even if the tool cut them off."""
     folded, at = [], 0
     while (start := text.find("{", at)) >= 0:
         end = _end(text, start)
@@ -57,7 +57,10 @@ def brief(text: str) -> str:
 
 
 def _end(text: str, start: int) -> int:
-    """Return the offset after the brace that closes the brace at `start`; the end of the text if it stays open."""
+    """Return the offset after the brace that closes the brace at `start`.
+
+    If no brace does, return the end of the text.
+    """
     depth = 0
     for at in range(start, len(text)):
         depth += {"{": 1, "}": -1}.get(text[at], 0)
@@ -68,7 +71,7 @@ def _end(text: str, start: int) -> int:
 
 LOG_LINES = 3
 REASON_LENGTH = 720
-"""Maximum characters quoted of an error that spans several lines."""
+"""Maximum characters that are quoted of an error of several lines."""
 CELLS = ("input", "output", "expected", "expected_output")
 """Names, without suffix, of the documents that show an experiment's item or a table's row."""
 CELL_LINES = 4
@@ -81,31 +84,31 @@ SERVED = (
 """Patterns of log lines with the address at which the code under test is served, most reliable first."""
 EXPECTS = re.compile(r"\b(?:expect(?:\.\w+)*|assert\w*)\s*[( ]")
 COMPARED = 400
-"""Maximum reference lines that are compared with one output line; also the maximum characters of each line."""
+"""Maximum number of reference lines that are compared with one output line, and maximum characters of each line."""
 RANKED = 12
-"""Maximum output lines that are ranked by their similarity to the reference."""
+"""Maximum number of output lines that are ranked by their similarity to the reference."""
 LONGEST_STATEMENT = 6
-"""Maximum lines of a statement that is quoted in full. Only one line of a longer statement is quoted."""
+"""Maximum number of lines of a statement that is quoted in full. Of a longer statement, only one line is quoted."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 DECLARES = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var|function|class|def|async def)\s+([A-Za-z_$][\w$]*)"
 )
 ALIKE = 0.6
-"""Minimum similarity of two lines that are counterparts."""
+"""Minimum similarity of two lines to be counterparts."""
 RENAMED = 0.75
-"""Minimum similarity of two lines with different keys from which the key is considered wrong."""
+"""Minimum similarity of two lines with different keys for the key to be considered wrong."""
 LOCAL = re.compile(
     r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)"
     r"|([A-Za-z_$][\w$]*)\)?\s*=>|\b(?:const|let|var)\s*[\[{]([^\]}=]*)[\]}]\s*="
 )
-"""Matches a local name that code declares."""
+"""Matches a name that code declares locally."""
 CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
 OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
 SAME_PLACE = 0.9
 """Similarity of two lines that assign the same key in similar blocks."""
 SHORT_KEY = 4
-"""Maximum characters of a key that is too short to be searched for inside other lines."""
+"""Maximum characters of a short key. Short keys are not searched for inside other lines."""
 SAME_KEY = 0.3
 """Added to the similarity of two lines that assign the same key."""
 OPENERS = ("{", "(", "[", "=>", ":")
@@ -125,7 +128,7 @@ def note(note_: GapNote) -> Citation:
 
 
 def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
-    """Quote the first line of the task for which `says` returns True; nothing if there is no such line."""
+    """Quote the first line of the task for which `says` returns True, if there is one."""
     for document in facts.evidence.of("task"):
         for number, text in enumerate(document.lines, 1):
             if says(text):
@@ -134,9 +137,9 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
 
 
 def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
-    """Quote the input, output or expected output of an item or a row, as `role` selects.
+    """Quote the input, output and expected output of an item or a row, or those of them that `roles` selects.
 
-    A long output or expected output is quoted from the first difference of the two on.
+    If output and expected output are both quoted, the quotations start at their first difference.
     """
     documents = [d for role in roles for d in facts.evidence.of(role) if cell_name(d) in CELLS and d.text.strip()]
     compared = [d.lines for d in documents if d.role != "task"]
@@ -155,7 +158,10 @@ def cell_name(document: Document) -> str:
 
 
 def log(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the log lines of the first error, else of the first failed test, else the last line."""
+    """Quote the log lines of the first error.
+
+    Without an error, quote the first failed test, else the log's last line.
+    """
     if facts.first and facts.first.citation:
         return (_reason(facts, facts.first, facts.first.citation),)
     if facts.outcome.failures:
@@ -164,7 +170,10 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 
 
 def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote `located`, else the log lines of the first error, test or detail that has the name, else like `log`."""
+    """Quote `located`. Without it, quote the log lines of the first error, test or detail that has the name.
+
+    If none has the name, quote like `log`.
+    """
     if located and located.citation:
         return (_reason(facts, located, located.citation),)
     if facts.first and name in facts.first.error:
@@ -181,12 +190,15 @@ def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> 
 
 
 def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
-    """Quote the log lines of an error; if it has none, quote like `log`."""
+    """Quote the log lines of an error. If it has none, quote like `log`."""
     return (_reason(facts, located, located.citation),) if located.citation else log(facts)
 
 
 def _reason(facts: Facts, located: LocatedError, citation: Citation) -> Citation:
-    """Shorten the quotation of an error to the start of a failed test's message, or to the end of a tool's message."""
+    """Shorten the quotation of an error.
+
+    Of a failed test's message, the start is kept; of a tool's message, the end is kept.
+    """
     document = facts.evidence.document(citation.role, citation.path)
     if located.test is not None or document is None:
         return short(facts, citation)
@@ -212,23 +224,24 @@ def short(facts: Facts, citation: Citation) -> Citation:
 
 
 def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote the output lines that all errors, or only `error`, point to, each with its counterpart in the reference.
+    """Quote the output lines to which all errors, or only `error`, point. Quote each with its counterpart in the
+    reference.
 
-    Lines that only open a block are left out, because compilers report the first line of a function for any error in
-    the function.
+    Lines that only open a block are left out, because compilers report any error in a function on the function's first
+    line.
     """
     lines = facts.blamed if error is None else facts.lines_of(error)
     return pairs(facts, [line for line in lines if _quotable_statement(facts, line)][:longest])
 
 
 def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote lines with a name that the reference lacks, each with its counterpart."""
+    """Quote lines that contain a name and are not in the reference, each with its counterpart."""
     lines = (line for line in facts.introduced if subject and subject in code.names(line.text))
     return pairs(facts, [line for line in lines if not is_bare(line.text)][:longest])
 
 
 class QuotedStatement(NamedTuple):
-    """Lines of one document that are quoted together, and their folded text."""
+    """Lines of one document that are quoted together. `folded` is their text without white space."""
 
     document: Document
     first: int
@@ -251,13 +264,13 @@ def is_bare(text: str) -> bool:
 
 
 def _depth(text: str) -> int:
-    """Return how many more brackets a line opens than it closes."""
+    """Return the number of brackets that a line opens minus the number that it closes."""
     without_strings = re.sub(code.STRING, "", text)
     return sum(map(without_strings.count, "([{")) - sum(map(without_strings.count, ")]}"))
 
 
 def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
-    """Return the statement that begins on a line, or only the line if the statement is too long to quote."""
+    """Return the statement that begins on a line. If it is too long to quote, return only the line."""
     lines, depth = facts.code_of(line.document), 0
     for last in range(line.number, min(len(lines), line.number + LONGEST_STATEMENT - 1) + 1):
         depth += _depth(lines[last - 1])
@@ -269,13 +282,16 @@ def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
 
 
 def statement_lines(facts: Facts, line: CodeLine) -> list[str]:
-    """Return the lines of the statement around a line."""
+    """Return the lines of the statement to which a line belongs."""
     statement = _quotable_statement(facts, line) or _statement(facts, line)
     return facts.code_of(line.document)[statement.first - 1 : statement.last]
 
 
 def _quotable_statement(facts: Facts, line: CodeLine) -> QuotedStatement | None:
-    """Return the statement to quote for a line: for a bare line, the statement around it, or None if it is too long."""
+    """Return the statement to quote for a line.
+
+    For a bare line, it is the statement around the line; None if that is too long.
+    """
     statement = _statement(facts, line)
     if not is_bare(line.text) or statement.last > statement.first:
         return statement
@@ -289,7 +305,7 @@ def _quotable_statement(facts: Facts, line: CodeLine) -> QuotedStatement | None:
 
 
 def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
-    """Quote lines of the output or the reference, each with its counterpart unless the two are equal."""
+    """Quote lines of the output or the reference, each with its counterpart. Equal counterparts are not repeated."""
     citations: dict[tuple[Role, str, int], Citation] = {}
     for line in lines:
         if any(
@@ -310,12 +326,15 @@ def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
 
 
 def _continues(text: str) -> bool:
-    """Return whether to quote a line with the next lines: it is bare, or ends with an open parenthesis or bracket."""
+    """Return whether a line is quoted together with the next lines.
+
+    It is if it is bare or ends with an open parenthesis or bracket.
+    """
     return is_bare(text) or (_depth(text) > 0 and text.endswith(("(", "[")))
 
 
 def opposed(facts: Facts, line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
-    """Quote an output line and a reference line."""
+    """Quote an output line and a reference line next to each other; only one of them if their statements are equal."""
     statements = [_quotable_statement(facts, statement) or _statement(facts, statement) for statement in (line, other)]
     if statements[0].folded == statements[1].folded:
         return (statements[0].citation,)
@@ -330,7 +349,10 @@ def alone(line: CodeLine) -> tuple[Citation, ...]:
 
 
 def difference(facts: Facts, line: CodeLine) -> str:
-    """Render how a line and its counterpart continue after their common start; empty if one only extends the other."""
+    """Render how a line and its counterpart continue after their common beginning.
+
+    Empty if one of them only has additional text.
+    """
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
         return ""
@@ -344,7 +366,7 @@ def difference(facts: Facts, line: CodeLine) -> str:
 
 
 def _from_key(text: str, other: str) -> str:
-    """If `text` begins with `key:`, return the part of `other` with this key. Without such a part, return `other`."""
+    """If `text` begins with `key:`, return the part of `other` with this key; `other` itself if it has no such part."""
     key = KEY.match(text)
     inside = re.search(rf"(?<=[{{,(\s]){re.escape(key[1])}\s*:[^,}})]*", other) if key and key[2] == ":" else None
     return inside[0] if inside and inside.start() > 0 else other
@@ -384,15 +406,18 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
             continue
         statement = _statement(facts, other).folded
         if not bonus and other.folded != line.folded and statement.rstrip(",") in own_code:
-            continue  # a statement that both sides have is its own counterpart
+            continue  # a statement that is on both sides is its own counterpart
         score = max(likeness.to(statement, highest - SAME_KEY) + SAME_KEY * (bonus > 0), bonus)
-        if score > highest:  # `>`: the first of several lines with equal scores is the nearest
+        if score > highest:  # `>` keeps the nearest of several lines with equal scores
             best, highest = other, score
     return best if highest >= ALIKE else None
 
 
 def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
-    """Return whether two lines assign keys without a common word: `age: …` is no counterpart of `phone: …`."""
+    """Return whether two lines assign keys that share no word.
+
+    For example, `age: …` is not a counterpart of `phone: …`.
+    """
     own_key, other_key = KEY.match(line.text), KEY.match(other.text)
     if not (own_key and other_key) or own_key[2] != ":" or other_key[2] != ":" or DECLARES.match(line.text):
         return False
@@ -400,9 +425,10 @@ def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
 
 
 def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote the output lines that differ most from reference and task, for failures whose errors name no line.
+    """Quote the output lines that differ most from the reference. Used for failures whose errors name no line.
 
-    A line must use a name that the reference never uses, or other names than its counterpart.
+    A line must use a name that is not in the reference, or must differ from its counterpart in keys, names or
+    operators.
     """
     reference_code = code.fold(" ".join(line.text for line in facts.expected_lines))
     candidates = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
@@ -417,7 +443,7 @@ def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
 
 
 def _is_message(text: str) -> bool:
-    """Return whether a line prints, raises or imports."""
+    """Return whether a line prints, logs, raises or imports."""
     return text.startswith(("throw", "raise", "console.", "print", "log", "import", "from "))
 
 
@@ -439,7 +465,7 @@ def _swaps(facts: Facts, line: CodeLine) -> bool:
 
 
 def declarations(facts: Facts, line: CodeLine) -> tuple[Citation, ...]:
-    """Quote the declaration of a name that a line uses, if the reference declares it differently."""
+    """Quote the declaration of a name that a line uses, if it differs from the reference's declaration."""
     used = code.names(line.text)
     top = (
         candidate
@@ -453,7 +479,7 @@ def declarations(facts: Facts, line: CodeLine) -> tuple[Citation, ...]:
 
 
 def both(facts: Facts, text: str) -> tuple[Citation, ...]:
-    """Quote the first lines of output and reference that contain a text."""
+    """Quote the first line of the output and the first line of the reference that contain a text."""
     output_line, reference_line = first_with(facts.output_lines, text), first_with(facts.expected_lines, text)
     citations = pairs(facts, [output_line] if output_line else [])
     return citations if len(citations) > 1 or reference_line is None else (*citations, *alone(reference_line))
@@ -466,7 +492,10 @@ def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
 
 
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
-    """Quote the grader's lines that a message names as `file:line`, else the failed assertion if it can be found."""
+    """Quote the grader's lines that a message names as `file:line`.
+
+    If it names none, quote the assertions that failed.
+    """
     citations = []
     for document in facts.evidence.of("grader"):
         name = re.escape(document.path.rsplit("/", 1)[-1])
@@ -476,7 +505,10 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
 
 
 def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
-    """Quote the assertion of a failed test that shares most values with its message, or the only assertion."""
+    """Quote the assertion that shares most values with a failed test's message.
+
+    If the test has only one assertion, quote that.
+    """
     values = _values(test.message)
     for document, first, text in bodies(facts, test):
         lines = [(first + n, line) for n, line in enumerate(text.split("\n")) if EXPECTS.search(line)]
@@ -492,7 +524,7 @@ def _values(text: str) -> frozenset[str]:
 
 
 def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's first line that builds an address, else the first that sends a request."""
+    """Quote the grader's first line that builds an address. Without one, quote the first line that sends a request."""
     for document in facts.evidence.of("grader"):
         for pattern in (ADDRESS, REQUESTED):
             lines = (n for n, text in enumerate(document.lines, 1) if pattern.search(text) and "function" not in text)
@@ -512,14 +544,17 @@ def served(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _strangeness(facts: Facts, line: CodeLine) -> float:
-    """Score a line by the names in it that the reference lacks; names that occur nowhere else count more."""
+    """Score a line by its names that are not in the reference. Names that occur nowhere else count twice."""
     text = re.sub(code.STRING, "", line.text)
     reached = frozenset(re.findall(r"(?<!\.)\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
     return 2.0 * len(code.names(text) & facts.foreign - code.BUILT_IN) + len(reached - code.BUILT_IN)
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
-    """Return a line's similarity to its counterpart, because a changed line tells more than a new line."""
+    """Return a line's similarity to its counterpart, to rank changed lines above new lines.
+
+    A changed line tells more about the cause. -1 if the line only differs in parts that are rarely wrong.
+    """
     other = counterpart(facts, line)
     if other is None:
         return 0.0
@@ -538,7 +573,7 @@ def _plain(text: str) -> str:
 
 
 def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
-    """Score two lines as counterparts because they declare the same name or assign the same key; else 0."""
+    """Score two lines as counterparts if they declare the same name or assign the same key; 0 for other lines."""
     declares = DECLARES.match(line.text), DECLARES.match(other.text)
     if declares[0] and declares[1] and declares[0][1] == declares[1][1]:
         return 1.0
@@ -571,13 +606,13 @@ def _last_line(facts: Facts) -> tuple[Citation, ...]:
 
 
 class _Likeness:
-    """Computes the similarity of one line to others, from 0 to 1; values below `ALIKE` become 0."""
+    """Computes the similarity of one line to others, from 0 to 1. Values below `ALIKE` become 0."""
 
     def __init__(self, text: str) -> None:
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)
 
     def to(self, text: str, beaten: float = 0.0) -> float:
-        """Return the similarity; 0 if it is below `ALIKE` or not above `beaten`."""
+        """Return the similarity; 0 if it is below `ALIKE` or not higher than `beaten`."""
         self._matcher.set_seq1(text[:COMPARED])
         bounds = (self._matcher.real_quick_ratio, self._matcher.quick_ratio, self._matcher.ratio)
         for bound in bounds:

@@ -1,4 +1,4 @@
-"""Rules for tests of an agent's work, which use the results of the reference answer in the same tests."""
+"""Rules for tests of an agent's work. They use the results of the reference answer in the same tests."""
 
 import re
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from evalscribe.model.reference_runs import (
 from evalscribe.text import pluralise
 
 ENOUGH = 2
-"""Minimum trials of the reference answer from which a result is not an accident."""
+"""Minimum number of trials of the reference answer for its result not to count as chance."""
 SHOWN = 6
-"""Maximum lines of a verifier's output that are quoted."""
+"""Maximum number of lines that are quoted of a verifier's output."""
 NOT_LOADED = re.compile(
     r"_ ERROR collecting \S|Interrupted: \d+ errors? during collection|Failed to load test|^ERROR \S+\.py(?: - |$)"
 )
@@ -34,11 +34,11 @@ VALUES = re.compile(
     rf"^\W*(?P<label>{_WANTED})\b\s*[:=]?\s*(?P<wanted>\S.*?),?\s+(?:but )?(?:{_GOT})\b\s*[:=]?\s*(?P<got>\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Matches the expected and the actual value that a verifier prints, on one line or on two."""
+"""Matches the expected and the actual value in a verifier's output. They can be on one line or on two."""
 MOST_VALUE = 40
-"""Maximum characters of a value that a sentence quotes."""
+"""Maximum characters of a value that is quoted in a sentence."""
 ABOVE = 8
-"""Maximum number of lines from a condition down to the message that it prints."""
+"""Maximum number of lines between a printed message and the condition above it that decides whether it is printed."""
 CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
 
 
@@ -149,7 +149,7 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
-    """Tests of an agent's work fail; certain if the reference answer passes them in every trial."""
+    """Tests of an agent's work fail. Certain if the reference answer passes them in every trial."""
     failed_names = _failed_names(facts)
     reference, empty = _graded(facts, "reference answer"), _graded(facts, "empty answer")
     of_an_agent = facts.transcripts.by_model or reference or empty
@@ -188,7 +188,7 @@ def _graded(facts: Facts, kind: AnswerKind) -> GradedAnswer | None:
 
 
 def _prints_as(facts: Facts, answer: GradedAnswer | None) -> bool:
-    """Return whether the verifier printed the same for this answer and for a trial of the other answer."""
+    """Return whether the verifier's output for this answer is the same as for a trial of the other answer."""
     return any(prints_the_same(_output(facts), trial.output) for trial in answer.trials) if answer else False
 
 
@@ -227,13 +227,13 @@ def _of_the_empty_answer(facts: Facts) -> str:
 
 
 def _cite_output(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the verifier's output: all of it if it is short, else the lines about the failure."""
+    """Quote the verifier's output. If it is long, quote only the lines about the failure."""
     log = first_log(facts.evidence)
     return _cite_around(log, _failure_name(facts), facts.first.error if facts.first else "") if log else ()
 
 
 def _values(facts: Facts) -> tuple[str, str] | None:
-    """Return the expected and the actual value as code, if the verifier prints both."""
+    """Return the expected and the actual value as code; None unless the verifier prints both and they are short."""
     match = VALUES.search(_output(facts))
     values = (match["wanted"].strip(), match["got"].strip()) if match else ("", "")
     if values[0] == values[1] or any("`" in value or len(value) > MOST_VALUE for value in values):
@@ -242,7 +242,10 @@ def _values(facts: Facts) -> tuple[str, str] | None:
 
 
 def _deciding(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's line that computes the expected value, else the condition before the printed message."""
+    """Quote the grader's line that computes the expected value.
+
+    Without one, quote the condition on which the message is printed.
+    """
     label = VALUES.search(_output(facts))
     message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _failure_name(facts))[:30]
     for document in facts.evidence.of("grader"):
@@ -265,7 +268,10 @@ def _line_like(document: Document, pattern: str) -> int | None:
 
 
 def _cite_trials(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
-    """Quote how many trials of another answer passed and, if `failed`, what the verifier printed for them."""
+    """Quote how many trials of another answer passed.
+
+    If `failed`, quote what the verifier printed for a failed trial.
+    """
     document = facts.evidence.document("log", PATH)
     if document is None or _graded(facts, kind) is None:
         return ()

@@ -13,7 +13,7 @@ REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
-    """The output's code equals the reference line for line, but fails its tests, so something else broke."""
+    """The output's code is that of the reference, line for line, but fails its tests. So something else is broken."""
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
     has_message = facts.outcome.failures and not facts.outcome.silent
@@ -70,7 +70,7 @@ def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
 
 
 def _lacks_expected_package(facts: Facts) -> RuleDecision | None:
-    """A grader that only reads files expects a package that the reference uses and the output does not."""
+    """A grader that only reads files expects a package that is used by the reference and not by the output."""
     names = {step.name.lower() for step in facts.evidence.steps}
     if facts.check != "tests" or not facts.outcome.silent or not facts.reads_files_only or len(names) < 2:
         return None
@@ -80,7 +80,7 @@ def _lacks_expected_package(facts: Facts) -> RuleDecision | None:
     )
     titles = " ".join(test.title for test in facts.outcome.failures).lower()
     missing = [name for name in reference_packages if name not in output_packages and name in facts.grader]
-    # The scope `@vendor/` is removed, because titles may name the vendor of several packages.
+    # The scope `@vendor/` is removed, because a title can contain the name of a vendor of several packages.
     words_by_name = {name: [p for p in code.parts(name.rsplit("/", 1)[-1]) if len(p) > 3] for name in missing}
     package = next((name for name in missing if any(word in titles for word in words_by_name[name])), None)
     if package is None:
@@ -143,7 +143,7 @@ def _serves(paths: list[str], address: str) -> bool:
 
 
 def _packages(documents: tuple[Document, ...]) -> tuple[str, ...]:
-    """Return the packages that these documents import or list as dependencies, without the project's own modules."""
+    """Return the packages that documents import or list as dependencies. The project's own modules are left out."""
     packages: dict[str, None] = {}
     for document in documents:
         for _, module in re.findall(r"(?:from|import|require\()\s*([\"'])([^\"'./][^\"']*)\1", document.text):
@@ -157,12 +157,12 @@ QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
 
 
 def asked_for_by_name(facts: Facts) -> RuleDecision | None:
-    """The output lacks a function, field or file that the task names, or a package that the tests name."""
+    """The output lacks a function, field or file that is named in the task, or a package that is named in the tests."""
     return _misses_a_name(facts) or _misses_a_file(facts) or _lacks_expected_package(facts)
 
 
 def _misses_a_name(facts: Facts) -> RuleDecision | None:
-    """A test needs a name that the task specifies and the output lacks."""
+    """A test needs a name that the task specifies and that is not in the output."""
     if facts.check != "tests":
         return None
     output_names = facts.output_names
@@ -192,7 +192,7 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
 
 
 def _misses_a_file(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, and a file that the task requires by name is not in the output."""
+    """The log gives no reason, and the output lacks a file that is named in the task."""
     if facts.errors or facts.outcome.failures:
         return None
     output_files = {basename(d.path) for d in facts.original.of("output")}

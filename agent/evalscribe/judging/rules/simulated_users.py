@@ -1,4 +1,4 @@
-"""Rules for the simulated users of agent benchmarks, which may not play the part that their instructions describe."""
+"""Rules for the simulated users of agent benchmarks. These users do not always follow their instructions."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from evalscribe.model.evidence import Citation
 from evalscribe.model.tool_calls import ToolCallDifference, changes_state, compare_calls, hands_over
 
 ID = re.compile(r"#?\b(?=\w*\d)(?=\w*[a-z])\w{5,}\b", re.IGNORECASE)
-"""Matches a text that looks like an id."""
+"""Matches a text in the form of an id."""
 IDENTITY = re.compile(r"[\w.+-]+@[\w-]+\.\w[\w.-]*\w|\b(?=\w*\d)(?=\w*[a-z])\w*_\w*\b", re.IGNORECASE)
 """Matches an e-mail address or the id of an account in a user's instructions."""
 ASKS_WHO = re.compile(
@@ -32,9 +32,9 @@ DECLINES = re.compile(
     re.IGNORECASE,
 )
 STOPS = re.compile(r"#+ ?(?:STOP|END|DONE|TRANSFER|OUT-OF-SCOPE)\w* ?#+", re.IGNORECASE)
-"""Signs with which a simulated user ends a conversation."""
+"""Matches the marks with which a simulated user ends a conversation."""
 CLOSES = re.compile(r"\b(?:else|further|other (?:questions?|requests?)|more (?:questions?|help))\b", re.IGNORECASE)
-"""Words of a question that only offers more help."""
+"""Matches words of a question that only offers further help."""
 WANTS_CONFIRMATION = re.compile(r"[^.\n]*\b(?:confirm\w*|consent|approv\w+|authoriz\w+)\b[^.\n]*", re.IGNORECASE)
 
 
@@ -65,7 +65,7 @@ def _suspect_user(
 
 
 def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
-    """The model asks the simulated user who it is, and the user never gives the identity from its instructions."""
+    """The model asks for the simulated user's identity, and the user never gives the one in its instructions."""
     transcripts, unsaid = facts.transcripts, unsaid_identity(facts)
     if not unsaid or not _changes_missing(transcripts) or any(_works(answered) for answered in transcripts.calls):
         return None
@@ -89,7 +89,7 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
 
 
 def ends_too_early(facts: Facts) -> RuleDecision | None:
-    """The simulated user tells the model to go ahead, and ends the conversation in the same message."""
+    """The simulated user agrees to the model's proposal and ends the conversation in the same message."""
     transcripts, last = facts.transcripts, _last_word(facts.transcripts)
     if last is None or not _changes_missing(transcripts) or not _goes_ahead(plain(last)):
         return None
@@ -109,7 +109,7 @@ def ends_too_early(facts: Facts) -> RuleDecision | None:
 
 
 def invents_an_id(facts: Facts) -> RuleDecision | None:
-    """The simulated user gives an id that nobody gave it, and the model uses that id in a call."""
+    """The simulated user gives an id that it cannot know, and a call of the model with that id fails."""
     transcripts, task_text = facts.transcripts, facts.task.lower()
     if not facts.task.strip() or not _changes_missing(transcripts):
         return None
@@ -142,7 +142,7 @@ def _invented(transcripts: Transcripts, message: LocatedTurn, value: str, used: 
 
 
 def plain(message: LocatedTurn) -> str:
-    """Return the text of a turn with straight apostrophes, which the patterns expect."""
+    """Return the text of a turn with straight apostrophes, as required by the patterns."""
     return message.turn.text.replace("\u2019", "'")
 
 
@@ -152,11 +152,11 @@ class Suspicion(NamedTuple):
     reason: str
     """One sentence."""
     message: int | None = None
-    """Number of the message that raises the doubt; None if it is no single message."""
+    """Number of the message that raises the doubt; None if it is not a single message."""
 
 
 def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
-    """Return why the simulated user may have caused a difference; None if nothing suggests that."""
+    """Return why the simulated user might have caused a difference; None if nothing suggests that."""
     transcripts = facts.transcripts
     if not users(transcripts):
         return None
@@ -186,7 +186,7 @@ def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
 
 
 def declines_a_change(transcripts: Transcripts) -> LocatedTurn | None:
-    """Return the last message in which the user declined what the model had asked it to confirm; None without any."""
+    """Return the last message in which the user declined to confirm what the model proposed; None if there is none."""
     message = None
     for located in users(transcripts):
         question = _before(transcripts.messages, located.turn.number)
@@ -196,7 +196,7 @@ def declines_a_change(transcripts: Transcripts) -> LocatedTurn | None:
 
 
 def unsaid_identity(facts: Facts) -> tuple[str, ...]:
-    """Return the account ids and e-mail addresses in the task that nobody says in the conversation."""
+    """Return the account ids and e-mail addresses that are in the task but not in the conversation."""
     if not users(facts.transcripts):
         return ()
     message = "\n".join(located.turn.text for located in facts.transcripts.turns).lower()
@@ -220,19 +220,19 @@ def users(transcripts: Transcripts) -> list[LocatedTurn]:
 
 
 def agreement(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
-    """Return the user's message before a call if the user agreed to something in it."""
+    """Return the user's last message before a call if the user agrees to something in it; else None."""
     before = _before(users(transcripts), answered.call.turn.number)
     return before if before and AGREES.match(plain(before)) else None
 
 
 def proposal(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
-    """Return the model's message to which the user agreed right before a call; None without agreement."""
+    """Return the message of the model to which the user agreed right before a call; None if the user did not agree."""
     agreed = agreement(transcripts, answered)
     return _before(transcripts.messages, agreed.turn.number) if agreed else None
 
 
 def unconfirmed(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
-    """Return the instructions of the model if they demand a confirmation that the user did not give before a call."""
+    """Return the model's instructions if they demand a confirmation and the user gave none before a call; else None."""
     rules = next((located for located in transcripts.turns if located.turn.role == "system"), None)
     demanded = rules and WANTS_CONFIRMATION.search(rules.turn.text)
     if (
@@ -253,13 +253,13 @@ def _before(turns: Iterable[LocatedTurn], number: int) -> LocatedTurn | None:
 
 
 def _works(answered: AnsweredCall) -> bool:
-    """Return whether a call found or changed something; a handover does neither."""
+    """Return whether a call found or changed something. Handing the work over to somebody else does not count."""
     from_tool = answered.answer is not None and answered.answer.turn.text.strip()
     return not answered.failed and bool(from_tool) and not hands_over(answered.action.tool)
 
 
 def _last_word(transcripts: Transcripts) -> LocatedTurn | None:
-    """Return the message with which the user ended the conversation; None if the model spoke last."""
+    """Return the message with which the user ended the conversation; None if the last turn is not the user's."""
     last = transcripts.turns[-1] if transcripts.turns else None
     return last if last and last.turn.role == "user" else None
 
@@ -279,7 +279,7 @@ def _only_offers_more(text: str) -> bool:
 
 
 def _changes_missing(transcripts: Transcripts) -> bool:
-    """Return whether an expected call that changes something was never made successfully."""
+    """Return whether an expected call that changes something is missing or never succeeded."""
     return any(
         located.kind == "never" and changes_state(located.tool)
         for located in compare_calls(transcripts.expected_actions, transcripts.actions)
@@ -299,7 +299,7 @@ def _missing_call(transcripts: Transcripts) -> str | None:
 
 
 def _values(value: object) -> str:
-    """Return all texts in a call's arguments, joined."""
+    """Return all texts in a call's arguments as one text."""
     if isinstance(value, dict):
         return "\n".join(map(_values, value.values()))
     if isinstance(value, list):

@@ -26,7 +26,7 @@ class LocatedTurn:
     turn: TranscriptTurn
 
     def quoted(self, lines: int = MOST_QUOTED) -> Citation:
-        """Quote the turn's first paragraph without its header, at most `lines` lines."""
+        """Quote at most `lines` lines of the turn's first paragraph, without the turn's header."""
         texts = self.document.lines
         below = range(self.turn.first + 1, self.turn.last + 1)
         numbers = list(takewhile(lambda n: texts[n - 1].strip(), dropwhile(lambda n: not texts[n - 1].strip(), below)))
@@ -37,7 +37,7 @@ class LocatedTurn:
         return cite_lines(self.document, self.turn.first, min(self.turn.first + lines - 1, self.turn.last))
 
     def argument(self, name: str) -> Citation:
-        """Quote the line of an argument of a call, or the call's header if it has no such argument."""
+        """Quote the line with an argument of a call. If the call has no such argument, quote the call's header."""
         line = self.turn.places.get(name, self.turn.first)
         return cite_lines(self.document, line, line)
 
@@ -87,7 +87,7 @@ class Transcripts:
 
     @cached_property
     def is_agent_run(self) -> bool:
-        """True if the model called tools, or spoke with a user more than once."""
+        """True if the model called tools or exchanged several messages with a user."""
         return bool(self.calls) or sum(located.turn.role == "user" for located in self.turns) > 1
 
     @cached_property
@@ -96,7 +96,7 @@ class Transcripts:
 
     @cached_property
     def expected(self) -> tuple[LocatedTurn, ...]:
-        """The expected tool calls, if a reference lists any."""
+        """The expected tool calls; empty if no reference lists any."""
         calls = (call for document in self.evidence.of("expected") for call in _expected(document))
         return tuple(calls)[:MOST_EXPECTED]
 
@@ -105,7 +105,7 @@ class Transcripts:
         return tuple(Action(call.turn.name or "", call.turn.arguments) for call in self.expected)
 
     def first_saying(self, text: str, turns: Iterable[LocatedTurn]) -> Citation | None:
-        """Quote the first line in these turns that contains a text."""
+        """Quote the first line in these turns that contains a text; None if no line does."""
         for located in turns:
             for number in range(located.turn.first + 1, located.turn.last + 1):
                 if text in located.document.lines[number - 1]:
@@ -114,7 +114,10 @@ class Transcripts:
 
 
 def _answered_calls(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
-    """Return the calls with their answers. An answer belongs to the first unanswered call, preferably of its name."""
+    """Yield the calls with their answers.
+
+    An answer belongs to the first unanswered call of the same tool, or else to the first unanswered call.
+    """
     waiting: list[LocatedTurn] = []
     answers: dict[int, LocatedTurn] = {}
     calls = []
@@ -133,7 +136,7 @@ def _answered_calls(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
 
 
 def _expected(document: Document) -> Iterator[LocatedTurn]:
-    """Return the calls in a document: as written by `render_calls`, or a JSON list of names and arguments."""
+    """Yield the calls in a document. It is in the format of `render_calls` or a JSON list of names and arguments."""
     turns = parse_calls(document.text) or tuple(_json_calls(document))
     return (LocatedTurn(document, turn) for turn in turns)
 
