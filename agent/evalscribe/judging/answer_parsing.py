@@ -1,4 +1,4 @@
-"""Parse the JSON object of a judge's answer out of free text and check it against the rubric's schema."""
+"""Parse the JSON object in a judge's free-text answer, and check it against the rubric's schema."""
 
 import json
 import math
@@ -11,16 +11,16 @@ from evalscribe.ids import canonical_json
 from evalscribe.model.output_schema import validate_answer
 from evalscribe.model.rubric import OutputParsingMode, Rubric
 
-# json-repair 0.64 in place of `parse_object` fails 10 answer tests. It turns an ambiguous answer into a definite one:
-# `tru` becomes a text, the first of two equal keys is dropped, comments and unescaped quotes are guessed at. NaN and
-# infinity, which cannot be stored, get through. 16,000 escaped quotes in an unterminated string take it 107 ms of
-# CPU; `parse_object` takes 1 ms.
+# json-repair 0.64 in place of `parse_object` fails 10 answer tests, because it turns an ambiguous answer into a
+# definite one: `tru` becomes a text, the first of two equal keys is dropped, and it guesses at comments and unescaped
+# quotes. It accepts NaN and infinity, which cannot be stored. 16,000 escaped quotes in an unterminated string take it
+# 107 ms of CPU; `parse_object` takes 1 ms.
 
 
 DEEPEST = 100
 """Maximum nesting depth of objects and lists."""
 _START = re.compile(r"\{\s*+[\"}]|\[\s*+\{")
-"""Start of an object, or of a list of objects, whose members must not be taken for answers."""
+"""Matches the start of an object, or of a list of objects. The objects in such a list must not be taken for answers."""
 _PART = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]"]', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![{\[,\s])\s*+,(?=\s*+[}\]])', re.DOTALL)
 
@@ -39,7 +39,7 @@ class JsonSpan(NamedTuple):
 
 
 def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
-    """Yield the top-level objects in `text[start:stop]`, in order; only the last object may be unterminated."""
+    """Yield the outermost objects in `text[start:stop]`, in order. Only the last one can be unterminated."""
     while match := _START.search(text, start, stop):
         end = _object_end(text, match.start(), stop)
         if not isinstance(end, int):
@@ -50,7 +50,7 @@ def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
 
 
 def parse_object(text: str) -> dict[str, Any] | BrokenJson:
-    """Parse a text that is one JSON object; raw line breaks in strings and trailing commas are accepted."""
+    """Parse a text that is one JSON object. Unescaped line breaks in strings and trailing commas are accepted."""
     value = _load_json(text)
     if isinstance(value, BrokenJson):
         without_commas = _load_json(_STRING_OR_COMMA.sub(_without_comma, text))
@@ -108,7 +108,7 @@ def _number(digits: str) -> float:
 
 
 def _storable(value: Any) -> Any:
-    """Replace lone surrogates: JSON can spell them, but they can neither be sent nor stored."""
+    """Replace lone surrogates. JSON can contain them as escapes, but they can be neither sent nor stored."""
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
@@ -119,7 +119,7 @@ def _without_comma(match: re.Match[str]) -> str:
 MOST_OBJECTS = 100
 """Maximum number of objects examined per text, and maximum number of tags examined per answer."""
 MOST_EXTENDED = 8
-"""Maximum number of tags that are read on beyond a closing tag, which may be inside a string."""
+"""Maximum number of tags that are read beyond a closing tag that can be part of a string."""
 MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300
 
@@ -128,10 +128,11 @@ Problems = list[str]
 
 
 def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
-    """Return the output in the first tag with a valid output, or in the whole text if there are no tags; else problems.
+    """Return the first valid output in a tag, or the output in the whole text if there are no tags; else the problems.
 
     A valid output is the only complete JSON object in the tag or text that fits the schema. If `repeats` returns True
-    for a tag's text, the tag may be quoted from the subject; it only counts if no other tag has a valid output.
+    for a tag's text, the judge can have quoted the tag from the subject. Its output is only used if no other tag has a
+    valid output.
     """
     result = _parse_tags(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if result is None:
@@ -140,7 +141,7 @@ def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lam
 
 
 def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
-    """Return the output in the tags, or the problems with it; None if no tag is closed."""
+    """Return the output in the tags, or the problems if no tag has a valid output; None if no tag is closed."""
     tags = _Tags(text, rubric.response_xml_key)
     result: Output | Problems | None = None
     repeated_output: Output | None = None
@@ -156,7 +157,7 @@ def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Ou
 
 
 class _Tags:
-    """Reads the tags of one answer in order, skipping tags inside the strings of parsed objects."""
+    """Reads the tags of one answer in order. Tags inside the strings of parsed objects are skipped."""
 
     def __init__(self, text: str, key: str) -> None:
         self._text = text
@@ -185,7 +186,10 @@ class _Tags:
         return self._text[self._begin : self._end]
 
     def object_lists(self) -> list[list[JsonSpan]]:
-        """Return the objects between opening and closing tag; if tags are nested, also those in the innermost tag."""
+        """Return the objects between the opening and the closing tag.
+
+        If another opening tag comes between them, also return the objects after the last one.
+        """
         begin, end = self._begin, self._end
         outer_objects = self._extend(_objects(self._text, begin, end))
         inner_opening = self._text.rfind(self._opening, begin, end)

@@ -41,7 +41,7 @@ from evalscribe.workspace import Workspace
 
 
 class WorkerJudge(Frozen):
-    """Selects the judge that a worker uses for a failure or a subject."""
+    """Tells a worker which judge to use for a failure or a subject."""
 
     kind: Literal["rules", "judge", "tag", "rubric"]
     model: str = ""
@@ -72,7 +72,7 @@ WorkerAnswer = Verdict | Unclassified | PanelDecision
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """Data from which a worker builds its judges. The only secrets in the data are the models' keys."""
+    """Data from which a worker builds its judges. The models' keys are the only secrets in it."""
 
     access: dict[str, Access]
     """Host and key of each provider."""
@@ -80,7 +80,7 @@ class JudgeRecipe:
     tokens: int | None
     context_tokens: int | None
     templates: dict[str, str]
-    """The workspace's own templates."""
+    """The workspace's own versions of prompt templates."""
     version: str = __version__
 
     @classmethod
@@ -95,7 +95,7 @@ class JudgeRecipe:
 
     @asynccontextmanager
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[Piece, WorkerAnswer]]:
-        """Open a worker. Raises `UsageError` if this process has another version of the package."""
+        """Open a worker. Raises `UsageError` if the worker's process has another version of the package."""
 
         if self.version != __version__:
             raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
@@ -116,7 +116,10 @@ class JudgeRecipe:
 
 
 def _provider_access(settings: Settings, provider: str) -> Access | None:
-    """Return the provider's host and key; None for invalid settings. That is reported before workers start."""
+    """Return the provider's host and key; None if the settings are invalid.
+
+    Invalid settings are reported before workers start.
+    """
     try:
         return settings.provider(provider)
     except UsageError:
@@ -125,7 +128,7 @@ def _provider_access(settings: Settings, provider: str) -> Access | None:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """Creates the judges of one worker, each on its first use."""
+    """Creates a worker's judges, each when it is first used."""
 
     models: Models
     prompts: Prompts
@@ -154,16 +157,16 @@ class WorkerStore:
 
 @dataclass(frozen=True)
 class EngineJudge:
-    """Creates judges that run on an engine's workers."""
+    """Creates judges whose failures and subjects are judged by an engine's workers."""
 
     pool: WorkerPool[Piece, WorkerAnswer]
 
     def judge(self, local: Judge, worker_judge: WorkerJudge) -> Judge:
-        """Return a judge with the keys and estimates of `local` that sends failures to a worker."""
+        """Return a judge that has the keys and estimates of `local` but lets a worker judge each failure."""
         return RemoteJudge(local, self._decide(worker_judge))
 
     def decide_remotely(self, rubric: Rubric, model: Model) -> DecideRemotely:
-        """Return a function that sends the subjects of a `RubricJudge` with this rubric and model to a worker."""
+        """Return a function that lets a worker judge a subject by this rubric and with this model."""
         worker_judge = WorkerJudge(kind="rubric", model=model.id, rubric=rubric)
 
         async def decide_remotely(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
@@ -183,9 +186,9 @@ class EngineJudge:
 
 @asynccontextmanager
 async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge | None]:
-    """Open the workers of the configured engine; None if no engine is configured and this process judges.
+    """Open the workers of the configured engine; None if no engine is configured, so that this process judges.
 
-    Raises `UsageError` if batches are requested too: they need a single process.
+    Raises `UsageError` if batches are requested too, because they need a single process.
     """
 
     engine = workspace.open_engine()
@@ -213,16 +216,16 @@ FOR_ANALYSES = (
         rubric="unfair-check",
     ),
 )
-"""Tags used if evalscribe.toml has none."""
+"""Tags of the cascade for failures, used if evalscribe.toml defines no tags."""
 
 
 @dataclass(frozen=True)
 class FailureJudge:
-    """A judge of failures, with notes for the user."""
+    """A judge of failures, with facts about it for users and reports."""
 
     judge: Judge
     cascade: FailureCascade | None = None
-    """The judge, if it is a cascade."""
+    """The judge again if it is a cascade; else None."""
     models: tuple[str, ...] = ()
     """Names of the models that the judge calls."""
     own_prompts: bool = False
@@ -232,7 +235,7 @@ class FailureJudge:
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """Ids of all judges that may give a verdict."""
+        """Ids of all judges that can give a verdict."""
         return self.cascade.judges if self.cascade else (self.judge.id,)
 
 
@@ -247,7 +250,7 @@ class JudgeBuilder:
         settings: Settings | None = None,
         models: Models | None = None,
     ) -> None:
-        """Initialise without opening the store, so that a missing key is reported before a store is created.
+        """Initialise without opening the store. A missing key can then be reported before a store is created.
 
         Args:
             workspace: Workspace with the rubrics and prompts.
@@ -264,7 +267,7 @@ class JudgeBuilder:
         self._notes: list[str] = []
 
     def models(self, *, cascade: bool) -> tuple[Model, ...]:
-        """Open the models of the judge: none for the rules, cheap and expensive for a cascade, else one.
+        """Open the models of the judge: none for the rules, a cheap and an expensive one for a cascade, else one.
 
         Raises `EvalscribeError` if one of them is not available.
         """
@@ -295,11 +298,11 @@ class JudgeBuilder:
 
     @cached_property
     def results(self) -> RecordedResults:
-        """The store of judge results, which records which results are new."""
+        """The store of judge results. It records which results are new."""
         return RecordedResults(self._workspace.store.collections)
 
     def model_names(self, rubric: Rubric, name: str | None) -> tuple[str, ...]:
-        """Return the names of the models that the judge from `loaded` calls."""
+        """Return the names of the models that are called by the judge that `loaded` returns for the same arguments."""
         if name == RULES:
             return ()
         if name == CASCADE:
@@ -307,7 +310,8 @@ class JudgeBuilder:
         return (full_model_name(name or rubric.judge_model.id),)
 
     def loaded(self, rubric: Rubric, name: str | None, *, fresh: bool) -> LoadedJudge:
-        """Return a judge of any subject by `rubric`. Raises `EvalscribeError` if the judge is not available.
+        """Return a judge that judges subjects of any kind by `rubric`. Raises `EvalscribeError` if the judge is not
+        available.
 
         Args:
             rubric: The rubric to judge by.
@@ -326,14 +330,14 @@ class JudgeBuilder:
         )
         if name != CASCADE:
             return LoadedRubricJudge(maker.by_model(rubric, name))
-        # No rules and no default tags, because they only apply to failed evals.
+        # The rules and the default tags are left out because they only apply to failed evals.
         cheap, expensive = self.models(cascade=True)
         tagged = [(tag, self.rubric(tag.rubric)) for tag in self._settings.cascade.issues()]
         prompts = self._workspace.prompts
         return LoadedCascade(SubjectCascade.of(rubric, tagged, (cheap, expensive), maker.judge, prompts))
 
     def rubric(self, name: str) -> Rubric:
-        """Return the stored version of a rubric, and note if its file differs from it."""
+        """Return the stored version of a rubric. Add a note if the rubric's file differs from it."""
         rubric = store_rubric(self._workspace.store.collections, self._workspace.prompts, name)
         self._rubrics.append(rubric)
         note = outdated_note(self._workspace.prompts, rubric, name)
@@ -359,7 +363,7 @@ class JudgeBuilder:
             ) from None
 
     def _expensive(self) -> str:
-        """Return the model of the option `judge` if given, else the model of `[cascade]` in evalscribe.toml."""
+        """Return the model named on the command line with `judge`, else the judge of `[cascade]` in evalscribe.toml."""
         if self._settings.judge.origin.trust != COMMAND_LINE:
             return self._settings.cascade.judge
         name = self._settings.judge_name
@@ -418,7 +422,7 @@ def _is_customised(rubric: Rubric) -> bool:
 
 
 def estimating_judge() -> Judge:
-    """Return a judge with the default model for estimates; it has no key, so it cannot judge."""
+    """Return a judge with the default model that can only estimate. It has no key, so it cannot judge."""
     from evalscribe.llm.anthropic import AnthropicModel
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")

@@ -1,4 +1,4 @@
-"""Cascades: rules first, then a cheap model that tags, then an expensive model where it is needed."""
+"""Cascades: the rules come first, then a cheap model that tags and, where needed, an expensive model."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 VERSION = 1
-"""Raise by hand when a failure is passed to the next stage under other conditions."""
+"""Increase by hand when a change passes other failures to the next stage."""
 
 
 class FailureCascade:
-    """A `Judge` of several stages; each stage decides the failures that it is sure of and passes on the others."""
+    """A `Judge` of several stages. A stage decides the failures of which it is certain, and passes on all others."""
 
     def __init__(
         self,
@@ -39,16 +39,19 @@ class FailureCascade:
 
         Args:
             first: Tags the failure.
-            tagged: The second judge for each tag; a failure with several tags goes to the first one's judge.
+            tagged: The second judge for each tag. A failure with several tags goes to the judge of its first tag.
             judge: The second judge for failures without a tag of `tagged`.
-            rules: Decides before `first`.
+            rules: Asked before `first`; None to start with `first`.
             store: Stores answers.
             fresh: Ignore stored answers.
         """
         self.judges = tuple(dict.fromkeys([*([rules.id] if rules else []), first.id, judge.id, *_ids(tagged)]))
         self.id = " > ".join(self.judges)
         self.alone = judge
-        """The judge that would decide all failures if there were no cascade."""
+        """The judge that would decide all failures if there were no cascade.
+
+        The cascade's cost is compared with its cost.
+        """
         self.first = first
         self._rules = rules
         self._tagged = dict(tagged)
@@ -62,13 +65,15 @@ class FailureCascade:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Return the likely maximum cost of judging a failure in all stages."""
+        """Return the cost of judging a failure in every stage that can be asked. This is a likely upper limit."""
         stages = self.estimates(case).values()
         return sum(stages, Estimate())
 
     def estimates(self, case: Failure) -> dict[Stage, Estimate]:
-        """Return the estimates by stage: zero if the rules are sure, else the cheap call and the most expensive
-        follow-up."""
+        """Return the estimates by stage: the cheap call and the most expensive possible follow-up.
+
+        Empty if the rules are certain.
+        """
         if self._rules and not self._rules.decide(case).uncertain:
             return {}
         second_estimates = [judge.estimate(case) for judge in (self.alone, *self._tagged.values())]
@@ -96,7 +101,7 @@ class FailureCascade:
         return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=update)
 
     async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
-        """Return the stored answer to the same question, else ask the stage's judge and store the answer."""
+        """Return the stored answer to the same question. Without one, ask the stage's judge and store its answer."""
         key = judge.key(case)
         stored = self._store.get_verdict(key) if self._store is not None and not self._fresh else None
         if isinstance(stored, Verdict) or (stored and stored.final):
@@ -112,7 +117,7 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
 
 
 def _undecided(best: Verdict, missing_answer: Unclassified, usage: Usage) -> Verdict:
-    """Return the best verdict so far, marked uncertain, and provisional unless `missing_answer` is final."""
+    """Return the best verdict so far as an uncertain one. It is provisional unless `missing_answer` is final."""
     return best.doubted(f"Nobody looked closer: {missing_answer.reason.rstrip('.')}.").model_copy(
         update={
             "stage": best.stage or "rules",
@@ -129,23 +134,23 @@ REST = "`answer`: your answer to the rubric above, in its own schema, whatever y
 
 
 class CascadeResult(Frozen):
-    """Results of a cascade for one subject."""
+    """Results of a cascade for one subject, with the usage of its stages."""
 
     results: tuple[JudgeResult, ...]
-    """One result for each tag, in order; a single result if the subject has no tags."""
+    """One result for each tag, in order; a single result if the subject was not tagged."""
     rubrics: tuple[Rubric, ...]
     """Rubric of each result: the requested rubric, or the rubric of a tag."""
     subject: Subject
-    """The subject that the results cite; if a second stage judged, it includes the cheap model's answer."""
+    """The subject that the results cite. If a second stage judged, it includes the cheap model's answer."""
     stage: Stage
-    """The stage that decided: `tag` if the cheap model was sure and saw no issue, else `judge`."""
+    """The stage that decided: `tag` if the cheap model was certain and saw no issue, else `judge`."""
     tags: tuple[str, ...] = ()
     usage: Usage = Usage()
     """Usage of all stages."""
 
 
 class SubjectCascade:
-    """Tags a subject with one call of a cheap model; only tagged or uncertain subjects go to an expensive one."""
+    """Tags a subject with one call of a cheap model. Only tagged or uncertain subjects go to an expensive model."""
 
     def __init__(self, first: RubricJudge, tagged: Mapping[str, RubricJudge], judge: RubricJudge) -> None:
         """Initialise the stages. `first` judges by `first_pass_rubric(rubric, …)`; `tagged` maps tags to judges."""
@@ -179,12 +184,12 @@ class SubjectCascade:
         return cls(first, tag_judges, judge(rubric, expensive))
 
     def key(self, subject: Subject) -> str:
-        """Return the content id of the questions of all stages; equal keys mean equal results."""
+        """Return the content id of the questions of all stages. Results with equal keys are interchangeable."""
         stages = [self._first, *self._tagged.values(), self._judge]
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """Estimate the cheap call and the costlier follow-up: the judges of all tags, or the rubric's judge."""
+        """Estimate the cheap call and the more expensive follow-up: the judges of all tags, or the rubric's judge."""
         tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
         untagged = self._judge.estimate(subject)
         worst = max(tagged, untagged, key=lambda estimate: (estimate.cost_usd or 0.0, estimate.input_tokens))
@@ -238,7 +243,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
         properties = {"tags": {"type": "array", "items": tag_schema}, **properties}
     schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return Rubric(
-        # Only the second pass reasons at high effort.
+        # Reasoning at high effort is left to the second pass.
         judge_model=rubric.judge_model.model_copy(update={"reasoning_effort": None}),
         output_parsing_mode=rubric.output_parsing_mode,
         response_xml_key=rubric.response_xml_key,
@@ -253,7 +258,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 
 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
-    """Add a result to the subject as data, which can be cited as `[A0]`."""
+    """Add a result to the subject as data. Later answers can cite it as `[A0]`."""
     (item,) = result_items([result])
     mark = f"A{sum(existing.target.kind == 'result' for existing in subject.items)}"
     target = item.target.model_copy(update={"item": mark})
@@ -262,12 +267,12 @@ def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
 
 
 def _is_final(first: JudgeResult) -> bool:
-    """Return whether an untagged answer is final: it is certain, and none of its quotations is invented."""
+    """Return whether an answer without tags is final: the model is certain, and it did not invent a quotation."""
     return bool(first.output["sure"]) and first.citations.unverified == 0
 
 
 def _result_of_first_pass(result: JudgeResult, failed: JudgeResult) -> JudgeResult:
-    """Return the cheap model's answer, marked uncertain, because the expensive model gave no answer."""
+    """Return the cheap model's answer as an uncertain one, because the expensive model gave no answer."""
     metadata = {**(result.result_metadata or {})}
     metadata["cascade"] = {**metadata.get("cascade", {}), "undecided": failed.reason}
     return result.model_copy(update={"result_metadata": metadata})

@@ -1,7 +1,8 @@
 """Parse and resolve the citations in a judge's answer.
 
 The grammar: `[T0B1]`, `[R0M.scores.reward]`, `[A0]`, `[failure]`, `[output src/main.py:3-9]`, each of them also with
-`:<RANGE>quoted text</RANGE>` before the closing bracket. One bracket may hold several citations, separated by commas.
+`:<RANGE>quoted text</RANGE>` before the closing bracket. A pair of brackets can contain several citations, separated by
+commas.
 """
 
 import re
@@ -21,7 +22,7 @@ from evalscribe.text import one_line
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
-"""Maximum characters of a cited path or key that the subject does not have; the rest is not parsed."""
+"""Maximum characters that are parsed of a cited path or key that the subject does not have."""
 _ROLES = "|".join(ROLES)
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
 _NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
@@ -41,24 +42,24 @@ _UNTIL_BRACKET = re.compile(rf"[^\[\]\n]{{0,{LONGEST_UNKNOWN}}}\]")
 
 @dataclass(frozen=True)
 class Mark:
-    """A citation as the judge wrote it, with the item that it names."""
+    """A citation as the judge wrote it, and the item to which it refers."""
 
     start: int
     end: int
     item: SubjectItem | None = None
-    """The cited item; None if the subject has no item of that name."""
+    """The cited item; None if no item of the subject has this mark."""
     key: str | None = None
     """The cited key in the item's metadata."""
     value: Any = None
     valid: bool = True
-    """True if the item has the key and the mark follows the grammar."""
+    """True if the mark follows the grammar and the item has the key."""
     lines: tuple[int, int] | None = None
-    """First and last claimed line, as numbered in the prompt."""
+    """First and last line that the citation names, as numbered in the prompt."""
     quote: str | None = None
 
 
 def parse_marks(text: str, subject: Subject) -> Iterator[Mark]:
-    """Yield every mark of a text, in order; a malformed mark is returned as unknown, never dropped."""
+    """Yield every mark of a text, in order. A malformed mark is yielded as unknown; it is never dropped."""
     reader = _Reader(text, subject)
     at = 0
     while start := _START.search(text, at):
@@ -73,8 +74,10 @@ class _Reader:
         self._subject = subject
 
     def bracket(self, start: re.Match[str]) -> Iterator[Mark]:
-        """Yield the marks between two brackets. The first mark's span includes the opening bracket, the last
-        one's the closing bracket.
+        """Yield the marks between two brackets.
+
+        The span of the first mark includes the opening bracket, and the span of the last mark includes the closing
+        bracket.
         """
         mark = self._mark(start.end())
         if mark is None:
@@ -96,7 +99,7 @@ class _Reader:
         return self._mark(comma.end())
 
     def _mark(self, at: int) -> Mark | None:
-        """Parse the mark at an offset, with lines and quotation; None if the text is not a mark."""
+        """Parse the mark at an offset, with its lines and its quotation; None if there is no mark at this offset."""
         mark = self._numbered(at) or self._document(at) or self._word(at)
         if mark is None or not mark.valid:
             return mark
@@ -169,12 +172,12 @@ class _Reader:
         return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
 
     def _ends(self, at: int) -> bool:
-        """Return whether the name in a mark may end at this offset."""
+        """Return whether the name in a mark can end at this offset."""
         return bool(_RANGE.match(self._text, at) or _END.match(self._text, at))
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, SubjectItem]]:
-        """Items by role and path, under each spelling of the path."""
+        """Items by role and path. Each spelling of a path has its own entry."""
         paths: dict[str, dict[str, SubjectItem]] = {}
         for item in reversed(self._subject.items):
             if item.target.role and item.target.path is not None:
@@ -194,7 +197,7 @@ def _lines(match: re.Match[str]) -> tuple[int, int]:
 
 
 SHORTEST_QUOTE = 3
-"""Minimum visible characters of a quotation, because shorter texts occur everywhere."""
+"""Minimum visible characters of a quotation, because very short texts occur everywhere."""
 LONGEST_QUOTE = 20_000
 """Maximum characters of a quotation."""
 _Location = tuple[CitationStatus, CitationTarget | None]
@@ -202,7 +205,10 @@ _UNVERIFIED: _Location = ("unverified", None)
 
 
 def resolve_citations(text: str, subject: Subject) -> CitedText:
-    """Return the unchanged text with its citations, each marked `verified`, `relocated` or `unverified`."""
+    """Return the text unchanged, together with its citations.
+
+    Each is marked `verified`, `relocated` or `unverified`.
+    """
     return CitedText(text=text, citations=tuple(_resolve(mark, subject) for mark in parse_marks(text, subject)))
 
 
@@ -252,7 +258,7 @@ def _of_value(mark: Mark, quote: str) -> _Location | None:
 
 
 def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Location | None:
-    """Locate the quotation in the cited item, first at the claimed lines, then anywhere."""
+    """Locate the quotation in the cited item: first at the cited lines, then anywhere in the item."""
     number = subject.numbers[item.mark]
     claimed_lines = (mark.lines[0] - item.first, mark.lines[1] - item.first) if mark.lines else None
     for span in subject.haystack.spans(quote, number, claimed_lines):
@@ -268,9 +274,9 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
 
 
 def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
-    """Locate the quotation in another item, the nearest first.
+    """Locate the quotation in the nearest other item that contains it.
 
-    Earlier answers of judges are excluded; otherwise an invented quotation would be verified by its repetition.
+    Judges' earlier answers are not searched. Otherwise, repeating an invented quotation would verify it.
     """
     cited_number = subject.numbers[item.mark] if item else 0
     places = [
@@ -285,7 +291,7 @@ def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject
 
 
 def _is_within_part(item: SubjectItem, start: int, end: int) -> bool:
-    """Return whether no label that evalscribe inserted is inside the span."""
+    """Return whether the span is within one part of the item, so that no label inserted by evalscribe is inside it."""
     return not any(start < at < end for at, _ in item.labels)
 
 
@@ -306,7 +312,7 @@ def _of_key(item: SubjectItem, key: str) -> CitationTarget:
 
 
 def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
-    """Return a copy of an output in which each string that may contain citations is a `CitedText` (as a dict)."""
+    """Return a copy of an output. Each string that can contain citations is replaced by a `CitedText` (as a dict)."""
     copy = deepcopy(output)
     for path, text in cited_strings(output, schema):
         *parents, last = path

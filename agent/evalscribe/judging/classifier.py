@@ -48,13 +48,16 @@ FOLDER = "classify"
 
 
 def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
-    """Render the judge's instructions; `first_pass` is the wording for a judge that tags and has no tools."""
+    """Render the judge's instructions.
+
+    `first_pass` is the wording for a judge that tags and has no tools; empty for a judge with tools.
+    """
     rubric_text = rubric.rubric_text.strip()
     return prompts.render(f"{FOLDER}/system.md.j2", rubric=rubric_text, reads=not first_pass, first_pass=first_pass)
 
 
 def evidence_delimiter(case: Failure) -> Delimiter:
-    """Return the delimiter of a failure's evidence."""
+    """Return the delimiter of a failure's evidence in prompts."""
     return Delimiter(case.evidence.digest, (canonical_json(case),))
 
 
@@ -104,7 +107,7 @@ def _failure(case: Failure) -> str:
 
 
 def _without_log_lines(reason: str, evidence: Evidence) -> str:
-    """Return only the first line of a recorded reason whose other lines are all in a log."""
+    """Return a recorded reason. If all its lines but the first are in a log, return only the first line."""
     first_line, *other_lines = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
     logs = {line.strip() for log in evidence.of("log") for line in log.lines} if other_lines else set()
     if not other_lines or not logs.issuperset(other_lines):
@@ -151,7 +154,7 @@ def _precedents(case: Failure, delimiter: Delimiter, *, by_person: bool) -> str:
 
 
 def _label_counts(similar: Sequence[LabelCount]) -> str:
-    """Return `OVERLY_STRICT 3 times, MODEL_FAULT once`; empty without labels of similar failures."""
+    """Render counts as `OVERLY_STRICT 3 times, MODEL_FAULT once`; empty if there are none."""
     times = {1: "once", 2: "twice"}
     return ", ".join(
         f"{label_count.label} {times.get(label_count.count, f'{label_count.count} times')}" for label_count in similar
@@ -216,7 +219,7 @@ def _trial(verdict: TrialVerdict) -> str:
 
 
 def _facts(facts: Mapping[str, str | None]) -> str:
-    """Render facts on one line; a value that could be read as another fact is quoted."""
+    """Render facts on one line. Quote a value that could be read as another fact."""
     return "; ".join(f"{name}: {_value(text)}".removeprefix(": ") for name, text in facts.items() if text)
 
 
@@ -234,18 +237,18 @@ CUT_OFF = "Your last answer was cut off because it was too long. Think less, and
 
 
 class InvestigationLimits(TurnBounds):
-    """Limits for one failure."""
+    """Limits on the investigation of one failure."""
 
     seconds: float | None = 600.0
-    """Time limit of a verdict in seconds; None for batches, whose answers may take a day."""
+    """Time limit for a verdict in seconds; None for batches, because a batch can take a day."""
     nudges: int = 2
-    """Maximum reminders after answers that have no tool call or were cut off."""
+    """Maximum number of reminders after answers that lack a tool call or were cut off."""
     submissions: int = 3
-    """Maximum submissions that violate the schema."""
+    """Maximum number of submissions that violate the schema before the judge gives up."""
 
 
 class Investigation:
-    """One conversation about a failure; used once."""
+    """One conversation about a failure. Each instance is used only once."""
 
     def __init__(
         self,
@@ -258,7 +261,10 @@ class Investigation:
         judge: str,
         labels: Sequence[Classification],
     ) -> None:
-        """Prepare the conversation. `judge` is the id for the verdict; `labels` are those of the rubric."""
+        """Prepare the conversation.
+
+        `judge` is the judge's id in the verdict; `labels` are the labels that the rubric allows.
+        """
         self._turns = Turns(model, bounds, LAST)
         self._judge = judge
         self._labels = labels
@@ -272,7 +278,7 @@ class Investigation:
         self._has_sent_doubts = False
 
     async def run(self) -> Verdict | Unclassified:
-        """Run the conversation. Raises `EvalscribeError` only for what affects all failures."""
+        """Run the conversation. Raises `EvalscribeError` only for errors that affect all failures."""
         while not self._turns.last:
             try:
                 outcome = self._take(await self._turns.ask(self._request()))
@@ -294,14 +300,14 @@ class Investigation:
         return self._opening.model_copy(update={"messages": tuple(self._messages)})
 
     def _take(self, reply: Reply) -> Verdict | Unclassified | None:
-        """Process one answer. Return a verdict or the reason why there is none; None to continue the conversation."""
+        """Process one answer. Return a verdict, or the reason why there is none; None if the conversation continues."""
         match reply.stop:
             case "refusal":
                 return self.unclassified("the model refused to judge this failure", final=True)
             case "context_exceeded":
                 return self.unclassified("the evidence is too long for the model", final=True)
             case "max_tokens":
-                # An answer that was cut off is not sent back: its last tool call is incomplete.
+                # Do not send back an answer that was cut off, because its last tool call is incomplete.
                 return self._nudge(CUT_OFF, f"the answer was cut off at {self._bounds.answer_tokens} tokens")
             case "pause":
                 self._messages += reply_messages(reply)
@@ -345,7 +351,7 @@ def _correction_request(call: ToolCall, problems: list[str]) -> ToolResult:
 
 
 JUDGE_VERSION = 1
-"""Raise by hand when the question changes but the digests of templates and tools do not."""
+"""Increase by hand when the question changes but the digests of templates and tools do not."""
 LIKELY_TURNS = 3
 LIKELY_TURN = 1_200
 """Likely tokens of one answer, including thinking."""
@@ -366,7 +372,8 @@ class ModelJudge:
         effort: Effort | None = "high",
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Initialise the judge. `rubric`: None for the shipped rubric. `cost`: prices one call in US dollars.
+        """Initialise the judge. `rubric`: None for the shipped rubric. `cost`: returns the price of one call in US
+        dollars.
 
         Raises `UsageError` for a rubric with other labels.
         """
@@ -435,7 +442,7 @@ class ModelJudge:
 
     @cached_property
     def _fixed_tokens(self) -> dict[bool, int]:
-        """Tokens of the system prompt and tools, by whether the failure is an agent run."""
+        """Tokens of the system prompt and the tools, for failures that are agent runs (True) and for others (False)."""
         system = estimate_tokens(self._system)
         return {agent_run: system + estimate_tokens(canonical_json(tools)) for agent_run, tools in self._tools.items()}
 
@@ -446,7 +453,7 @@ LONGEST_FIRST_ANSWER = 4_000
 """Maximum tokens of the cheap model's single answer."""
 LIKELY_FIRST_ANSWER = 500
 FIRST_PASS_S = 50.0
-"""Time limit of the cheap model's answer in seconds; short, so that the next stage has enough time."""
+"""Time limit for the cheap model's answer in seconds. It is short, so that the next stage has enough time."""
 GAVE_UP = {
     "refusal": "the model refused to judge this failure",
     "context_exceeded": "the evidence is too long for the model",
@@ -455,7 +462,10 @@ GAVE_UP = {
 
 
 class FirstPass:
-    """A `Judge` that asks a cheap model for tagged verdicts; a verdict with invented quotations is uncertain."""
+    """A `Judge` that asks a cheap model for a verdict and tags.
+
+    A verdict with invented quotations becomes uncertain.
+    """
 
     def __init__(
         self,
@@ -467,7 +477,11 @@ class FirstPass:
         cost: Callable[[Usage], float] | None = None,
         seconds: float | None = FIRST_PASS_S,
     ) -> None:
-        """Initialise the judge. `cost`: prices a call in US dollars. Raises `UsageError` if no label is defined."""
+        """Initialise the judge.
+
+        `cost`: returns the price of one call in US dollars. Raises `UsageError` if the rubric defines no labels for
+        failures.
+        """
         self.id = judge_id(model.id, rubric)
         self._model = model
         self._prompts = prompts
@@ -489,7 +503,7 @@ class FirstPass:
         return content_id(["first pass", FIRST_PASS_VERSION, question, *_question_content(case)])
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate one call. After the first call, its instructions are read from the provider's cache."""
+        """Estimate one call. From the second call on, the instructions are read from the provider's cache."""
         shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tools[case.is_agent_run]))
         input_tokens = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
@@ -520,7 +534,7 @@ class FirstPass:
         )
 
     def _reply_verdict(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
-        """Convert the single answer to a verdict. After an invalid answer, the next stage judges."""
+        """Convert the single answer to a verdict. If the answer is invalid, the next stage judges."""
         if reply.stop in GAVE_UP:
             final = reply.stop != "max_tokens"
             return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)

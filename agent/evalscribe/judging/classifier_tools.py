@@ -81,7 +81,7 @@ class VerdictSubmission(BaseModel):
         description="One imperative line: what to change in task, grader, lint or harness; empty if nothing."
     )
     would_pass: bool = Field(description="Whether that change alone would let this output pass.")
-    # Strict schemas require every field, so 0 stands for none.
+    # Strict schemas require every field, so 0 means that there is no such message.
     message: int = Field(
         default=0,
         ge=0,
@@ -105,7 +105,10 @@ S = TypeVar("S", bound=VerdictSubmission)
 
 
 def parse_submission(fields: dict[str, Any], shape: type[S], labels: Sequence[Classification]) -> S | list[str]:
-    """Validate a submission; return it, or its problems with their fields. `labels` are those of the rubric."""
+    """Validate a submission. Return it, or its problems with the names of their fields.
+
+    `labels` are the labels that the rubric allows.
+    """
     try:
         submission = shape.model_validate(fields)
     except ValidationError as error:
@@ -122,7 +125,7 @@ def verify_quotations(submission: VerdictSubmission, evidence: Evidence) -> tupl
 
 
 def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) -> list[str]:
-    """List problems about which the model is asked once; the verdict counts even if they remain."""
+    """List problems that the model is asked once to correct. The verdict counts even if they remain."""
     doubts = [
         f"citations.{n}: {citation.role} {citation.path!r} holds no such whole lines; quote what read_lines shows"
         for n, citation in enumerate(citations)
@@ -237,7 +240,7 @@ def submit_tool(
 
 
 class EvidenceTools:
-    """Tools for reading one failure's evidence. Answers are delimited data."""
+    """Tools for reading one failure's evidence. Their answers are delimited as untrusted data."""
 
     def __init__(self, evidence: Evidence, delimiter: Delimiter) -> None:
         self._evidence = evidence

@@ -1,4 +1,4 @@
-"""Judges of loaded subjects, by rubric, by cascade or by rules."""
+"""Judges of loaded subjects: by a rubric, by a cascade, or by the rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ NO_FAILURE = "the rules judge failed evals only"
 
 @dataclass(frozen=True)
 class LoadedSubject:
-    """A subject to judge; for a failed eval, with the evidence from which the subject was built."""
+    """A subject to judge. For a failed eval, it includes the evidence from which the subject was built."""
 
     subject: Subject
     evidence: Evidence | None = None
@@ -45,7 +45,7 @@ class JudgeOutput(Frozen):
     """Rubric of each result."""
     stage: Stage = "judge"
     subject: Subject
-    """The judged subject; if the second stage of a cascade judged, it includes the cheap model's answer."""
+    """The judged subject. If the second stage of a cascade judged, it includes the cheap model's answer."""
     usage: Usage
     """Usage of all stages, including stored answers."""
 
@@ -62,9 +62,9 @@ class JudgeMaker:
     fresh: bool = False
     """Ignore stored results."""
     batch: bool = False
-    """Send calls in batches, at the batch price and without a time limit."""
+    """Send calls in batches. They have the batch price and no time limit."""
     decide_remotely: Callable[[Rubric, Model], DecideRemotely] | None = None
-    """Returns a function that judges subjects remotely; None to judge in this process."""
+    """Returns a function that lets a worker judge subjects; None to judge in this process."""
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
         return RubricJudge(
@@ -102,7 +102,7 @@ class LoadedRubricJudge:
 
 
 class LoadedCascade:
-    """A judge that lets a cheap model tag subjects, and an expensive model judge tagged or uncertain subjects."""
+    """A judge in which a cheap model tags subjects and an expensive model judges those that are tagged or uncertain."""
 
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
@@ -120,10 +120,13 @@ class LoadedCascade:
 
 
 class LoadedRulesJudge:
-    """The rules as a judge, for rubrics whose schema fits the rules' verdict on a failed eval."""
+    """The rules as a judge. They only fit rubrics whose schema can hold the rules' verdict on a failed eval."""
 
     def __init__(self, rubric: Rubric, results: "CollectionStore | RecordedResults | None" = None) -> None:
-        """Initialise the judge. `results` stores the results, which are not reused, because rules cost nothing."""
+        """Initialise the judge.
+
+        The results are stored in `results` but not reused, because the rules cost nothing.
+        """
         self._rules = RulesJudge()
         self._results = results
         self.name = self._rules.id
@@ -186,7 +189,7 @@ LoadedJudge = LoadedRubricJudge | LoadedCascade | LoadedRulesJudge
 
 
 def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
-    """Return those fields of a verdict that the rubric's schema has; the citations are appended to `reasoning`."""
+    """Return the fields of a verdict that are in the rubric's schema. The citations are appended to `reasoning`."""
     cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
     values = {name: getattr(verdict, name) for name in fields}

@@ -1,7 +1,7 @@
-"""Read a subject that exceeds the context window in parts, and condense it to observations.
+"""Read a subject in parts if it exceeds the context window, and condense it to observations.
 
-Citations in observations are checked against the whole subject, so judges that repeat them cite the original.
-A part that cannot be read is reported to the judge as a gap.
+Citations in observations are resolved in the whole subject, so a judge that repeats such a citation cites the subject
+and not the observation. The judge is informed of each part that could not be read, as a gap.
 """
 
 from collections import Counter
@@ -27,11 +27,11 @@ DELIMITERS = 60
 LINE_NUMBER = 3
 """Estimated tokens of a line number."""
 LEAST = 200
-"""Minimum tokens of a part; parts are not split further."""
+"""Minimum tokens of a part. A part of this size is not split further."""
 
 
 class ItemSpan(NamedTuple):
-    """The part `text[start:end]` of one item; its first line has the number `first`."""
+    """A part of one item, `text[start:end]`. `first` is the number of its first line."""
 
     item: int
     start: int
@@ -43,13 +43,16 @@ Part = tuple[ItemSpan, ...]
 
 
 def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
-    """Split the items into parts of at most `room` tokens, in order; every character is in exactly one span."""
+    """Split the items into parts of at most `room` tokens, in order. Every character is in exactly one span."""
     room = max(room, LEAST)
     return fill_parts(_spans(items, room), room)
 
 
 def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = None) -> Iterator[tuple[T, ...]]:
-    """Gather values in order into parts of at most `room` tokens and `most` values; a larger value is a part alone."""
+    """Distribute values, in order, over parts of at most `room` tokens and `most` values.
+
+    A value of more than `room` tokens gets a part of its own.
+    """
     part: list[T] = []
     remaining = room
     for value, size in sized:
@@ -63,7 +66,7 @@ def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = Non
 
 
 def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
-    """Return the item cut to the span; the item itself if the span covers all of it."""
+    """Return the part of an item that the span covers; the item itself if that is all of it."""
     item = items[span.item]
     if (span.start, span.end) == (0, len(item.text)):
         return item
@@ -75,7 +78,7 @@ def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
 
 
 def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
-    """Return the labels of the parts of an item in a span, from the part in which the span starts."""
+    """Return the labels inside a span of an item, and the label of the part in which the span starts."""
     earlier_labels = [label for at, label in item.labels if at < span.start]
     inner_labels = [(at - span.start, label) for at, label in item.labels if span.start <= at < span.end]
     continues = earlier_labels and not (inner_labels and inner_labels[0][0] == 0)
@@ -83,7 +86,7 @@ def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
 
 
 def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
-    """Split the items into spans that each fit in a part; yield each span with its tokens."""
+    """Split the items into spans that each fit in a part. Yield each span with its estimated number of tokens."""
     for index, item in enumerate(items):
         head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
         start, first, unfinished = 0, item.first, True
@@ -95,7 +98,7 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
-    """Return the end of a span from `start`: the item's end, else the last line end that fits, else within a line."""
+    """Return where a span from `start` ends: at the item's end, at the last line end that fits, or within a line."""
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
@@ -110,7 +113,7 @@ def _weight(text: str, numbered: bool) -> int:
 
 
 ANSWER_TOKENS = 8192
-"""Maximum tokens of one answer; in a small window, `ANSWER_SHARE` allows fewer."""
+"""Maximum tokens of one answer. In a small context window, `ANSWER_SHARE` sets a lower limit."""
 NOT_THERE = "(citation not found)"
 UNVERIFIED = "(unverified) "
 SCHEMA = {
@@ -122,7 +125,7 @@ SCHEMA = {
 
 
 class PartTooLong(Exception):
-    """The prompt exceeds the provider's limit, although it was estimated to fit; the part must be split."""
+    """The prompt exceeds the provider's limit although the estimate was that it fits. The part must be split."""
 
     def __init__(self, usage: Usage) -> None:
         super().__init__("beyond the model's context window")
@@ -132,9 +135,10 @@ class PartTooLong(Exception):
 async def ask_observations(
     model: Model, question: str, subject: Subject, max_tokens: int
 ) -> tuple[tuple[str, ...], Usage]:
-    """Ask for observations; return them as the model wrote them, and the usage.
+    """Ask for observations. Return them as the model wrote them, together with the usage.
 
-    Raises `PartTooLong`, `CallFailed` with the usage of every try, or `EvalscribeError` for what affects all calls.
+    Raises `PartTooLong`, `CallFailed` with the usage of all tries, or `EvalscribeError` for errors that affect all
+    calls.
     """
     opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=max_tokens)
     answer = await RubricConversation(model, opening, _observation_rubric(), subject).run(None)
@@ -147,7 +151,7 @@ async def ask_observations(
 
 @cache
 def _observation_rubric() -> Rubric:
-    """Return a rubric for observations, so that they are parsed like an answer by any other rubric."""
+    """Return a rubric whose output is a list of observations, so that these are parsed like any other answer."""
     return Rubric(id="observations", rubric_text="Observe.", output_schema=SCHEMA)
 
 
@@ -168,7 +172,7 @@ def _check_observation(text: str, subject: Subject) -> str:
 def _unverified_spans(
     citations: Iterable[ResolvedCitation], verified: Sequence[ResolvedCitation]
 ) -> list[tuple[int, int]]:
-    """Return the spans of the unverified citations that do not share their brackets with a verified citation."""
+    """Return the spans of unverified citations. Leave out those that share their brackets with a verified citation."""
     spans = {(citation.start_idx, citation.end_idx) for citation in citations if citation.status == "unverified"}
     separate = [
         (a, b) for a, b in spans if not any(citation.start_idx < b and a < citation.end_idx for citation in verified)
@@ -178,17 +182,17 @@ def _unverified_spans(
 
 OBSERVE_TEMPLATE = "judging/observe.md.j2"
 QUESTION_TOKENS = 800
-"""Estimated tokens of the question without rubric, part and citation help."""
+"""Estimated tokens of the question, without the rubric, the part and the citation instructions."""
 CONCURRENT_PARTS = 4
-"""Maximum parts read concurrently."""
+"""Maximum number of parts that are read concurrently."""
 LONGEST_PART = 100_000
 """Maximum tokens of one part, even in a large window, because models read longer parts less closely."""
 ANSWER_SHARE = 0.25
 """Maximum share of the context window for an answer."""
 MARGIN = 0.8
-"""Share of the context window that is used; the rest is a reserve, because tokens are only estimated."""
+"""Share of the context window that is filled. The rest is a reserve, because tokens are only estimated."""
 MAX_OBSERVATIONS = 40
-"""Maximum observations of one part."""
+"""Maximum number of observations about one part."""
 TOO_LONG = "beyond the model's context window"
 
 
@@ -198,7 +202,10 @@ class PartReader:
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
-        """`window`: upper limit for the context window. Raises `CallFailed` if the rubric alone fills the window."""
+        """Initialise the reader.
+
+        `window`: upper limit for the context window. Raises `CallFailed` if the rubric alone fills the window.
+        """
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()
@@ -211,11 +218,11 @@ class PartReader:
         self.answer_tokens = min(ANSWER_TOKENS, int(ANSWER_SHARE * self._window))
         """Maximum tokens of one answer."""
         self.room = self._part_room()
-        """Maximum tokens of one part; lowered after a part was too long."""
+        """Maximum tokens of one part. Lowered when a part turns out to be too long."""
         self._unread: list[tuple[int, str, str]] = []
         """Number and content of each unread part, and the reason why it was not read."""
         self._read = self._too_long = self._hopeless = False
-        """Return three flags: a part was read, a part was too long, the smallest parts are too long."""
+        """Three flags: a part was read, a part was too long, even parts of the smallest size are too long."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -246,7 +253,7 @@ class PartReader:
         return tuple(text for number in sorted(observations) for text in observations[number] or ())
 
     async def ask(self, question: str, room: int) -> tuple[str, ...]:
-        """Ask for observations in at most `room` tokens, and return them checked.
+        """Ask for observations in at most `room` tokens. Return them after checking their citations.
 
         Raises `PartTooLong` or `CallFailed`, after counting the usage.
         """
@@ -259,11 +266,11 @@ class PartReader:
         return check_observations(texts, self._subject)
 
     def render_items(self, items: Sequence[SubjectItem]) -> str:
-        """Return items as delimited data, as a judge sees them."""
+        """Return items as delimited data, in the form in which a judge sees them."""
         return Subject.of(self._subject.id, items).text()
 
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
-        """Return the observations of some items; None if no item could be read."""
+        """Return the observations about some items; None if none of the items could be read."""
         if room > self.room:
             return await self._observe_smaller_parts(items, number, self.room)
         if self._hopeless:
@@ -314,7 +321,7 @@ class PartReader:
 
 
 def observation_item(mark: str, texts: Iterable[str], about: str = "") -> SubjectItem:
-    """Return observations or gaps as an item, whose mark must not exist in the subject."""
+    """Return observations or gaps as an item. No item of the subject may have the same mark."""
     target = CitationTarget(kind="result", item=mark)
     return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
@@ -326,15 +333,18 @@ def _mark_range(items: Sequence[SubjectItem]) -> str:
 
 MERGE_TEMPLATE = "judging/merge.md.j2"
 ROUNDS = 6
-"""Maximum rounds of merging; observations that still do not fit are then left out."""
+"""Maximum number of rounds of merging. Observations that do not fit after the last round are left out."""
 PROGRESS = 0.95
-"""Merging ends after a round that leaves more than this share of the tokens."""
+"""Merging stops after a round that leaves more than this share of the tokens."""
 WORDS_PER_TOKEN = 0.5
-"""Words of observations per token, fewer than in prose because citations take many tokens."""
+"""Words of observations per token. Prose has more, but citations take many tokens."""
 
 
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
-    """Merge the observations into at most `room` tokens; the reader records omitted observations as a gap."""
+    """Merge observations until they have at most `room` tokens.
+
+    Observations that still do not fit are left out, which the reader records as a gap.
+    """
     for _ in range(ROUNDS):
         tokens_before = total_tokens(observed)
         if tokens_before <= room:
@@ -365,7 +375,10 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 async def _merge_batch(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
-    """Merge a batch of observations; return the batch unchanged if the model returns nothing or the call fails."""
+    """Merge a batch of observations.
+
+    The batch stays unchanged if the model returns nothing or the call fails.
+    """
     part = reader.render_items((observation_item("observations", batch),))
     question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=part, words=words)
     try:
@@ -377,7 +390,7 @@ async def _merge_batch(reader: PartReader, batch: tuple[str, ...], words: int) -
 
 
 def _drop_excess(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return the observations that fit in `room` tokens; those with verified citations are preferred."""
+    """Return the observations that fit in `room` tokens. Observations with verified citations are kept first."""
     fitting_indexes: set[int] = set()
     for index in sorted(range(len(observed)), key=lambda index: observed[index].startswith(UNVERIFIED)):
         size = total_tokens((observed[index],))
@@ -391,7 +404,10 @@ def _drop_excess(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
-    """Put neighbouring observations in batches of at most `room` tokens; a longer observation gets its own batch."""
+    """Put neighbouring observations in batches of at most `room` tokens.
+
+    An observation of more than `room` tokens gets a batch of its own.
+    """
     batch: list[str] = []
     remaining = room
     for text in observed:
@@ -408,7 +424,7 @@ def _batches(observed: Iterable[str], room: int) -> Iterator[tuple[str, ...]]:
 HEADING = "too long to be shown, read in {parts} parts: cite the places that the observations cite, as they cite them"
 NOTHING = "nothing that matters to the rubric was observed"
 AROUND = 150
-"""Tokens of headings and delimiters."""
+"""Estimated tokens of the headings and delimiters around the observations."""
 
 
 class CondensedSubject(Frozen):
@@ -424,7 +440,7 @@ class CondensedSubject(Frozen):
 
 
 class SubjectReading:
-    """Reads a long subject once, and returns its observations in any size."""
+    """Reads a long subject once. Returns its observations in any size that is asked for."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
@@ -439,9 +455,10 @@ class SubjectReading:
         self._observed: tuple[str, ...] | None = None
 
     async def condensed(self, room: int) -> CondensedSubject:
-        """Return the relevant observations in about `room` tokens. The first call reads; later calls only merge.
+        """Return the relevant observations in about `room` tokens. Only the first call reads the subject; later calls
+        merge more.
 
-        Raises `CallFailed` if nothing could be read, and `EvalscribeError` for what affects all calls.
+        Raises `CallFailed` if nothing could be read, and `EvalscribeError` for errors that affect all calls.
         """
         reader = self._reader
         if self._observed is None:
@@ -457,15 +474,15 @@ class SubjectReading:
 
     @property
     def usage(self) -> Usage:
-        """Usage of all reading and merging so far, even if it failed."""
+        """Usage of all reading and merging so far, including calls that failed."""
         return self._reader.usage
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Metadata for results: how the subject was read."""
+        """Description of how the subject was read, for the metadata of results."""
         return {"read_in_parts": self._reader.parts, "gaps": list(self._reader.gaps), "read_by": self._read_by}
 
 
 def reader_digest(model: Model, prompts: Prompts) -> str:
-    """Return the content id of the model and templates that read parts."""
+    """Return the content id of the model and the templates with which parts are read."""
     return content_id([model.id, *(prompts.source(name) for name in (OBSERVE_TEMPLATE, MERGE_TEMPLATE))])

@@ -29,10 +29,13 @@ from evalscribe.text import cut, printable
 MAX_LINE = 600
 """Maximum characters of a line in a prompt."""
 MAX_TASK_LINE = 4000
-"""The instruction of a simulated user is one line. Its request is often at the end."""
+"""Maximum characters of a line in a task.
+
+It is higher because a simulated user's instruction is one line, often with the request at its end.
+"""
 LONGEST_PATH = 200
 NEAR = 2
-"""Maximum gap in lines between two selections that are joined into one excerpt."""
+"""Maximum number of lines between two selections that are joined into one excerpt."""
 BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npmrc", ".env")
 GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
 
@@ -47,7 +50,7 @@ def is_boilerplate(path: str) -> bool:
 
 
 def printable_path(path: str) -> str:
-    """Return an untrusted path as a single line of bounded length."""
+    """Return an untrusted path on a single line, cut to `LONGEST_PATH` characters."""
     return cut(printable(path[: LONGEST_PATH + 1]), LONGEST_PATH)
 
 
@@ -58,12 +61,15 @@ def clip_line(line: str, longest: int = MAX_LINE) -> str:
 
 
 def longest_line(role: Role) -> int:
-    """Return how many characters of a line of a document with this role are shown."""
+    """Return the maximum characters that are shown of each line of a document with this role."""
     return MAX_TASK_LINE if role == "task" else MAX_LINE
 
 
 def excerpts(document: Document, ranges: Iterable[Range], *, near: int = NEAR) -> Iterator[Excerpt]:
-    """Yield excerpts for the ranges in order; ranges at most `near` lines apart become one excerpt."""
+    """Yield excerpts for the ranges in order.
+
+    Ranges that are at most `near` lines apart are joined into one excerpt.
+    """
     for first, last in merge_ranges(ranges, document.line_count, near):
         longest = longest_line(document.role)
         text = "\n".join(clip_line(line, longest) for line in document.lines[first - 1 : last])
@@ -85,12 +91,12 @@ def merge_ranges(ranges: Iterable[Range], length: int, near: int = NEAR) -> list
 
 
 def head_range(document: Document, budget: int) -> Range:
-    """Return the range of a document's first lines that fit in the budget; (1, 0) if no line fits."""
+    """Return the range of a document's first lines that fit in the budget; (1, 0) if not even one line fits."""
     return 1, fitting_lines(document.lines, budget, longest_line(document.role))
 
 
 def fitting_lines(lines: Sequence[str], budget: int, longest: int = MAX_LINE) -> int:
-    """Return how many of the first lines, clipped to `longest` characters, fit into `budget` tokens."""
+    """Return the number of lines, from the first, that fit in `budget` tokens if cut to `longest` characters each."""
     tokens = 0
     for at, line in enumerate(lines):
         tokens += prompt_text.estimate_tokens(clip_line(line, longest)) + 1
@@ -100,29 +106,32 @@ def fitting_lines(lines: Sequence[str], budget: int, longest: int = MAX_LINE) ->
 
 
 AROUND = 4
-"""Context lines around a place that an error points to."""
+"""Number of lines shown before and after a line to which an error points."""
 MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", "cargo.toml", "go.mod")
 MANIFEST_CONTEXT = 40
-"""Context lines in the difference of two manifests if the build failed, which are then whole unless they are long."""
+"""Number of unchanged lines shown around differences of manifests if the build failed.
+
+Manifests that are not long are thus shown in full.
+"""
 MANIFEST_BUDGET = 600
-"""Maximum tokens of a manifest that has no difference to show."""
+"""Maximum tokens of a manifest that is shown without differences."""
 IMPORTS = ("import ", "from ", "use ", "#include ")
 _LABELS = re.compile(r"""\s*["']?(?:name|version|description|author|license|keywords|private)["']?\s*[:=].*|\W*""")
-"""Matches a line of a manifest that decides neither what is installed nor what is checked."""
+"""Matches a line of a manifest that affects neither what is installed nor what is checked."""
 FILE_BUDGET = 1500
 """Maximum tokens of an output file that has no reference file."""
 BOILERPLATE_BUDGET = 200
 """Maximum tokens of the list of boilerplate files."""
 MANY_FILES = 60
-"""Maximum number of output files with excerpts."""
+"""Maximum number of output files of which excerpts are shown."""
 MANY_LINES = 500
-"""Maximum lines of a configuration that are read."""
+"""Maximum number of lines that are read of a configuration file."""
 
 
 class CodeDifferences(NamedTuple):
     text: str
     covered: dict[str, tuple[Range, ...]]
-    """Ranges of output lines that `text` shows, by path."""
+    """Ranges of the output lines that are in `text`, by path."""
     left_out: tuple[str, ...]
 
 
@@ -162,7 +171,7 @@ def code_differences(
 
 
 def _hunks(pair: DocumentPair, building: bool) -> Sequence[DiffHunk]:
-    """Return the differences of two files that are worth showing."""
+    """Return the differences of two files, without those of a manifest that are not worth showing."""
     if pair.output is None or not _is_manifest(pair.output.path):
         return diff_hunks(pair)
     if building:
@@ -196,18 +205,22 @@ _CONFIGURATION = re.compile(
     r"|pyrightconfig\.json|pyproject\.toml|setup\.cfg|tox\.ini|\.flake8|\.pylintrc|clippy\.toml|\.golangci\.ya?ml)",
     re.IGNORECASE,
 )
-"""Matches the names of files that decide what type checkers and linters check."""
+"""Matches the name of a file that controls what type checkers and linters check."""
 _DECIDES = re.compile(
     r"""\s*["']?(?:strict\w*|noUnused\w+|noImplicit\w+|noUnchecked\w+|noProperty\w+|noFallthrough\w+|noUncalled\w+
     |exactOptional\w+|useUnknown\w+|allowUn\w+|checkJs|types|extends|disallow_\w+|warn_\w+
     |no_implicit\w+|select|extend-select|ignore|extend-ignore|plugins|typeCheckingMode|report\w+)["']?\s*[:=]""",
     re.VERBOSE,
 )
-"""Matches a line of such a file that decides what counts as an error."""
+"""Matches a line of such a file that affects what counts as an error."""
 
 
 def manifest_excerpts(file_pairs: Sequence[DocumentPair]) -> Iterator[Excerpt]:
-    """Yield the manifests that the differences do not show: equal ones once, and those that only one side has."""
+    """Yield the manifests that the differences do not show.
+
+    If output and reference have the same manifest, it is shown once. Manifests that only the reference has are also
+    shown.
+    """
     for pair in file_pairs:
         document = pair.output or pair.expected
         if document is None or not _is_manifest(document.path):
@@ -217,9 +230,9 @@ def manifest_excerpts(file_pairs: Sequence[DocumentPair]) -> Iterator[Excerpt]:
 
 
 def configuration_excerpts(evidence: Evidence, located: Sequence[LocatedError]) -> Iterator[Excerpt]:
-    """Yield the lines that decide what is checked, from the configurations nearest to the files with errors.
+    """Yield the lines that control what is checked. Configurations nearest to the files with errors come first.
 
-    A reference's configuration counts only if the output has none at the same path.
+    A reference's configuration is only used if the output has none at the same path.
     """
     output = {document.path for document in evidence.of("output")}
     documents = [
@@ -277,9 +290,9 @@ def _fitting_hunks(pair: DocumentPair, hunks: Sequence[DiffHunk], budget: int) -
 
 
 def _printable_hunk_lines(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
-    """Yield the lines of a hunk, without blank lines and repeated moved imports.
+    """Yield the lines of a hunk, without blank lines. A moved import is shown once.
 
-    For a manifest, omit lines that decide neither what is installed nor what is checked.
+    For a manifest, omit lines that affect neither what is installed nor what is checked.
     """
     removed = {text: (change.expected_first + n) for change in hunk.changes for n, text in enumerate(change.expected)}
     added = {text: (change.output_first + n) for change in hunk.changes for n, text in enumerate(change.output)}
@@ -294,7 +307,7 @@ def _printable_hunk_lines(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
 
 
 def _lines(hunk: DiffHunk) -> Range:
-    """Return the range of output lines that a hunk prints."""
+    """Return the range of the output's lines that a hunk shows."""
     line_count = sum(not line.startswith("-") for line in hunk.lines)
     return hunk.output_first, hunk.output_first + line_count - 1
 
@@ -308,7 +321,10 @@ def _error_ranges(document: Document, places: Iterable[OutputLine], covered: Ite
 
 
 def _file_lists(file_pairs: Sequence[DocumentPair], budget: int) -> Iterator[str]:
-    """Yield lists of the files that only one side has and of equal files, each list within the budget."""
+    """Yield lists of files that only one side has, and of files that are equal on both sides.
+
+    Each list fits in the budget.
+    """
     missing = [
         p.expected for p in file_pairs if p.output is None and p.expected and not is_boilerplate(p.expected.path)
     ]
@@ -354,7 +370,7 @@ def _boilerplate(file_pairs: Sequence[DocumentPair]) -> Iterator[str]:
 
 
 MAX_BLOCK = 120
-"""Maximum lines shown of one test."""
+"""Maximum number of lines that are shown of one test."""
 MOST_TESTS = 20
 UNNAMED_BUDGET = 500
 """Maximum tokens of the grader's beginning. It is shown if no failed test is found in the grader."""
@@ -362,7 +378,7 @@ _CLOSER = re.compile(r"\s*[)\]}]")
 
 
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
-    """Return the source of the named tests, each once; if no test is found, the beginning of the grader."""
+    """Return the source of each named test once. If no named test is found, return the beginning of the grader."""
     graders = [document for document in evidence.of("grader") if not _is_prose(document)]
     selected: list[Excerpt] = []
     for grader in graders:
@@ -392,7 +408,7 @@ def _test_name(name: str) -> str:
 
 
 def _line_of(lines: Sequence[str], name: str) -> int | None:
-    """Return the index of the first line with the whole name of the test; None if no line has it."""
+    """Return the index of the first line that contains the test's name as a whole; None if no line does."""
     if not name:
         return None
     pattern = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
@@ -400,7 +416,10 @@ def _line_of(lines: Sequence[str], name: str) -> int | None:
 
 
 def _block(lines: Sequence[str], at: int) -> Range:
-    """Return the range of the block that begins on a line: up to the last deeper indented line or closing bracket."""
+    """Return the range of the block that begins on a line.
+
+    The block ends with its last deeper indented line, or with the closing bracket below that line.
+    """
     first = at
     while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
         first -= 1
@@ -424,18 +443,22 @@ TAIL = 8
 TAIL_OF_OTHERS = 4
 """Number of lines shown from the end of the log of each other failed step without a located error."""
 ALIKE = 2
-"""Maximum errors shown that differ only in numbers and ids."""
+"""Maximum number of errors shown that differ only in numbers and ids."""
 ERRORS = 12
 FIRST_LINE = 240
-"""Maximum characters shown of the first line of an error that goes on below it; the end explains more."""
+"""Maximum characters shown of an error's first line if the error continues below it.
+
+The limit is low because the end of such an error explains more.
+"""
 EXPLANATION = 720
 """Maximum characters shown of the end of an error with many lines."""
 
 
 def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
-    """Return the log lines that show the failure: failed tests with the runner's counts, or errors, else the log's end.
+    """Return the log lines that explain the failure: failed tests with the runner's counts, else errors, else the log's
+    end.
 
-    Each other failed step adds its errors, or the end of its log.
+    For every other failed step, its errors or the end of its log are added.
     """
     selected = _step_excerpts(evidence, diagnosis, TAIL)
     for step in evidence.steps:
@@ -474,7 +497,7 @@ def _too_long(lines: Sequence[str]) -> bool:
 
 
 def _parts(log: Document, first: int, last: int) -> Iterator[Range]:
-    """Yield the lines of an error; if it is long, only its first line and the end of its explanation."""
+    """Yield the lines of an error. If it is long, yield only its first line and the end of its explanation."""
     if not _too_long(log.lines[first - 1 : last]):
         yield first, last
         return
@@ -509,7 +532,10 @@ def _errors(located: Sequence[LocatedError]) -> Iterator[Range]:
 
 
 def _tests(diagnosis: Diagnosis) -> Iterator[Range]:
-    """Yield the lines of the failed tests, with the message only of the first that has it, and the runner's counts."""
+    """Yield the lines of the failed tests and the runner's counts.
+
+    If several tests have the same message, it is only shown for the first one.
+    """
     messages = {
         error.test: errors.normalise_error(error.error.removeprefix(f"{error.test}: ")) for error in diagnosis.errors
     }
@@ -525,14 +551,17 @@ def _tests(diagnosis: Diagnosis) -> Iterator[Range]:
 
 LAST_TURNS = 3
 MOST_OF_TURN = 25
-"""Maximum lines shown of one turn of a transcript."""
+"""Maximum number of lines that are shown of one turn in a transcript."""
 MOST_OF_CALL = 14
 MOST_OF_ANSWER = 3
 MOST_RANGES = 500
 
 
 def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
-    """Return all transcripts in full if they fit in the budget, else their most important lines, in order."""
+    """Return all transcripts in full if they fit in the budget.
+
+    Otherwise, return their most important lines in order.
+    """
     documents = evidence.of("transcript")
     total_tokens = sum(_cost(document, (1, len(document.lines))) for document in documents)
     if total_tokens <= budget:
@@ -547,7 +576,7 @@ def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
 
 
 def _relevant_turns(transcripts: Transcripts, document: Document) -> Iterator[Range]:
-    """Yield ranges of lines of a transcript, the most important first."""
+    """Yield ranges of a transcript's lines, the most important range first."""
     turns = [turn for turn in transcripts.turns if turn.document is document]
     calls = [call for call in transcripts.calls if call.call.document is document]
     yield from (_turn_range(turn) for turn in reversed(turns[-LAST_TURNS:]))
@@ -575,7 +604,10 @@ def _call_ranges(call: AnsweredCall) -> Iterator[Range]:
 
 
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
-    """Return the first ranges that fit in the budget; the last may be cut, and overlapping lines count once."""
+    """Return the first ranges that fit in the budget.
+
+    The last range can be cut. Lines in several ranges are counted only once.
+    """
     selected: list[Range] = []
     counted: set[int] = set()
     for first, last in ranges:
@@ -595,7 +627,7 @@ def _cost(document: Document, span: Range) -> int:
 
 
 BUDGET = 6000
-"""Maximum tokens of one packed failure."""
+"""Maximum tokens of the packed evidence of one failure."""
 MOST_LEFT_OUT = 30
 SHARES = {
     "log": 0.25,
@@ -621,7 +653,10 @@ def prepare(evidence: Evidence) -> PreparedFailure:
 
 
 def case_of(evidence: Evidence, prepared: PreparedFailure | None = None) -> Failure:
-    """Build the `Failure` without history; prepare the evidence if `prepared` is None or belongs to other evidence."""
+    """Build the `Failure` without its history.
+
+    If `prepared` is None or was prepared from other evidence, the evidence is prepared again.
+    """
     if prepared is None or prepared.digest != evidence.digest:
         prepared = prepare(evidence)
     return Failure(evidence=evidence, packed=prepared.packed, diagnosis=prepared.diagnosis)
@@ -634,7 +669,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
 
 
 def pack(evidence: Evidence, budget: int = BUDGET, *, diagnosis: Diagnosis | None = None) -> PackedEvidence:
-    """Select the most important evidence within the budget; `left_out` names the rest.
+    """Select the most important evidence within the budget. The rest is named in the result's `left_out`.
 
     Args:
         evidence: Evidence of the failure.
@@ -671,7 +706,7 @@ def _candidates(
     differences: CodeDifferences,
     budget: int,
 ) -> Iterator[tuple[Excerpt, int]]:
-    """Yield excerpts of all evidence, the most important first, each with its maximum tokens."""
+    """Yield excerpts of all evidence, the most important first, each with its maximum number of tokens."""
     for excerpt in log_excerpts(evidence, diagnosis):
         yield excerpt, int(budget * SHARES["log"])
     for excerpt in _document_starts(evidence, "known_gaps", int(budget * SHARES["known_gaps"])):
@@ -715,7 +750,10 @@ def _document_starts(evidence: Evidence, role: str, budget: int) -> Iterator[Exc
 
 
 def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
-    """Return the excerpts that fit in the budget, the last shortened, and the parts of the output that were cut."""
+    """Return the excerpts that fit in the budget, and the names of the output's lines that do not.
+
+    An excerpt that does not fit is cut.
+    """
     selected: list[Excerpt] = []
     shortened: list[str] = []
     for excerpt, max_tokens in candidates:
@@ -731,7 +769,10 @@ def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple
 
 
 def _omitted_documents(evidence: Evidence, selected: Sequence[Excerpt]) -> Iterator[str]:
-    """Yield the name and length of each document that is not shown in full, except output and reference."""
+    """Yield the name of each document that is not shown in full, and the number of lines that are not shown.
+
+    Documents of the output and the reference are not named.
+    """
     for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
         shown_lines = {
             number

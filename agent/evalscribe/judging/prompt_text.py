@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evalscribe.ids import content_id
 
 LONGEST_LINE = 1000
-"""Maximum characters shown of a line; longer lines are usually data."""
+"""Maximum characters that are shown of a line, because longer lines are usually data."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 _HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _UNSEEN = re.compile(_HIDDEN)
@@ -18,11 +18,14 @@ class Delimiter:
     """A delimiter that is derived from a question's content and does not occur in it."""
 
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
-        """Derive a delimiter from `digest` that no text of `contents` contains; it is the same for equal arguments."""
+        """Derive a delimiter from `digest`.
+
+        No text in `contents` contains it, and equal arguments give the same delimiter.
+        """
         self.tag = _tag(digest, contents)
 
     def block(self, about: str, lines: str) -> str:
-        """Return the lines between an opening and a closing delimiter; `about` must not contain line breaks."""
+        """Return the lines between an opening and a closing delimiter. `about` must not contain line breaks."""
         return f"<{self.tag} {about}>\n{lines}\n</{self.tag}>"
 
 
@@ -53,17 +56,17 @@ def one_line(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def number_whole_lines(first: int, text: str) -> str:
-    """Number lines like `number_lines`, but do not shorten long lines."""
+    """Number the lines like `number_lines`, without shortening long lines."""
     return "\n".join(f"{n}| {show_invisible(line)}" for n, line in enumerate(text.split("\n"), first))
 
 
 def whole_line(text: str) -> str:
-    """Return the text on one line like `one_line`, but do not shorten it."""
+    """Return the text on one line like `one_line`, without shortening it."""
     return show_invisible(text).replace("\n", " ")
 
 
 def show_invisible(text: str) -> str:
-    """Make invisible characters of a multi-line text visible; the result has no line breaks but line feeds."""
+    """Make the invisible characters of a multi-line text visible. Every line break in the result is a line feed."""
     if _UNSEEN_OR_BREAK.search(text) is None:
         return text
     return replace_invisible(text.removesuffix("\r").replace("\r\n", "\n").translate(_BREAKS))
@@ -80,7 +83,7 @@ def quote_json(text: str) -> str:
 
 
 BYTES_PER_TOKEN = 3
-"""Bytes per token. Code and tool output have three to four; the lower number keeps estimates high enough."""
+"""Assumed bytes per token. Code and tool output have three to four; the lower number avoids low estimates."""
 
 
 def estimate_tokens(text: str) -> int:

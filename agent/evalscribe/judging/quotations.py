@@ -12,12 +12,12 @@ from evalscribe.judging.prompt_text import replace_invisible
 from evalscribe.model.evidence import Citation, Document, Evidence
 
 MAX_QUOTED_LINES = 400
-"""Maximum lines of a quotation."""
+"""Maximum number of lines of a quotation."""
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def cite_lines(document: Document, first: int, last: int) -> Citation:
-    """Quote lines `first` to `last` (from 1, inclusive) of a document; a range beyond its end is clipped."""
+    """Quote lines `first` to `last` (from 1, inclusive) of a document. A range that goes beyond the end is clipped."""
     first = max(1, min(first, len(document.lines)))
     last = max(first, min(last, len(document.lines)))
     text = "\n".join(document.lines[first - 1 : last])
@@ -25,8 +25,11 @@ def cite_lines(document: Document, first: int, last: int) -> Citation:
 
 
 def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
-    """Return the citation with its status: `verified` at its lines, `relocated` to its actual place, or
-    `unverified`."""
+    """Return the citation with its status.
+
+    `verified`: the text is at the cited lines. `relocated`: it is elsewhere in the document; the lines are corrected.
+    `unverified`: it is not in the document.
+    """
     unverified = citation.model_copy(update={"status": "unverified"})
     document = evidence.document(citation.role, citation.path)
     quote = _folded_lines(citation.text.split("\n"))
@@ -47,13 +50,13 @@ def fold_line(line: str) -> str:
 
 
 def _folded_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the non-blank lines, folded, with their numbers."""
+    """Return the lines that are not blank, folded, each with its number."""
     folded = ((number, fold_line(line)) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in folded if line]
 
 
 def _claims(citation: Citation, document: Document, first: int, last: int) -> bool:
-    """Return whether the citation claims lines `first` to `last`, or these and adjacent blank lines."""
+    """Return whether the cited lines are `first` to `last`, or include them and otherwise only adjacent blank lines."""
     if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
         return False
     adjacent_lines = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
@@ -69,27 +72,33 @@ def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterat
 
 
 SEPARATOR = "\uffff"
-"""Separates texts that are searched together. It is a noncharacter of Unicode, and is replaced within texts."""
+"""Separates texts that are searched together.
+
+It is a noncharacter of Unicode. Where it occurs within a text, it is replaced.
+"""
 _REACH = 24
-"""Number of characters before a span in which a negation is searched."""
+"""Number of characters before a quoted span that are searched for a negation."""
 _LINE_ENDS = frozenset(f"\n{SEPARATOR}")
 _SPACE = _LINE_ENDS | {" "}
 _PREFIXES = frozenset("!-+~.&*@#$\\%<")
-"""Signs that change the meaning of a word that follows them."""
+"""Signs before a word that change the word's meaning."""
 _NEGATING_PREFIXES = frozenset("!-+~")
 _OPENING = frozenset("([{,;:=")
-"""Characters that may end a quotation directly before a word, as in `query(`."""
+"""Characters after which a quotation can end although a word follows directly, as in `query(`."""
 _REPEATED = frozenset("()[]{}\"'`,;")
 _SIGNS = r"(?:[=!<>+\-*/%&|^:~?@]=|[=\-<|]>|=[~!>]|<[\-|/>]|&&|\|\||\?[.:?]|/[*>/]|\*/|-%|!>)"
 _OPERATOR = re.compile(_SIGNS)
 _NEGATION = re.compile(r"(?:^|[^\w])(?:not|no|never|neither|nor|none|cannot|without|\w*n['\u2019]t|!) $", re.IGNORECASE)
 _NEGATING_SIGNS = frozenset("不没沒无無未非别別勿莫")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Characters of scripts without spaces between words, whose word boundaries are unknown."""
+"""Matches characters of scripts without spaces between words, in which word boundaries are unknown."""
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether quoting only this span of a folded text keeps its meaning: no cut word, and no lost negation."""
+    """Return whether this span of a folded text can be quoted alone without a change of meaning.
+
+    A quotation must not cut a word or leave out a negation.
+    """
     before, after = text[max(0, start - _REACH) : start], text[end : end + 2]
     emphasised = before.endswith("*") and after.startswith("*")
     return (emphasised or _may_start(before, text[start])) and _may_end(text[end - 1], after)
@@ -151,7 +160,7 @@ def _forms_operator(left: str, right: str) -> bool:
 
 
 MOST_TRIED = 2_000
-"""Maximum places tried for one quotation; only hostile, repetitive text has more."""
+"""Maximum number of places that are tried for one quotation. Only hostile, repetitive text has more."""
 _CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
 _BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
 _BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
@@ -159,7 +168,7 @@ _CODES = re.compile(_CODE)
 
 
 class _Folded:
-    """A text with folded white space that maps its offsets to those of the original text."""
+    """A text with folded white space. It maps offsets in the folded text to offsets in the original text."""
 
     def __init__(self, text: str) -> None:
         self._after = array("q", [0])
@@ -182,7 +191,7 @@ class _Folded:
         yield text[at:]
 
     def original(self, at: int) -> int:
-        """Return the original offset of the folded character `at`."""
+        """Return the offset in the original text of the character at the folded offset `at`."""
         return at + self._removed[bisect_right(self._after, at) - 1]
 
     def folded(self, at: int) -> int:
@@ -196,14 +205,14 @@ def _blank(run: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Fold a quotation for comparison."""
+    """Fold the white space of a quotation for comparison."""
     return _Folded(_without_separators(text)).text.strip(" \n")
 
 
 class Haystack:
-    """The texts of a subject's items, to be searched for quotations.
+    """The texts of a subject's items, in which quotations are searched for.
 
-    A text is folded when it is first searched, because most quotations are found in the text that the judge cited.
+    A text is folded when it is first searched, because most quotations are found in the cited text.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -213,13 +222,19 @@ class Haystack:
         self._lines: dict[int, array[int]] = {}
 
     def spans(self, quote: str, number: int, lines: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
-        """Yield the spans of a folded quotation in one text. `lines`: first and last line to search, from 0."""
+        """Yield the spans at which one text contains a folded quotation.
+
+        `lines`: first and last line to search, counted from 0.
+        """
         bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
         if bounds:
             yield from _find_spans(self._of(number), quote, *bounds)
 
     def occurrences(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the places of a folded quotation as (number of the text, start, end), first those in text `near`."""
+        """Yield the places of a folded quotation as (number of the text, start, end).
+
+        Search text `near` and later texts first.
+        """
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
             for start, end in _find_spans(self._folded_all, quote, low, high):
@@ -260,7 +275,7 @@ def _without_separators(text: str) -> str:
 
 
 def _find_spans(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a quotation between two offsets; spans and offsets refer to the original text."""
+    """Yield the spans of a quotation between two offsets. Offsets and spans refer to the original text."""
     text, end = folded.text, folded.folded(high)
     at = text.find(quote, folded.folded(low), end)
     for _ in range(MOST_TRIED):

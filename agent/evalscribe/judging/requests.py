@@ -30,11 +30,14 @@ from evalscribe.model.transcript import AgentRun, Transcript
 from evalscribe.prompts.templates import Prompts
 
 BETWEEN = frozenset(",; \t\n")
-"""Characters that may separate two marks within one pair of brackets."""
+"""Matches the text that can separate two marks in one pair of brackets."""
 
 
 def render_output(output: Mapping[str, Any]) -> str:
-    """Render an output as text: only its field `output` if it has no other fields, else one line per field."""
+    """Render an output as text.
+
+    If `output` is its only field, render only the value; else render one line per field.
+    """
     if _cites(output, "output"):
         return _with_quotations(output["output"], output["citations"])
     return render_object(_fields(output))
@@ -80,7 +83,7 @@ def _with_quotations(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Group adjacent citations; yield the span of each group and the group's quotations."""
+    """Group citations that share brackets. Yield the span and the quotations of each group."""
     group: tuple[int, int, list[str]] | None = None
     for citation in citations:
         start, end, quote = citation["start_idx"], citation["end_idx"], citation.get("quote")
@@ -96,7 +99,7 @@ def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tup
 
 
 def run_items(number: int, first: int, record: Record) -> Iterator[SubjectItem]:
-    """Yield all items of an agent run: transcripts named `T<first>` and so on, and its documents as one more."""
+    """Yield all items of an agent run: transcripts as `T<first>` and so on, and its documents under one more mark."""
     run = record.agent_run
     yield _run(f"R{number}", record)
     yield from metadata_items(f"R{number}M", run.model_copy(update={"name": None}))
@@ -114,7 +117,7 @@ def transcript_with_blocks(mark: str, transcript: Transcript, run: AgentRun, who
 
 
 def result_item(mark: str, result: Result) -> SubjectItem:
-    """Return a result as an item, with quotations in place of its citations, which refer to another prompt."""
+    """Return a result as an item. Its citations refer to another prompt, so they are replaced by their quotations."""
     target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
 
@@ -141,7 +144,7 @@ def _run(mark: str, record: Record) -> SubjectItem:
 
 
 def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: str) -> Iterator[SubjectItem]:
-    """Yield one block per document, since documents of several runs may have the same names."""
+    """Yield one block per document. Blocks have unique marks, but documents of several runs can have the same names."""
     target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id)
     yield SubjectItem(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
     for block, document in enumerate(documents):
@@ -160,15 +163,16 @@ LoadedReferences = Mapping[Ref, Record | Result]
 
 @dataclass(frozen=True)
 class RequestPrompt:
-    """A prompt with its references resolved."""
+    """A prompt with its references to runs and results resolved."""
 
     text: str
     """The prompt's text.
 
-    Each referenced run or result is shown once, between delimiters; later references use its mark, such as `[R0]`.
+    Each referenced run or result is shown once, between delimiters. Later references to it are replaced by its mark,
+    such as `[R0]`.
     """
     subject: Subject
-    """The items that can be cited."""
+    """The items that an answer can cite."""
 
     @classmethod
     def of(cls, segments: Sequence[Segment], references: LoadedReferences) -> "RequestPrompt":
@@ -256,12 +260,12 @@ def _gap(before: _Part, part: _Part, text: str, part_text: str) -> str:
 
 
 VERSION = 1
-"""Part of the key of every answer. Increment it by hand when questions or the parsing of answers change."""
+"""Part of the key of every answer. Increase it by hand when questions or the parsing of answers change."""
 TEMPLATE = "judging/request.md.j2"
 LONGEST_ANSWER = 16_384
 """Maximum tokens of an answer, including thinking."""
 LEAST_ANSWER = 2_048
-"""Minimum tokens left for an answer; with fewer, the question is not asked."""
+"""Minimum tokens that must remain for an answer. If fewer remain, the question is not asked."""
 SURELY = 0.75
 """Minimum tokens of a prompt as a share of the estimate. The estimate is usually too high."""
 TIMEOUT_S = 600.0
@@ -277,10 +281,10 @@ FREE = {
 
 
 class RequestAnswer(Frozen):
-    """Answer to a question, or the reason why it has no answer."""
+    """Answer to a question, or the reason why there is none."""
 
     output: dict[str, Any] | None = None
-    """Output with resolved citations; without a schema `{"output": text, "citations": […]}`."""
+    """The output with resolved citations. Without a schema, it is `{"output": text, "citations": […]}`."""
     error: str | None = None
     final: bool = False
     """True if there is no answer and asking the same question again cannot help."""
@@ -295,12 +299,15 @@ _FREE_TEXT = AnswerFormat("in your own words", _read_free_text)
 
 
 class RequestModel:
-    """Asks one model questions, whose answers must fit one schema."""
+    """Asks one model questions. All answers must fit the same schema."""
 
     def __init__(
         self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
     ) -> None:
-        """Store the arguments. `schema` None means free text. Raises `RubricError` if the schema is invalid."""
+        """Store the arguments.
+
+        If `schema` is None, answers are free text. Raises `RubricError` if the schema is invalid.
+        """
         self._model = model
         self._prompts = prompts
         self._schema = schema
@@ -326,7 +333,7 @@ class RequestModel:
         return content_id([VERSION, "request", self._model.id, schema, request])
 
     def too_long(self, request: Request) -> str | None:
-        """Return a sentence that says by how much a question exceeds the context window; None if the question fits."""
+        """Return a sentence with the tokens by which a question exceeds the context window; None if it fits."""
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
         excess = prompt + LEAST_ANSWER - window
         if excess <= 0:
@@ -337,11 +344,11 @@ class RequestModel:
         )
 
     def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:
-        """Return a cached answer to the same prompt, with citations of this question's references."""
+        """Return a cached answer to the same prompt. Its citations refer to this question's references."""
         return self._cited(strip_citations(output), question)
 
     async def ask(self, question: RequestPrompt, request: Request) -> RequestAnswer:
-        """Ask the question. Raises `EvalscribeError` for what affects all questions."""
+        """Ask the question. Raises `EvalscribeError` for errors that affect all questions."""
         if reason := self.too_long(request):
             return RequestAnswer(error=reason, final=True)
         talk = RubricConversation(self._model, request, self._rubric, question.subject, self._form)

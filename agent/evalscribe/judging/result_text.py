@@ -100,7 +100,7 @@ def _gaps(result: JudgeResult) -> Iterator[str]:
 
 
 def set_line(result_set: ResultSet, counts: ResultCounts) -> str:
-    """Render `failures/causes/v1 29 results, 1 error, 2 pending 2026-11-21`."""
+    """Render a set of results as `failures/causes/v1 29 results, 1 error, 2 pending 2026-11-21`."""
     parts = [pluralise(counts.results, "result")]
     parts += [pluralise(counts.errors, "error")] if counts.errors else []
     parts += [f"{counts.pending} pending"] if counts.pending else []
@@ -108,7 +108,7 @@ def set_line(result_set: ResultSet, counts: ResultCounts) -> str:
 
 
 def stored_result_text(result: Result) -> str:
-    """Render the number and metadata of a result, such as `7  task: 3`, and its answer or why it has none."""
+    """Render a stored result: number and metadata, such as `7 task: 3`, and the answer or why there is none."""
     return "\n".join(_lines(result))
 
 
@@ -126,11 +126,11 @@ def _lines(result: Result) -> Iterator[str]:
 
 
 NONE = "-"
-"""Shown instead of an undefined value."""
+"""Shown in place of a value that is undefined."""
 
 
 def render_confusion(calibration: Calibration, corner: str) -> list[str]:
-    """Render the confusion matrix: rows are people's labels, columns the judge's."""
+    """Render the confusion matrix. Rows are people's labels; columns are the judge's labels."""
     labels = [printable(label) for label in calibration.labels]
     first = max(map(len, (corner, *labels)))
     rows = (
@@ -155,7 +155,7 @@ def render_interval(interval: Interval) -> str:
 
 
 def render_agreement(calibration: Calibration) -> str:
-    """Render the agreement as `0.80 [0.38, 0.96]`; a dash if nothing was judged."""
+    """Render the agreement with its confidence interval, as `0.80 [0.38, 0.96]`; a dash if nothing was judged."""
     return (
         NONE
         if calibration.agreement is None
@@ -164,7 +164,7 @@ def render_agreement(calibration: Calibration) -> str:
 
 
 def render_kappa(calibration: Calibration) -> str:
-    """Render kappa as `0.76 [0.64, 0.88]`; a dash if it is undefined."""
+    """Render kappa with its confidence interval, as `0.76 [0.64, 0.88]`; a dash if it is undefined."""
     return (
         NONE
         if calibration.kappa is None
@@ -187,7 +187,7 @@ def render_judges(
 
 
 def render_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Render rows with left-aligned columns; all rows have as many cells as the first."""
+    """Render rows with left-aligned columns. All rows must have as many cells as the first."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

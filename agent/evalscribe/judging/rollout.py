@@ -1,6 +1,7 @@
-"""Ask a judge: fill in the rubric's prompt, parse the answer, and ask once for a correction if it is invalid.
+"""Ask a judge: fill in the rubric's prompt, parse the answer, and ask once for a correction if the answer is invalid.
 
-A panel decides by one rollout, by a majority of several rollouts, or by a majority of reflections on their answers.
+A panel decides by a single rollout, by a majority of several rollouts, or by a majority of reflections on the rollouts'
+answers.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ from evalscribe.model.rubric import JudgeVariant, OutputParsingMode, PromptTempl
 from evalscribe.redaction.redact import redact, redact_json
 
 CLOSING = "Give your final answer now."
-"""User message that is added after templates without a final user message, because models only answer users."""
+"""User message that is added to templates that do not end in one, because models only answer users."""
 
 
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
@@ -49,7 +50,7 @@ def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
 
 
 def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
-    """Return the messages. The last one is the user's and ends with the citation help."""
+    """Return the messages so that the last one is the user's and ends with the citation instructions."""
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -58,7 +59,7 @@ def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Mess
 
 
 def build_request(rubric: Rubric, subject: Subject, max_tokens: int, subject_text: str | None = None) -> Request:
-    """Build the request; `subject_text` replaces the subject's own text."""
+    """Build the request. If `subject_text` is given, it is shown in place of the subject's own text."""
     system, messages = fill_templates(
         rubric, subject.text() if subject_text is None else subject_text, subject.citation_help
     )
@@ -78,19 +79,19 @@ def prompt_tokens(request: Request) -> int:
 
 
 MOST_CALLS = 8
-"""Maximum calls of one conversation: the question, one correction, and continuations after pauses."""
+"""Maximum number of calls in one conversation: the question, one correction, and continuations after pauses."""
 LONGEST_KEPT = 4_000
-"""Maximum characters of an answer's original text that are stored."""
+"""Maximum characters that are stored of an answer as the model wrote it."""
 LONGEST_REASON = 300
 MOST_NAMED = 10
-"""Maximum unverified citations that the request for a correction lists."""
+"""Maximum number of unverified citations that a request for a correction lists."""
 
 
 class Rollout(Frozen):
-    """Result of one conversation: an output, or the reason why it has no output."""
+    """Result of one conversation: an output, or the reason why there is none."""
 
     number: int
-    """Number of the rollout, from 0. The same question is asked once per number."""
+    """Number of the rollout, from 0. Each number is a separate call with the same question."""
     output: Output | None = None
     reason: str | None = None
     final: bool = False
@@ -98,19 +99,22 @@ class Rollout(Frozen):
     too_long: bool = False
     """True if there is no output because the prompt exceeds the model's context window."""
     cause: FailureCause = "answer"
-    """Category of the reason why there is no output."""
+    """Category of the reason why there is no output; only used if there is none."""
     full_output: str = ""
-    """The model's last answer: redacted, and cut after `LONGEST_KEPT` characters."""
+    """The model's last answer, redacted and cut to `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
 
 
 class AnswerFormat(NamedTuple):
-    """Format of an answer: how to ask for it and how to parse it."""
+    """Format of an answer: the words that ask for it, and the function that parses it."""
 
     instruction: str
     """End of the sentence that asks for a corrected answer, such as `as one JSON object …`."""
     parse: Callable[[str, Callable[[str], bool]], Output | Problems]
-    """Parses an answer into an output or problems; its second argument tells whether a text occurs in the subject."""
+    """Parses an answer into an output or a list of problems.
+
+    Its second argument is a function that returns whether a text occurs in the subject.
+    """
 
 
 def rubric_format(rubric: Rubric) -> AnswerFormat:
@@ -122,7 +126,7 @@ def rubric_format(rubric: Rubric) -> AnswerFormat:
 
 
 class RubricConversation:
-    """A conversation with one judge about one subject; used once."""
+    """A conversation with one judge about one subject. Each instance is used only once."""
 
     def __init__(
         self, model: Model, opening: Request, rubric: Rubric, subject: Subject, form: AnswerFormat | None = None
@@ -145,9 +149,9 @@ class RubricConversation:
         self._sent_back = False
 
     async def run(self, timeout_s: float | None) -> Rollout:
-        """Run the conversation. Only this method converts errors of one rollout into results.
+        """Run the conversation. This is the only method that converts errors of a single rollout into results.
 
-        Raises `EvalscribeError` for errors that affect all rollouts; otherwise only cancellation.
+        Raises `EvalscribeError` for errors that affect all rollouts. Otherwise, it only raises cancellation.
         """
         try:
             async with asyncio.timeout(timeout_s) as limit:
@@ -182,7 +186,7 @@ class RubricConversation:
         return self._useless(f"no whole answer within {MOST_CALLS} calls")
 
     def _take(self, reply: Reply) -> Rollout | None:
-        """Process one answer; return None if the conversation continues."""
+        """Process one answer. Return a rollout, or None if the conversation continues."""
         self._text = self._paused + reply.text
         match reply.stop:
             case "refusal":
@@ -190,8 +194,7 @@ class RubricConversation:
             case "context_exceeded":
                 return self._failed_rollout("the subject is too long for the model", final=True, too_long=True)
             case "max_tokens":
-                # An answer that was cut off is not sent back: incomplete thinking blocks are
-                # rejected.
+                # Do not send back an answer that was cut off, because models reject incomplete thinking blocks.
                 return self._request_correction(
                     [f"the answer was cut off at {self._opening.max_tokens} tokens"], "shorter, "
                 )
@@ -215,12 +218,12 @@ class RubricConversation:
         return self._request_correction(problems)
 
     def _repeats(self, answer: str) -> bool:
-        """Return whether a tagged answer occurs in the subject, because the judged model may have planted it there."""
+        """Return whether the subject contains a tagged answer. If so, the judged model can have planted it there."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.occurrences(quote, 0), None) is not None
 
     def _citation_problems(self, output: Output) -> Problems:
-        """Return problems if the output has too few verified citations; equal citations count once."""
+        """Return problems if the output has too few verified citations. Equal citations count only once."""
         required, verified, unverified = self._rubric.min_citations, set[str](), set[str]()
         for _, text in cited_strings(output, self._rubric.output_schema) if required else ():
             for citation in resolve_citations(text, self._subject).citations:
@@ -250,7 +253,7 @@ class RubricConversation:
         return self._useless(f"the judge broke: {type(error).__name__}: {error}")
 
     def _useless(self, reason: str) -> Rollout:
-        """Return a failure because the model's answers are unusable, and drop the answers from the cache."""
+        """Return a failed rollout because the model's answers are unusable, and delete these answers from the cache."""
         for request in self._requests:
             self._model.forget(request)
         return self._failed_rollout(reason)
@@ -274,26 +277,26 @@ class RubricConversation:
 
 
 def _redacted(output: Output) -> Output:
-    """Redact an output before it is stored: it may contain secrets from unredacted runs or from the model."""
+    """Redact an output before it is stored, because it can contain secrets from an unredacted run or from the model."""
     return cast(Output, redact_json(output))
 
 
 ABSENT = "(none)"
 """Vote of an output that lacks the agreement key."""
 Ballot = tuple[str | None, ...]
-"""Values of one output under each agreement key, as canonical JSON; None if the key is missing."""
+"""Values of one output, one for each agreement key, as canonical JSON; None where the key is missing."""
 
 
 class Vote(Frozen):
     winner: Rollout
     votes: dict[str, dict[str, int]]
-    """Votes by agreement key and value, the most frequent value first."""
+    """Number of votes by agreement key and value. The most frequent value comes first."""
     agreement: dict[str, float]
     """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
     """True if votes were tied, so that other criteria decided."""
     confidence: float | None
-    """Share of all rollouts, including failed ones, that agree with the winner under every key.
+    """Share of rollouts that agree with the winner under every key. Failed rollouts count as not agreeing.
 
     None for a single rollout, or without an agreement key.
     """
@@ -302,8 +305,8 @@ class Vote(Frozen):
 def count_votes(rollouts: Sequence[Rollout], schema: dict[str, Any]) -> Vote | None:
     """Count the votes of the outputs; None if every rollout failed.
 
-    The output that has the most frequent value under the most keys wins. Ties are broken by the total votes of its
-    values, then by the order of values in the schema, then by the lowest number.
+    The winner is the output that has the most frequent value under the most keys. Ties are broken by the total votes
+    for an output's values, then by the order of values in the schema, then by the lowest rollout number.
     """
     succeeded = sorted(
         (rollout for rollout in rollouts if rollout.output is not None), key=lambda rollout: rollout.number
@@ -334,7 +337,7 @@ class _Count:
         )
 
     def _rank(self, index: int) -> tuple[int, int, list[int], int]:
-        """Return the sort key of an output; the output with the lowest key wins."""
+        """Return the sort key of an output. The output with the lowest key wins."""
         positions = [self._position(n, value) for n, value in enumerate(self._ballots[index])]
         return (*self._by_counts(index), positions, self._succeeded[index].number)
 
@@ -348,7 +351,10 @@ class _Count:
         return min(counts, key=lambda value: (-counts[value], self._position(n, value)))
 
     def _position(self, n: int, value: str | None) -> int:
-        """Return the position of a value among the schema's values; a value that the schema lacks comes last."""
+        """Return the position of a value among the schema's values.
+
+        A value that the schema does not have comes last.
+        """
         order = self._orders[n]
         return order.index(value) if value in order else len(order)
 
@@ -391,14 +397,17 @@ _RESULT = re.compile(r"A[0-9]+")
 def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Subject, Message]:
     """Return the subject with the first answers as further items to cite, and the message that shows these answers."""
     items = _items(subject, answers)
-    # Use a separate subject, so that the delimiter occurs in none of the answers.
+    # The delimiter is derived from a separate subject, so that none of the answers contains it.
     answers_text = Subject.of(subject.id, items).text()
     turn = Message(role="user", text=QUESTION.format(answers=answers_text, mark=items[0].mark))
     return _with(subject, items), turn
 
 
 def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
-    """Return the subject with all items that the judge of a result could cite, which may include first answers."""
+    """Return the subject with all items that the result's judge could cite.
+
+    These can include the panel's first answers.
+    """
     metadata = result.result_metadata or {}
     if metadata.get("decided_by") != "reflections":
         return subject
@@ -413,7 +422,7 @@ def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
 
 
 def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[SubjectItem, ...]:
-    """Return the answers as items, whose marks continue the numbers of earlier results."""
+    """Return the answers as items. Their marks continue the numbering of earlier results."""
     first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
     succeeded = [answer for answer in answers if answer.output is not None]
     return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
@@ -427,14 +436,14 @@ def _item(mark: str, answer: Rollout) -> SubjectItem:
 
 
 class PanelDecision(Frozen):
-    """Decision of the rollouts about one subject."""
+    """Decision of a panel of rollouts about one subject."""
 
     election: Vote | None
     """Result of the vote; None if every rollout failed."""
     subject: Subject
-    """The subject that the winner cites; if the winner is a reflection, it includes the first answers."""
+    """The subject that the winner cites. If the winner is a reflection, it includes the first answers."""
     metadata: dict[str, Any]
-    """Metadata of the deciding stage, with the other stage's metadata under that stage's name."""
+    """Metadata of the stage that decided. The other stage's metadata is under that stage's name."""
     usage: Usage
     """Usage of all stages."""
     reason: str | None = None
@@ -455,12 +464,12 @@ class RolloutPanel:
     """The whole subject, even if the prompt only shows observations of the subject."""
     opening: Request
     timeout_s: float | None
-    """Time limit of one rollout."""
+    """Time limit of one rollout in seconds."""
 
     async def rollouts(self, opening: Request) -> tuple[Rollout, ...]:
-        """Run all rollouts at once.
+        """Run all rollouts at the same time.
 
-        Raises `EvalscribeError` for errors that affect all rollouts, and then stops the other rollouts.
+        An error that affects all rollouts is raised as `EvalscribeError` and stops the other rollouts.
         """
         n = self.rubric.n_rollouts_per_input
         calls = [self._ask(opening.model_copy(update={"rollout": number})) for number in range(n)]
@@ -478,7 +487,7 @@ class RolloutPanel:
 
 
 def has_reflection(rubric: Rubric) -> bool:
-    """Return whether there is a reflection stage; there is none for a single answer."""
+    """Return whether there is a reflection stage. A single answer is never reflected on."""
     return rubric.judge_variant is JudgeVariant.MULTI_REFLECT and rubric.n_rollouts_per_input > 1
 
 
@@ -491,7 +500,7 @@ def no_decision(subject: Subject, reason: str, usage: Usage | None = None, *, fi
 
 
 async def decide(panel: RolloutPanel) -> PanelDecision:
-    """Run the rubric's variant. Raises `EvalscribeError` for what affects all subjects."""
+    """Run the rubric's kind of panel. Raises `EvalscribeError` for errors that affect all subjects."""
     answers = await panel.rollouts(panel.opening)
     first = _decision(answers, panel.subject, panel.rubric)
     if first.election is None or not has_reflection(panel.rubric):
@@ -503,7 +512,7 @@ async def decide(panel: RolloutPanel) -> PanelDecision:
 
 
 def _combine_decisions(first: PanelDecision, second: PanelDecision) -> PanelDecision:
-    """Return the decision of the reflections or, if all reflections failed, of the first answers."""
+    """Return the decision of the reflections. If all reflections failed, return the decision of the first answers."""
     usage = first.usage + second.usage
     if second.election is None:
         stages = {"decided_by": "answers", "fallback": second.reason, "reflections": second.metadata}

@@ -1,4 +1,4 @@
-"""Judge a subject by a rubric: return the stored result, else ask a model and resolve the citations of its answer."""
+"""Judge a subject by a rubric. Return the stored result, or ask a model and resolve the citations of its answer."""
 
 import asyncio
 from collections import Counter
@@ -59,14 +59,14 @@ class JudgeResultWithCitations(JudgeResult):
 ANSWER_SHARE = 0.5
 """Maximum share of a context window for the answer."""
 LEAST_ROOM = 1_000
-"""Minimum tokens left for a subject's observations; with fewer, the subject is not judged."""
+"""Minimum tokens that must remain for observations about a subject. If fewer remain, the subject is not judged."""
 LEAST_WINDOW = 2_000
-"""Minimum context window for question and answer; with a smaller window, the question is not asked."""
+"""Minimum context window for question and answer. With a smaller window, the question is not asked."""
 NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
 def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int) -> Request:
-    """Return the question with the whole subject, even if it exceeds the context window."""
+    """Return the question with the whole subject, even if that exceeds the context window."""
     return build_request(rubric, subject, min(max_tokens, int(ANSWER_SHARE * window)))
 
 
@@ -87,10 +87,13 @@ class JudgeSetup:
 
 
 class SubjectSession:
-    """Judges one subject; used once."""
+    """Judges one subject. Each instance is used only once."""
 
     def __init__(self, setup: JudgeSetup, subject: Subject, full_request: Request, timeout_s: float | None) -> None:
-        """Prepare the session. `full_request` is the request with the whole subject; `timeout_s` limits one rollout."""
+        """Prepare the session.
+
+        `full_request` is the request with the whole subject; `timeout_s` is the time limit of one rollout in seconds.
+        """
         self._setup = setup
         self._subject = subject
         self._full_request = full_request
@@ -98,7 +101,7 @@ class SubjectSession:
         self._reading: SubjectReading | None = None
 
     async def decide(self) -> PanelDecision:
-        """Judge the subject. Raises `EvalscribeError` for what affects all subjects."""
+        """Judge the subject. Raises `EvalscribeError` for errors that affect all subjects."""
         usage, decision, window = Usage(), None, self._setup.model.context_tokens
         while decision is None or (decision.too_long and window >= LEAST_WINDOW):
             try:
@@ -115,7 +118,10 @@ class SubjectSession:
         return self._with_reading(decision, usage)
 
     async def _request(self, window: int) -> Request | None:
-        """Return a question that fits in the window; None if there is none. Raises `CallFailed` if reading fails."""
+        """Return a question that fits in the context window; None if even a condensed subject would not fit.
+
+        Raises `CallFailed` if reading the subject in parts fails.
+        """
         longest = min(self._full_request.max_tokens, int(ANSWER_SHARE * window))
         request = self._full_request.model_copy(update={"max_tokens": longest})
         if request_tokens(request) <= window:
@@ -140,7 +146,7 @@ class SubjectSession:
         return self._reading
 
     def _with_reading(self, decision: PanelDecision, usage: Usage) -> PanelDecision:
-        """Add to the decision the total usage and a description of how the subject was read."""
+        """Add the total usage to the decision and, if the subject was read in parts, a description of the reading."""
         if self._reading is None:
             return decision.model_copy(update={"usage": usage})
         metadata = {**decision.metadata, **self._reading.metadata}
@@ -148,15 +154,15 @@ class SubjectSession:
 
 
 VERSION = 1
-"""Part of the key of every result. Increment it by hand when questions, parsing or voting change."""
+"""Part of the key of every result. Increase it by hand when questions, parsing or voting change."""
 LIKELY_ANSWER = 1_200
 """Likely tokens of one answer, including thinking."""
 TIMEOUT_S = 180.0
-"""Time limit of one rollout in seconds; in a batch there is none."""
+"""Time limit of one rollout in seconds. Batches have no time limit."""
 MOST_KEPT = 5_000_000
-"""Maximum tokens of questions cached between an estimate and the call: about 20 MB of text."""
+"""Maximum tokens of the questions that are cached between estimate and call. This is about 20 MB of text."""
 OBSERVED = 10
-"""Expected tokens of a long subject per token of its observations."""
+"""Expected ratio of a long subject's tokens to the tokens of its observations."""
 
 
 class RecordedResults:
@@ -168,7 +174,7 @@ class RecordedResults:
         self._stored_ids: set[str] = set()
 
     def put_result(self, key: str, result: JudgeResult) -> None:
-        """Store a result at once."""
+        """Store a result immediately."""
         self._results.put_result(key, result)
         self._stored_ids.add(result.id)
 
@@ -183,11 +189,14 @@ class RecordedResults:
 
 
 DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
-"""Judges a subject remotely; takes the maximum tokens of an answer and the time limit of one rollout in seconds."""
+"""Lets a worker judge a subject.
+
+Takes the subject, the maximum tokens of an answer, and the time limit of one rollout in seconds.
+"""
 
 
 class RubricJudge:
-    """Judges subjects by one rubric with one model."""
+    """Judges subjects with one rubric and one model."""
 
     def __init__(
         self,
@@ -209,13 +218,13 @@ class RubricJudge:
             rubric: The rubric to judge by.
             model: The model to ask.
             results: Store of results.
-            observer: Model that reads longer subjects in parts; None for `model`.
-            cost: Prices one call in dollars, for estimates.
-            timeout_s: Seconds for one rollout.
+            observer: Model that reads subjects in parts if they are too long; None for `model`.
+            cost: Returns the price of one call in US dollars, for estimates.
+            timeout_s: Time limit of one rollout in seconds.
             max_tokens: Maximum tokens of one answer.
             fresh: Ignore stored results.
-            prompts: Templates for reading in parts.
-            remote: Judges subjects remotely; None for this process.
+            prompts: Templates for reading subjects in parts.
+            remote: Lets a worker judge subjects; None to judge in this process.
         """
         self.id = f"{model.id} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
@@ -228,9 +237,9 @@ class RubricJudge:
         self._fresh = fresh
         self._remote = remote
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
-        """Locks by key, so that concurrent callers with the same question wait for one answer."""
+        """Locks by key. Concurrent callers with the same question wait for a single answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
-        """Questions, with their tokens, that were estimated but not asked yet, by the digest of the subject."""
+        """Questions that were estimated but not asked yet, with their tokens, by the digest of the subject."""
         self._room = MOST_KEPT
 
     def key(self, subject: Subject) -> str:
@@ -238,7 +247,7 @@ class RubricJudge:
         return self._key(subject, self._request(subject, self._max_tokens))
 
     def estimate(self, subject: Subject) -> Estimate:
-        """Estimate all rollouts and, if the subject exceeds the context window, reading it once."""
+        """Estimate all rollouts. If the subject exceeds the context window, include the cost of reading it once."""
         request = self._request(subject, self._max_tokens)
         tokens, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
         if tokens <= self._room:
@@ -286,7 +295,7 @@ class RubricJudge:
         return await SubjectSession(self._setup, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
-        """Build the question, or reuse the question that was estimated."""
+        """Return the question: the one that was built for the estimate, or a new one."""
         request, tokens = self._estimated.pop(subject.digest, (None, 0))
         self._room += tokens
         if request is not None and max_tokens == self._max_tokens:
@@ -309,20 +318,26 @@ class RubricJudge:
             return result
 
     def _question_lock(self, key: str) -> AbstractAsyncContextManager[object]:
-        """Return a lock on the question if its answer will be stored, else a context that does nothing."""
+        """Return a lock on the question if answers are stored, else a context manager that does nothing."""
         if self._results is None or self._fresh:
             return nullcontext()
         return self._locks.setdefault(key, asyncio.Lock())
 
     def _stored_result(self, key: str, subject: Subject) -> JudgeResult | None:
-        """Return the stored result with the ids of this rubric and subject, since equal ones may have other ids."""
+        """Return the stored result with the ids of this rubric and this subject.
+
+        The result can be of an equal rubric and an equal subject with other ids.
+        """
         stored = None if self._results is None or self._fresh else self._results.get_result(key)
         if stored is None or self._has_other_reader(stored):
             return None
         return stored.model_copy(update=self._names(subject))
 
     def _has_other_reader(self, stored: JudgeResult) -> bool:
-        """Return whether a result is of a subject read in parts by another model or template; keys do not show this."""
+        """Return whether another model or other templates read the subject in parts for this result.
+
+        A result's key does not depend on them.
+        """
         reader = (stored.result_metadata or {}).get("read_by")
         return reader is not None and reader != self._reader_id()
 

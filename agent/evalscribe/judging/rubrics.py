@@ -26,14 +26,14 @@ LARGEST = 256 * 1024
 """Maximum bytes of one file."""
 _NOT_IN_FILES = {"id": "the file's name is the rubric's id", "version": "a rubric gets its version when it is created"}
 _OF_PROMPT = ("output_parsing_mode", "response_xml_key")
-"""Fields of a rubric that determine its default prompt."""
+"""Fields of a rubric on which its default prompt depends."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def parse_rubric(text: str, name: str, where: str) -> Rubric:
-    """Parse the text of a rubric file; the rubric's id is `name`.
+    """Parse the text of a rubric file. The rubric gets the id `name`.
 
-    Raises `RubricError` with `where`, the line, and the path.
+    Raises `RubricError` with `where`, the line, and the path of the field.
     """
     if len(text.encode(errors="replace")) > LARGEST:
         raise RubricError("", f"is larger than {LARGEST // 1024} KiB", where)
@@ -58,18 +58,21 @@ def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
 
 
 def rubric_names(prompts: Prompts) -> tuple[str, ...]:
-    """Return the names of the workspace's and the shipped rubrics, sorted."""
+    """Return the sorted names of the rubrics in the workspace and of those shipped with the package."""
     names = [name.removeprefix(f"{FOLDER}/") for name in prompts.names(FOLDER) if name.endswith(ENDING)]
     return tuple(name.removesuffix(ENDING) for name in names if "/" not in name)
 
 
 def to_yaml(rubric: Rubric) -> str:
-    """Return a rubric as YAML without default values. Parsed again, it equals the rubric except for id and version."""
+    """Return a rubric as YAML without default values.
+
+    When it is parsed again, only the id and the version can differ.
+    """
     return dump_yaml(_explicit_fields(rubric))
 
 
 def file_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a rubric file, including the meta-schema of its `output_schema`."""
+    """Return the JSON Schema for rubric files, including the meta-schema for `output_schema`."""
     schema = {**Rubric.model_json_schema(), "description": f"A rubric as a file: prompts/{FOLDER}/<name>{ENDING}"}
     for name in _NOT_IN_FILES:
         del schema["properties"][name]
@@ -104,7 +107,7 @@ def _checked_name(name: str) -> str:
 def _source(name: str, prompts: Prompts) -> str:
     try:
         return prompts.source(name)
-    except UsageError as error:  # not UTF-8, too large or unreadable: the file's fault, not the command line's
+    except UsageError as error:  # not UTF-8, too large or unreadable: a fault of the file, not of the command line
         raise RubricError("", str(error)) from error
 
 
@@ -119,13 +122,13 @@ def _from_file(path: Path) -> Rubric:
         raise RubricError("", f"is not UTF-8 (byte {error.start})", str(path)) from error
     except OSError as error:
         raise RubricError("", f"cannot be read: {error.strerror}", str(path)) from error
-    except ValueError as error:  # a path with a null byte
+    except ValueError as error:  # the path contains a null byte
         raise NotFoundError(f"file {str(path)!r} not found") from error
     return parse_rubric(text, path.stem, str(path))
 
 
 def _explicit_fields(rubric: Rubric) -> dict[str, Any]:
-    """Return the fields without default values, in the order of `Rubric`."""
+    """Return the fields that do not have their default values, in the order of `Rubric`."""
     parsing_defaults = Rubric(
         rubric_text=rubric.rubric_text,
         output_parsing_mode=rubric.output_parsing_mode,
@@ -144,7 +147,10 @@ def _dump(rubric: Rubric) -> dict[str, Any]:
 
 
 def _differs(value: object, default: object) -> bool:
-    """Return whether values differ; a different order of properties counts, because judges write in that order."""
+    """Return whether values differ.
+
+    The order of properties counts, because judges write their answers in that order.
+    """
     return json.dumps(value) != json.dumps(default)
 
 
@@ -154,7 +160,10 @@ LABEL_FIELD = "classification"
 
 
 def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
-    """Return the labels of a rubric for failures, in the default order. Raises `UsageError` for another rubric."""
+    """Return the labels that a rubric for failures allows, in the default order.
+
+    Raises `UsageError` if the rubric is not for failures.
+    """
     field = rubric.output_schema.get("properties", {}).get(LABEL_FIELD)
     labels = field.get("enum") if field else None
     if not labels:
@@ -184,7 +193,7 @@ def judge_id(model: str, rubric: Rubric) -> str:
 
 
 DEFAULT_COLLECTION = "default"
-"""Collection for rubrics from the command line; created when first needed."""
+"""Collection for rubrics that are used on the command line. It is created when it is first needed."""
 _VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
 
 
@@ -199,11 +208,11 @@ class ListedRubric(Frozen):
 
     name: str
     version: int | None = None
-    """The latest stored version."""
+    """The latest stored version; None if none is stored."""
     digest: str | None = None
-    """Content id of the latest stored version, or of the file if no version is stored."""
+    """Content id of the latest stored version. If no version is stored, it is that of the file."""
     file: Literal["shipped", "workspace"] | None = None
-    """Origin of the rubric's file; None if there is no file."""
+    """Where the rubric's file is from; None if there is no file."""
     changed: bool = False
     """True if the file differs from the latest version."""
     problem: str | None = None
@@ -219,7 +228,7 @@ class ValidatedRubric(Frozen):
     file: str
     """The file or name as requested."""
     problem: str | None = None
-    """The problem, with the file, the line if known, and the path in the file; None for a valid rubric."""
+    """The problem with the file, the line if it is known, and the path of the field; None for a valid rubric."""
 
 
 def create_rubric(
@@ -250,13 +259,13 @@ def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubri
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """Return a note if the file of a rubric differs from its stored version, else None. The stored version is used."""
+    """Return a note if the file of a rubric differs from the stored version that is used; else None."""
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
         file = load_rubric(name, prompts)
     except (NotFoundError, DataError):
-        return None  # without a valid file, the stored version is used
+        return None  # the stored version is used if there is no valid file
     if file.digest == rubric.digest:
         return None
     return (
@@ -268,9 +277,10 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
 def list_rubrics(
     store: "CollectionStore | None", prompts: Prompts, collection: str = DEFAULT_COLLECTION
 ) -> RubricListing:
-    """Return every shipped, workspace or stored rubric by name. Raises `NotFoundError` for an unknown collection.
+    """Return all rubrics, sorted by name: shipped ones, those of the workspace, and stored ones. Raises `NotFoundError`
+    for an unknown collection.
 
-    Without a store, none is stored.
+    If `store` is None, there are no stored rubrics.
     """
     stored = store.rubrics(collection) if store and not _lacks_default(store, collection) else ()
     versions = {rubric.id: rubric for rubric in stored}
@@ -285,7 +295,7 @@ def list_rubrics(
 
 
 def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
-    """Return the rubric `NAME`, `NAME@2` or of a file, without storing it. Raises the errors of `store_rubric`."""
+    """Return the rubric `NAME`, `NAME@2` or in a file, without storing it. Raises the errors of `store_rubric`."""
     rubric_id, version = parse_rubric_name(name)
     if version is not None and not _lacks_default(store, collection):
         return store.rubric(collection, rubric_id, version)
@@ -295,14 +305,17 @@ def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collectio
 
 
 def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedRubric, ...]:
-    """Validate files or named rubrics; return the problems of each."""
+    """Validate rubrics, given as files or names, and return the problems of each."""
     return tuple(ValidatedRubric(file=file, problem=_problem(prompts, file)) for file in files)
 
 
 def diff_rubrics(
     store: "CollectionStore", prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
-    """Return the unified diff of two rubrics as YAML, by default of the latest version and the file; empty if equal."""
+    """Return the unified diff of two rubrics as YAML; empty if they are equal.
+
+    By default, compare the latest stored version with the file.
+    """
     old_rubric = find_rubric(store, prompts, old, collection)
     new_rubric = find_rubric(store, prompts, new, collection) if new else load_rubric(old_rubric.id, prompts)
     old_lines, new_lines = (to_yaml(rubric).splitlines(keepends=True) for rubric in (old_rubric, new_rubric))
@@ -314,7 +327,7 @@ def diff_rubrics(
 
 
 def parse_rubric_name(name: str) -> tuple[str, int | None]:
-    """Split `failure@2` into rubric and version; without a version, the name and None."""
+    """Split `failure@2` into the rubric's name and version. The version is None if the name has none."""
     match = _VERSIONED.fullmatch(name)
     return (match["name"], int(match["version"])) if match else (name, None)
 
@@ -332,7 +345,7 @@ def _with_version(row: ListedRubric, latest: Rubric) -> ListedRubric:
 
 
 def _title(store: "CollectionStore", rubric: Rubric, name: str, collection: str) -> str:
-    """Return the title in a diff: `polite@2` for a stored version, else the file's name."""
+    """Return the title for a diff: `polite@2` for a stored version, else the file's name."""
     latest = _latest(store, rubric.id, collection) if name == rubric.id else None
     return f"{name}@{latest.version}" if latest else name
 
@@ -357,7 +370,10 @@ def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric
 
 
 def _lacks_default(store: "CollectionStore", collection: str) -> bool:
-    """Return whether this is the default collection. It is created when the first rubric is stored."""
+    """Return whether this is the default collection and it does not exist yet.
+
+    It is created when the first rubric is stored.
+    """
     return collection == DEFAULT_COLLECTION and all(item.id != collection for item in store.collections())
 
 

@@ -26,7 +26,7 @@ from evalscribe.redaction.redact import redact_json
 _INDEX = re.compile(r"[0-9]{1,9}")
 _ENDS = ("]", ",", ";", ":<RANGE>", ": <RANGE>")
 MOST_STEPS = 10_000
-"""Maximum ways tried to read one cited key, which hostile metadata can make ambiguous."""
+"""Maximum number of steps in matching one cited key. Hostile metadata can make the key ambiguous."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,10 @@ class KeyedValue:
 
 
 def find_value(metadata: Any, text: str, at: int = 0) -> KeyedValue | None:
-    """Return the value whose key begins at offset `at` of the text; the longest key if several match, None if none."""
+    """Return the value whose key is at offset `at` of the text; None if there is no key.
+
+    If several keys match, the longest is used.
+    """
     reached = list(_walk_keys(metadata, text, at, [MOST_STEPS]))
     return max(reached, key=lambda value: value.end, default=None)
 
@@ -57,7 +60,7 @@ def _walk_keys(node: Any, text: str, at: int, remaining_steps: list[int]) -> Ite
 
 
 def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
-    """Yield every member or item whose name starts at offset `at` of the text, with the end offset of the name."""
+    """Yield each member or item whose name is at offset `at` of the text, after the offset at which the name ends."""
     if isinstance(node, dict):
         for length in {len(key) for key in node}:
             key = text[at : at + length]
@@ -71,7 +74,7 @@ def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
 
 
 def value_text(value: Any) -> str:
-    """Render a metadata value as text: a string unchanged, anything else as indented JSON."""
+    """Render a metadata value as text: strings unchanged, other values as indented JSON."""
     return value if isinstance(value, str) else as_json(value)
 
 
@@ -80,7 +83,7 @@ def as_json(value: Any) -> str:
 
 
 def render_object(value: Mapping[str, Any]) -> str:
-    """Render lines `key: value`; a string of several lines follows below its key."""
+    """Render one line `key: value` for each key. A string of several lines follows on the lines below its key."""
     return "\n".join(_entries(value))
 
 
@@ -126,33 +129,36 @@ def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
 
 
 class SubjectItem(Frozen):
-    """One text of a subject, with the mark that cites it."""
+    """One text of a subject, with the mark by which it is cited."""
 
     mark: str
     """Mark as written in a citation's brackets: `T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`."""
     about: str
-    """Description that the opening delimiter shows; it is not part of `text`, so it cannot be quoted."""
+    """Description shown in the opening delimiter. It is not part of `text`, so it cannot be quoted."""
     text: str
-    """Quotable text, as recorded; citation offsets count its code points."""
+    """The text that can be quoted, as recorded. Citations' offsets count its code points."""
     target: CitationTarget
-    """Target of a citation that names the whole item."""
+    """Target of citations that name the item as a whole."""
     numbered: bool = False
     """True if the item's lines are shown with numbers, so that they can be cited."""
     first: int = 1
     """Number of the first line of `text`."""
     labels: tuple[tuple[int, str], ...] = ()
-    """Labels of parts of `text`, by ascending offset of a line; `text` lacks them, so they cannot be quoted."""
+    """Labels of parts of `text`: offset of a line and label, by ascending offset.
+
+    Labels are not part of `text`, so they cannot be quoted.
+    """
     metadata: dict[str, Any] | None = None
-    """Metadata that the text shows as JSON; its keys can be cited, as in `R0M.scores.reward`."""
+    """Metadata that `text` shows as JSON. Its keys can be cited, as in `R0M.scores.reward`."""
 
 
 class Subject(Frozen):
-    """The items that one judgement is about."""
+    """The items that a judge sees and can cite in one judgement."""
 
     id: str
     """An agent run's id, or `<run id>/<eval path>`."""
     digest: str
-    """Content id of everything that a judge can see of the subject."""
+    """Content id of everything about the subject that a judge can see."""
     items: tuple[SubjectItem, ...]
 
     @classmethod
@@ -185,12 +191,12 @@ class Subject(Frozen):
         return value_text(value.value) if value and value.end == len(key) else None
 
     def __copy__(self) -> "Subject":
-        """Copy the subject without cached properties, because `model_copy` may change the items afterwards."""
+        """Copy the subject without its cached properties, because `model_copy` can change the items afterwards."""
         return Subject.model_construct(id=self.id, digest=self.digest, items=self.items)
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Index of the item by mark; if several items have the same mark, of the first."""
+        """Index of each item by its mark. If several items have the same mark, it is that of the first."""
         return {item.mark: number for number, item in reversed(list(enumerate(self.items)))}
 
     @cached_property
@@ -220,7 +226,7 @@ def _item_text(item: SubjectItem, text: str) -> str:
 
 
 def join_parts(parts: Sequence[tuple[str, str]]) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Join texts with labels into one text; return it and the offset and label of each part that has a label."""
+    """Join texts into one text. Return it with the offset and the label of each part that has a label."""
     labels, at = [], 0
     for label, text in parts:
         labels += [(at, label)] if label else []
@@ -245,9 +251,9 @@ MAX_PRECEDENTS = 6
 
 
 def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
-    """Return the precedents that people reviewed or acted on.
+    """Return the precedents that people reviewed or for which they took action.
 
-    Labels by judges that nobody reviewed are left out, because they prove nothing.
+    Judges' labels that nobody reviewed are left out, because they prove nothing.
     """
     relevant = (precedent for precedent in precedents if precedent.by_person or precedent.action)
     return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in relevant)[
@@ -266,7 +272,10 @@ def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Sub
 
 
 def redacted_run_subject(run: AgentRun) -> Subject:
-    """Return a redacted copy of a run as a subject, because no source has redacted a run created in Python."""
+    """Return a redacted copy of a run as a subject.
+
+    Runs that were created in Python have not been redacted by a source.
+    """
     value = run.model_dump(mode="json")
     redacted = redact_json(value)
     return agent_run_subject(run if redacted == value else AgentRun.model_validate(redacted))
@@ -286,7 +295,7 @@ def metadata_items(mark: str, run: AgentRun) -> Iterator[SubjectItem]:
 
 
 def transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[SubjectItem]:
-    """Yield a transcript's items under the mark `T0`: its metadata `T0M`, and its blocks `T0B0` …"""
+    """Yield a transcript's items. With the mark `T0`, these are its metadata `T0M` and its blocks `T0B0` …"""
     if transcript.metadata or transcript.name:
         about = _heading("metadata of the transcript", transcript.name)
         yield _metadata(f"{mark}M", about, transcript.metadata, run, transcript)
@@ -331,7 +340,7 @@ def _about(message: ChatMessage) -> str:
 
 
 def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
-    """Yield a message's texts, each with a label; the label of the message's content is empty."""
+    """Yield the texts of a message, each with a label. The message's content has an empty label."""
     if isinstance(message, AssistantMessage) and message.reasoning:
         yield "reasoning", message.reasoning
     calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
@@ -372,7 +381,10 @@ def failure_subject(
 
 
 def document_mark(document: Document) -> str:
-    """Return a document's mark, such as `output src/main.py`; a path that could be misread becomes a JSON string."""
+    """Return a document's mark, such as `output src/main.py`.
+
+    A path that could be misread is written as a JSON string.
+    """
     path = document.path
     is_plain = path.isprintable() and path == path.strip() and path and not path.startswith('"')
     return f"{document.role} {path if is_plain else quote_json(path)}"

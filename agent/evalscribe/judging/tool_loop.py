@@ -1,4 +1,4 @@
-"""Define tools for a model, and run a conversation with a model and its tools within limits."""
+"""Define tools for a model, and run a conversation in which the model uses them, within limits."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -78,7 +78,7 @@ def _strict(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, An
 
 T = TypeVar("T")
 MOST_CALLS = 8
-"""Maximum tool calls answered per reply."""
+"""Maximum number of tool calls that are answered per reply."""
 
 
 class TurnBounds(Frozen):
@@ -104,7 +104,10 @@ class Turns:
         self._longest_input = 0
 
     async def ask(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Return the answer of the next turn. Raises `CallFailed` after counting its usage."""
+        """Ask for the next turn and return the model's answer.
+
+        Raises `CallFailed` after counting the usage of the failed call.
+        """
         self.last = len(self._requests) + 1 >= self._bounds.turns or self._short_of_tokens()
         self._requests.append(_append_text(request, self._last_message) if self.last else request)
         try:
@@ -123,23 +126,25 @@ class Turns:
 
     @property
     def taken(self) -> str:
-        """Return the usage as text: `3 turns and 12,345 tokens`."""
+        """Return the number of turns and tokens as text: `3 turns and 12,345 tokens`."""
         return f"{len(self._requests)} turns and {self._total_tokens():,} tokens"
 
     def _total_tokens(self) -> int:
         return self.usage.input_tokens + self.usage.output_tokens
 
     def _short_of_tokens(self) -> bool:
-        """Return whether another turn might exceed the token limit, since each turn sends all earlier turns again."""
+        """Return whether one more turn might exceed the token limit. Every turn sends all earlier turns again."""
         return self._total_tokens() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
 def estimate_conversation(
     first: int, cost: Callable[[Usage], float] | None, *, turns: int, reading: int, answer: int
 ) -> Estimate:
-    """Estimate a conversation that starts with `first` tokens and adds `reading` tokens before each further turn.
+    """Estimate the tokens and the cost of a conversation of `turns` turns.
 
-    Each turn reads the earlier turns from the provider's cache. `cost` prices one call in US dollars.
+    The first turn has `first` input tokens, each further turn adds `reading` input tokens, and each answer has `answer`
+    tokens. Each turn reads the earlier turns from the provider's cache. `cost` returns the price of one call in US
+    dollars.
     """
     calls = [
         Usage(
@@ -159,14 +164,17 @@ def estimate_conversation(
 
 
 def reply_messages(reply: Reply) -> list[Message]:
-    """Return an answer as messages of the conversation; an empty answer gives no message."""
+    """Return an answer as messages of the conversation. An empty answer gives no messages."""
     if not (reply.raw or reply.text):
         return []
     return [Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw)]
 
 
 def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> Message | T:
-    """Return the results of all tool calls as one message, or the first value that is not a `ToolResult`."""
+    """Answer all tool calls and return the results as one message.
+
+    If `answer` returns something other than a `ToolResult`, return that instead.
+    """
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):
         result = answer(call) if n < MOST_CALLS else _refuse_call(call)

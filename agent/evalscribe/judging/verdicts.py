@@ -31,17 +31,21 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
-"""Builds the case of a group's first failure when a worker needs it; cases are not cached, because evidence is large.
+"""Builds the case of a group's first failure when a worker needs it.
 
-If the cause was proved, the function returns the verdict instead, so that no judge is asked.
+Cases are not cached, because evidence is large. If the verdict on the group is already certain, it is returned in place
+of a case, and no judge is asked.
 """
 FindOutliers = Callable[[Sequence[Finding]], Mapping[str, tuple[TrialVerdict, ...]]]
-"""Finds the trials whose label differs from the others of their task. Returns the others' verdicts by its group."""
+"""Finds the trials whose label differs from the label of their task's other trials.
+
+Returns the verdicts on the other trials by the outlier's group.
+"""
 WORKERS = 4
 TIMEOUT_S = 660.0
-"""Seconds for one failure.
+"""Time limit for one failure in seconds.
 
-Judges have shorter limits and then report their usage; this limit ends a judge that hangs.
+Judges have shorter limits and report their usage when they reach them. This limit only ends a judge that hangs.
 """
 REASON_LENGTH = 300
 
@@ -56,7 +60,7 @@ class JudgingOptions:
 
 
 class JudgedGroup(Frozen):
-    """Event of an analysis: a group got its verdict, or the judge did not decide it."""
+    """Event of an analysis: the judge gave a verdict on a group, or did not decide it."""
 
     group: FailureGroup
     evals: tuple[Eval, ...]
@@ -69,7 +73,7 @@ class JudgedGroup(Frozen):
 
     @property
     def summary(self) -> dict[str, JsonValue]:
-        """Return the event as plain JSON."""
+        """The event as plain JSON data."""
         row: dict[str, JsonValue] = {"n": self.n, "total": self.total, "evals": [eval.path for eval in self.evals]}
         if isinstance(self.verdict, Unclassified):
             return row | {"unclassified": self.verdict.reason}
@@ -78,7 +82,7 @@ class JudgedGroup(Frozen):
 
 
 class Counts(Frozen):
-    """Number of groups by kind of answer."""
+    """Number of groups by outcome."""
 
     total: int = 0
     judged: int = 0
@@ -95,13 +99,13 @@ _CAUSES: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence"
 
 
 def main_cause(causes: Iterable[NoVerdictCause]) -> NoVerdictCause:
-    """Return the most frequent cause of missing answers."""
+    """Return the most frequent of the causes why there is no verdict."""
     counts = Counter(causes)
     return max(_CAUSES, key=lambda cause: (counts[cause], -_CAUSES.index(cause)))
 
 
 def no_answer_error(cause: NoVerdictCause, message: str, fields: tuple[str, ...] = ()) -> EvalscribeError:
-    """Return the error of a command for which the judge gave no answer at all."""
+    """Return the error with which a command ends if the judge gave no answer at all."""
     kind = UnavailableError if cause == "service" else UsageError if cause == "budget" else DataError
     return kind(message, fields=fields)
 
@@ -111,13 +115,13 @@ class FailureVerdict(Frozen):
     cached: bool = False
     """True if the verdict came from the store."""
     undecided: Unclassified | None = None
-    """Reason why the judge did not decide this time. `verdict` may then be an earlier verdict from the store."""
+    """Reason why the judge did not decide this time. `verdict` can then be an earlier verdict from the store."""
 
 
 async def classify(
     case: Failure | UnreadableEvidence, judge: Judge, store: "AnalysisStore", terms: JudgingOptions
 ) -> FailureVerdict:
-    """Return the stored answer to the same question, else ask the judge and store its answer at once.
+    """Return the stored answer to the same question. Without one, ask the judge and store its answer immediately.
 
     Raises:
         EvalscribeError: An error that affects all failures. Otherwise only cancellation is raised.
@@ -174,13 +178,16 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
 
 
 def cancelled_from_outside() -> bool:
-    """Return whether another task cancelled the current task; a judge may also raise `CancelledError` itself."""
+    """Return whether another task cancelled the current task.
+
+    A judge can also raise `CancelledError` itself.
+    """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _is_final(stored: Verdict | Unclassified) -> bool:
-    """Return whether an answer is final, so that the same question is not asked again."""
+    """Return whether an answer is final. If it is, the same question is not asked again."""
     return stored.final if isinstance(stored, Unclassified) else not stored.provisional
 
 
@@ -195,9 +202,9 @@ def _ignore(event: JudgedGroup) -> None: ...
 
 @dataclass
 class JudgeQueue:
-    """Queue of one run's groups that wait for a judge, with the findings so far.
+    """Queue of a run's groups that still need a verdict, with the findings so far.
 
-    The workers share one event loop, so nothing here needs a lock.
+    All workers run in the same event loop, so no locks are needed.
     """
 
     run: Run
@@ -208,20 +215,20 @@ class JudgeQueue:
     store: "AnalysisStore"
     concurrency: int = WORKERS
     timeout_s: float | None = TIMEOUT_S
-    """Time limit for one group in seconds; None for batches, whose answers may take a day."""
+    """Time limit for one group in seconds; None for batches, because a batch can take a day."""
     fresh: bool = False
     """Ignore stored verdicts."""
     on_event: Callable[[JudgedGroup], None] = _ignore
     outliers: FindOutliers | None = None
-    """Finds the groups that are judged once more when all groups are answered; None if no group is."""
+    """Finds the groups that are judged once more after all groups are answered; None to judge no group again."""
     error: Exception | None = field(default=None, init=False)
-    """The error that stopped the workers; it affects all failures."""
+    """The error that stopped the workers because it affects all failures; else None."""
     usage: Usage = field(default=Usage(), init=False)
-    """Usage of the new verdicts; stored verdicts cost nothing."""
+    """Usage of the new verdicts. Stored verdicts cost nothing."""
     decided: int = field(default=0, init=False)
     """Number of groups that the judge was asked about and decided."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
-    """One reason for each group that the judge was asked about and did not decide."""
+    """Reasons for missing verdicts: one for each group that the judge was asked about but did not decide."""
     _waiting: Iterator[FailureGroup] = field(init=False)
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
@@ -238,7 +245,7 @@ class JudgeQueue:
 
     @property
     def workers(self) -> int:
-        """Number of workers that can be busy."""
+        """Maximum number of workers that can be busy at the same time."""
         return min(max(1, self.concurrency), len(self.groups))
 
     async def work(self, stream: Callable[[JudgedGroup], None] = _ignore) -> Counts:
@@ -248,14 +255,15 @@ class JudgeQueue:
             stream: Receives this worker's answers, after `on_event`.
 
         Returns:
-            Number of groups that this worker answered. An error that concerns all failures is stored in `error`, not
-            raised: a graph node that raises would lose the other workers' answers.
+            Number of groups that this worker answered. An error that affects all failures is stored in `error` and not
+            raised, because LangGraph loses the answers of the other workers if a node raises an error.
         """
         counts = Counts()
         while (group := await self._take()) is not None:
             counts += await self._answer(group, stream)
         if self.outliers is not None:
-            # The other workers' answers show which trials disagree. A worker that a signal cancels ends them all.
+            # Which trials disagree is only known when all workers' groups are answered. A worker that a signal cancels
+            # ends them all.
             await self._all_answered.wait()
             for outlier, other_verdicts in self._outliers:
                 if self.error is None:
@@ -270,13 +278,13 @@ class JudgeQueue:
 
     async def _take(self) -> FailureGroup | None:
         """Return the next group; None if none is left or the workers were stopped."""
-        await asyncio.sleep(0)  # so that a worker with only stored answers does not block signals and other workers
+        await asyncio.sleep(0)  # lets signals and other workers in between stored answers
         return None if self.error else next(self._waiting, None)
 
     async def _answer(self, group: FailureGroup, stream: Callable[[JudgedGroup], None]) -> Counts:
         """Answer one group.
 
-        Raises only cancellation from outside; an error that affects all failures stops the workers.
+        An error that affects all failures stops the workers. Only cancellation from outside is raised.
         """
         task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)
@@ -294,7 +302,7 @@ class JudgeQueue:
             self._finish_first_round()
 
     def _finish_first_round(self) -> None:
-        """Find the outliers when all groups are answered."""
+        """If all groups are answered, find the outliers."""
         if self._all_answered.is_set() or (self.error is None and len(self._findings) < len(self.groups)):
             return
         if self.outliers is not None and self.error is None:
@@ -303,9 +311,9 @@ class JudgeQueue:
         self._all_answered.set()
 
     async def _judge_again(self, group: FailureGroup, other_verdicts: tuple[TrialVerdict, ...]) -> None:
-        """Judge an outlier once more, with the others' verdicts. A new verdict replaces the first one.
+        """Judge an outlier once more, with the verdicts on the other trials. A new verdict replaces the first one.
 
-        The verdict is stored under a key of its own, so it is paid for once.
+        The new verdict is stored under its own key, so it is paid for only once.
         """
         task = asyncio.ensure_future(self._classify(group, other_verdicts))
         self._running.add(task)
@@ -371,7 +379,7 @@ JudgeRemotely = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]
 
 
 class RemoteJudge:
-    """A `Judge` that computes keys and estimates locally and judges remotely through `decide`."""
+    """A `Judge` that computes keys and estimates locally, and lets a worker judge through `decide`."""
 
     def __init__(self, local: Judge, decide: JudgeRemotely) -> None:
         self.id = local.id
@@ -392,21 +400,21 @@ class RemoteJudge:
 
 
 class AnalysisWatcher(Protocol):
-    """Receives the progress of an analysis, for display."""
+    """Receives the progress of an analysis in order to display it."""
 
     def started(self, run: Run) -> None: ...
 
     def imported(self, evals: int, progress: float) -> None:
-        """Report `evals` imported from a file; `progress` is from 0 to 1."""
+        """Report the number of evals that were imported from a file so far. `progress` is from 0 to 1."""
 
     def fetched(self, done: int, total: int) -> None:
         """Report how much of the evidence is read."""
 
     def replayed(self, proof: Proof, done: int, total: int) -> None:
-        """Report what the replays of one failure show, and how many failures are done."""
+        """Report the result of replaying one failure, and the number of failures replayed so far."""
 
     def judged(self, event: JudgedGroup) -> None:
-        """Report an answered group."""
+        """Report that a group was answered."""
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:
-        """Show one line to the user; `fields` are the option names that the line has in backticks."""
+        """Show one line to the user. `fields` are the option names that the line has in backticks."""

@@ -8,9 +8,9 @@ T = TypeVar("T")
 
 
 async def run_concurrently(items: Iterable[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
-    """Run `work` for each of `items`, for at most `concurrency` items at once.
+    """Run `work` for each item, for at most `concurrency` items at the same time.
 
-    The first error is raised and cancels the other tasks, as does a cancellation of this call.
+    The first error is raised and cancels the other tasks. Cancelling this call also cancels them.
     """
     waiting = iter(items)
 
