@@ -123,15 +123,15 @@ def analyze(
 
 
 def _a_person_waits() -> bool:
-    """Return True in a terminal outside CI, where a person can answer."""
+    """Return whether a person can answer: in a terminal, outside CI."""
     return output.in_terminal() and not os.environ.get("CI")
 
 
 def _discuss_result(result: AnalysisResult, command_options: Options) -> int:
-    """Ask the closing question, and start the discussion; it shares the budget of the analysis."""
-    from evalscribe.cli.discuss import run_session  # the discussion takes 0.2 s to load
+    """Ask the closing question and start the discussion, which shares the budget of the analysis."""
+    from evalscribe.cli.discuss import run_session  # loading the discussion takes 0.2 s
 
-    once = command_options.model_copy(update={"batch": False, "fresh": False})  # a person waits for the answer
+    once = command_options.model_copy(update={"batch": False, "fresh": False})  # a person is waiting for the answer
     return run_session(once, str(result.path), spent=result.analysis.usage, opening=CLOSING)
 
 
@@ -139,7 +139,7 @@ CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-"""Closing words of an analysis, as requested by its users: the prompt of the discussion that follows."""
+"""Last words of an analysis, as requested by its users. They are the prompt of the discussion that follows."""
 
 
 def _explain_command(
@@ -150,7 +150,10 @@ def _explain_command(
     rubric: str | None,
     cascade: bool,
 ) -> str:
-    """Return the `explain` command for a finding, with the judge that decided; `run` is the argument RUN as typed."""
+    """Return the `explain` command for a finding, with the judge that decided it.
+
+    `run` is the argument RUN as typed.
+    """
     if not isinstance(outcome, AnalysisResult):
         return ""
     example = (*outcome.uncertain, *outcome.unclassified, *(entry.paths[0] for entry in outcome.report.entries))[0]
@@ -158,23 +161,26 @@ def _explain_command(
     if settings.judge.origin.trust == COMMAND_LINE and settings.judge.value:
         words += ["--judge", settings.judge.value]
     elif settings.judge_name != RULES and all(map(by_rules, outcome.report.judges)):
-        words += ["--judge", RULES]  # without consent to call the model, `explain` would be refused
+        words += ["--judge", RULES]  # `explain` would be refused without consent to call the model
     words += ["--rubric", rubric] if rubric else []
     words += ["--cascade"] if cascade else []
-    return join(words)  # a name may contain shell syntax
+    return join(words)  # a name can contain shell syntax
 
 
 def _more_commands(
     outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, workspace: Workspace, reports: Path | None
 ) -> tuple[str, ...]:
-    """Return commands to suggest after an analysis; one corrects a label. `run` is the argument RUN as typed."""
+    """Return commands to suggest after an analysis, such as the one that corrects a label.
+
+    `run` is the argument RUN as typed.
+    """
     if not isinstance(outcome, AnalysisResult):
         return ()
     folder = options.repeated_options(None, reports)
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
     recognised = recognise_folder(Path(run)) if Path(run).is_dir() else None
-    if recognised and recognised.format.name == "harbor":  # the tasks of Terminal-Bench are pull requests
+    if recognised and recognised.format.name == "harbor":  # tasks of Terminal-Bench are proposed as pull requests
         write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
         more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
     if workspace.reports.in_repository:
@@ -191,7 +197,7 @@ def print_analysis(
     quiet: bool,
     full: bool = False,
 ) -> None:
-    """Print an analysis, with commands for the next steps. Notes go to standard error if programs read the output."""
+    """Print an analysis with commands for the next steps. If a program reads the output, notes go to standard error."""
     if isinstance(outcome, AnalysisPlan):
         print_json(outcome) if as_json else _print_plan(outcome)
     elif isinstance(outcome, NothingFailed):
@@ -206,7 +212,7 @@ def print_analysis(
 
 
 def _print_page(result: AnalysisResult, explain: str, more: Sequence[str], *, full: bool) -> None:
-    """Print the first screen or the whole report, its location, and the next steps."""
+    """Print the first screen or the whole report, then the report's location and the next steps."""
     page(result.text if full else first_screen(result.text))
     say()
     for note in result.notes:
@@ -300,7 +306,7 @@ def explain(
 
 
 def print_explanation(explained: ExplainedFailure, again: str, *, as_json: bool) -> None:
-    """Print an explanation; `again` is the command that replays the failure again."""
+    """Print an explanation. `again` is the command that repeats the replay of the failure."""
     if as_json:
         print_json(explained.analysis)
     else:

@@ -37,7 +37,7 @@ _LINE = re.compile(r"\r?\n")
 
 
 RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Runs a coroutine to completion, in its own event loop or that of a session."""
+"""Runs a coroutine to completion, either in an event loop of its own or in that of a session."""
 
 
 def apply_recommendation(
@@ -52,7 +52,7 @@ def apply_recommendation(
     as_json: bool = False,
     shared: Workspace | None = None,
 ) -> int:
-    """Propose, show, ask, commit. Returns 0 if the change was committed, declined, or only shown.
+    """Propose the change, show it, ask, and commit it. Return 0 if it was committed, declined, or only shown.
 
     Args:
         options: Options with the proposing model and the reports folder.
@@ -61,14 +61,14 @@ def apply_recommendation(
         id: Id of the recommendation.
         run: Runs coroutines.
         yes: True if the user has already agreed.
-        prove: Replay the evals with the change before asking.
+        prove: Replay the evals with the change before the user is asked.
         as_json: Print a document, and ask nothing.
-        shared: The caller's workspace; the caller closes it and reports its usage.
+        shared: The caller's workspace. The caller closes it and reports its usage.
 
     Raises:
         EvalscribeError: Nothing can be proposed or committed.
-        UsageError: `yes` in a terminal, where the user can be asked; or an approval that can only refer to a different
-            patch, shown before.
+        UsageError: `yes` was given in a terminal, where the user can be asked; or the approval can only refer to a
+            different patch, which was shown before.
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
@@ -107,9 +107,9 @@ def apply_recommendation(
 async def _offered(
     workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool, shows: bool, proves: bool
 ) -> tuple[PatchOffer | AppliedPatch, bool]:
-    """Show and return the proposal, with True if another patch was shown before.
+    """Show the proposal. Return it, and whether a different patch was shown before.
 
-    A workspace opened here is closed before the user is asked, because the answer may take long.
+    If the workspace was opened here, it is closed before the user is asked, because the answer can take long.
     """
     async with AsyncExitStack() as opened:
         if owned:

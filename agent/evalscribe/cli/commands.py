@@ -1,4 +1,4 @@
-"""Register every command with the module that is imported when it runs."""
+"""Register every command with its module. The module is imported only when the command runs."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -15,15 +15,15 @@ ANALYSE, DATA, REVIEW, EXPERIMENTS, SET_UP = "Analyse", "Data", "Review", "Exper
 
 
 class CommandEntry(NamedTuple):
-    """Location of a command, and its line in the list of its group."""
+    """Location of a command's function, and the command's line in the list of its group."""
 
     module: str
     """Module below `evalscribe.cli`."""
     name: str
-    """Name of a function."""
+    """Name of the function."""
     help: str
     panel: str = "Commands"
-    """Heading in the list of commands."""
+    """Heading under which the command is listed."""
     hidden: bool = False
     """True for a command's former name, which still works."""
 
@@ -245,7 +245,7 @@ COMMANDS: CommandTable = {
 
 
 class Commands(Mapping[str, Any]):
-    """Command parsers by name. A command's module is imported when its parser is requested."""
+    """Command parsers by name. A command's module is imported when its parser is first needed."""
 
     def __init__(self, table: CommandTable) -> None:
         self.table = table

@@ -105,7 +105,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
 
 
 def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
-    """Print the page or the JSON or CSV document, then the location of the written page."""
+    """Print the page, or the JSON or CSV document, and then the location of the page that was written."""
     programs = as_json or as_csv
     if as_json:
         print_json(result.comparison)
@@ -119,7 +119,7 @@ def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool,
 
 
 def _print_conditions(broken: Sequence[str], number: int) -> int:
-    """Print the conditions that do not hold; return the exit code."""
+    """Print the conditions that are not fulfilled, and return the exit code."""
     for condition in broken:
         say(f"evalscribe: --assert does not hold: {one_line(condition)}", file=sys.stderr)
     if number and not broken:

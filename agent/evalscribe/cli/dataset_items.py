@@ -207,7 +207,7 @@ def upload_csv(
 
 
 def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], partial: bool, form: str) -> int:
-    """Upload items; return 65 if the file was not read to its end."""
+    """Upload items. Return 65 if the file could not be read to its end."""
     tables.validate_format(form)
     with Workspace() as workspace, _item_file(file, open) as (name, item_file):
         datasets = workspace.store.datasets
@@ -221,7 +221,10 @@ def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], part
 
 @contextmanager
 def _item_file(file: str, open: Callable[[Path, str], ItemFile]) -> Iterator[tuple[str, Callable[[], ItemFile]]]:
-    """Yield the file's name and a function that can open it repeatedly; standard input (`-`) is copied to a file."""
+    """Yield the file's name, and a function that can open it several times.
+
+    Standard input (`-`) is first copied to a file.
+    """
     with ExitStack() as stack:
         path, name = Path(file), file
         if file == STANDARD_INPUT:
@@ -237,7 +240,7 @@ def _is_text(result: AddedItem) -> bool:
 
 
 def _delimiter(text: str) -> str:
-    """Return the cell delimiter. Raises `UsageError` if it is invalid."""
+    """Return the delimiter between cells. Raises `UsageError` if it is invalid."""
     delimiter = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(delimiter) != 1 or delimiter in '"\r\n ' or not (delimiter == TAB or delimiter.isprintable()):
         raise UsageError(f"--delimiter {text!r} cannot separate cells: give one character, such as a comma")

@@ -19,7 +19,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 LONGEST_REPLY = 500
-"""Maximum characters that are shown of a component's reply to the smoke input."""
+"""Maximum characters of a component's reply to the smoke input that are shown."""
 
 
 def create(

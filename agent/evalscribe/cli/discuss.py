@@ -1,4 +1,4 @@
-"""`evalscribe discuss REPORT`: one line, one answer, in a terminal or over a pipe."""
+"""`evalscribe discuss REPORT`: each line is a question and gets an answer, in a terminal or over a pipe."""
 
 import asyncio
 import signal
@@ -46,16 +46,16 @@ def run_session(
     spent: CostSummary | None = None,
     opening: str = "",
 ) -> int:
-    """Answer all questions. Returns 69 if a question from a pipe or option got no answer.
+    """Answer all questions. Return 69 if a question from a pipe or from an option got no answer.
 
     Args:
         options: Options with the model and the budget.
         report: Report name as in `find_report`.
         ask: The questions; None to read them from the terminal or a pipe.
-        repo: The eval suite's repository, for implementing recommendations.
+        repo: The eval suite's repository, in which recommendations are implemented.
         as_json: True to print each answer as one JSON document.
-        spent: What this command has used of the budget so far.
-        opening: A question to the user, who answers it with the first line.
+        spent: The usage of this command so far, which is subtracted from the budget.
+        opening: A question to the user. The first line is the answer to it.
 
     Raises:
         EvalscribeError: No question can be answered.
@@ -91,7 +91,10 @@ def _remaining_budget(budget: Budget, spent: CostSummary) -> Budget:
 
 
 class _Answering:
-    """Runs answers. SIGTERM cancels an answer, so that its cost is counted; between answers it ends the process."""
+    """Runs the coroutines of answers. SIGTERM cancels an answer, so that its cost is counted.
+
+    Between answers, SIGTERM ends the process.
+    """
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
@@ -133,11 +136,11 @@ class _Talk:
         self._repo = repo
         self._as_json = as_json
         self._bare = bare
-        """True if a line with only `R1` asks to implement recommendation R1."""
+        """True if a line with only `R1` is a request to implement recommendation R1."""
         self._answered = True
 
     def run(self, lines: Iterable[str]) -> bool:
-        """Answer all lines; return True if every answer was complete."""
+        """Answer all lines. Return whether every answer was complete."""
         for line in lines:
             if ends_discussion(line):
                 break
@@ -160,19 +163,22 @@ class _Talk:
             _close(answer)
 
     def _stopped(self) -> None:
-        """Report an answer that Ctrl-C cancelled; outside a terminal, also end the discussion."""
+        """Report an answer that Ctrl-C cancelled. Outside a terminal, the discussion also ends."""
         output.say("\n[stopped]")
         if not output.in_terminal():
             raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
-        """Print a piece of the answer. Raises `OSError` if the reader is gone, so that nothing more is paid for."""
+        """Print a piece of the answer.
+
+        Raises `OSError` if nobody reads the output any more, so that nothing more is paid for.
+        """
         if not self._as_json:
             sys.stdout.write(visible(piece))
             sys.stdout.flush()
 
     def _implement(self, ids: tuple[str, ...]) -> None:
-        """Run `apply` for each recommendation; in a terminal, an error does not end the discussion."""
+        """Run `apply` for each recommendation. In a terminal, an error does not end the discussion."""
         if self._as_json:
             raise UsageError("--json answers questions only; for a change use `evalscribe apply`. Nothing was changed.")
         repo = self._repo or _ask_for_repo()
@@ -205,7 +211,7 @@ class _Talk:
 
 
 def _close(answer: DiscussionAnswer) -> None:
-    """Print the remaining notes on an answer that was already shown."""
+    """Print the remaining notes on an answer whose text is already displayed."""
     if answer.text and not answer.text.endswith("\n"):
         output.say()
     if answer.broken_off:
@@ -216,7 +222,7 @@ def _close(answer: DiscussionAnswer) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """Yield typed lines up to an empty line or the end, or every line of a pipe."""
+    """Yield the lines that are typed, up to an empty line or the end. From a pipe, yield every line."""
     with suppress(AttributeError):
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not output.in_terminal():
@@ -239,7 +245,7 @@ def _ask_for_repo() -> Path | None:
 
 @contextmanager
 def _signals(answering: _Answering) -> Iterator[None]:
-    """Raise `KeyboardInterrupt` on Ctrl-C, at the prompt and during an answer; end the discussion on SIGTERM."""
+    """Raise `KeyboardInterrupt` on Ctrl-C, at the prompt and during an answer. On SIGTERM, end the discussion."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
         signal.SIGTERM: signal.signal(signal.SIGTERM, answering.terminate),

@@ -25,7 +25,7 @@ State = Literal["ok", "not set", "NOT OK"]
 
 
 class NotConfigured(Frozen):
-    """Result of a check whose subject is not configured."""
+    """Result of a check of something that is not configured."""
 
     detail: str
 
@@ -34,17 +34,17 @@ Attempt = Callable[[], Awaitable[str | NotConfigured]]
 
 
 class Check(Frozen):
-    """Result of one check."""
+    """The result of one check."""
 
     name: str
     state: State
     detail: str
     exit_code: int = 0
-    """Exit code of the error that ended it; 0 if there was none."""
+    """Exit code of the error that ended the check; 0 if there was no error."""
 
 
 class SetupReport(Frozen):
-    """Results of `doctor`, without secrets."""
+    """The results of `doctor`, without secrets."""
 
     settings: tuple[SettingRow, ...]
     checks: tuple[Check, ...]
@@ -82,7 +82,7 @@ def doctor(
 
 
 def print_checks(report: SetupReport) -> None:
-    """Print settings with their origin, then the checks, without repeating settings that a check mentions."""
+    """Print settings with their origin, then the checks. Settings that a check mentions are not repeated."""
     details = {check.detail for check in report.checks}
     rows = [row for row in report.settings if row.value not in details]
     width = max(len(row.name) for row in rows)
@@ -94,17 +94,22 @@ def print_checks(report: SetupReport) -> None:
 
 
 _FIRST_TO_FIX = (UsageError.exit_code, AccessError.exit_code, UnavailableError.exit_code)
-"""Order of priority: a service behind a wrong setting or key cannot be reached either."""
+"""Exit codes in the order in which problems should be fixed. While a setting or key is wrong, its service cannot be
+reached either.
+"""
 
 
 def exit_code(checks: Iterable[Check]) -> int:
-    """Return 0 if nothing is wrong, else the code of what to fix first: a setting, a key, a service, anything else."""
+    """Return 0 if nothing is wrong.
+
+    Otherwise return the code of the problem to fix first: a setting, a key, a service, anything else.
+    """
     codes = {check.exit_code for check in checks} - {0}
     return next((code for code in _FIRST_TO_FIX if code in codes), min(codes, default=0))
 
 
 async def run_checks(attempts: Mapping[str, Attempt]) -> tuple[Check, ...]:
-    """Run every attempt and return its message, or the error that ended it."""
+    """Run every attempt. The result of each is its message, or the error that ended it."""
     return tuple([await _tried(name, attempt) for name, attempt in attempts.items()])
 
 
@@ -120,9 +125,9 @@ async def _tried(name: str, attempt: Attempt) -> Check:
 
 
 def list_checks(workspace: Workspace) -> dict[str, Attempt]:
-    """Return the checks by subject; none of them costs money.
+    """Return the checks, keyed by subject. None of them costs money.
 
-    Providers are included if they can be checked, or if they serve the default judge.
+    A provider is included if it can be checked or if it serves the default judge.
     """
     settings = workspace.settings
     providers = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}
@@ -151,7 +156,7 @@ def _has_token(settings: Settings) -> bool:
 
 
 async def _sandbox_starts() -> str | NotConfigured:
-    """Check that replays can run; nothing else needs a sandbox."""
+    """Check that replays can run. Only replays need a sandbox."""
     try:
         await require_sandbox()
     except UnavailableError as error:
@@ -168,7 +173,7 @@ async def _store_opens(settings: Settings) -> str:
 
 
 async def _convex_answers(settings: Settings) -> str | NotConfigured:
-    """Check that the key may run both functions, with ids that cannot exist."""
+    """Check that the key has access to both functions. They are called with ids that cannot exist."""
     try:
         access = settings.convex()
     except AccessError as error:

@@ -1,4 +1,4 @@
-"""End a command: every error becomes one or two lines on standard error, and one exit code."""
+"""End a command. Every error becomes one or two lines on standard error, and one exit code."""
 
 import os
 import sys
@@ -22,12 +22,12 @@ from evalscribe.errors import (
 
 UNIX_ONLY = "evalscribe runs on Linux and macOS; on Windows, run it in WSL"
 UNIX_MODULES = ("fcntl", "resource")
-"""Modules of the standard library that Windows lacks."""
+"""Modules of the standard library that do not exist on Windows."""
 NOWHERE = "the working folder no longer exists: change to another one"
 
 
 def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> int:
-    """Run a command and return its exit code. The only place that decides exit codes.
+    """Run a command and return its exit code. This is the only place that decides exit codes.
 
     `arguments` are the words of its command line, for the log.
 
@@ -46,7 +46,7 @@ def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> i
     except (KeyboardInterrupt, typer.Abort):
         return _say("Interrupted; finished work is kept.", InterruptError.exit_code)
     except (BrokenPipeError, SystemExit):
-        # Click converts a broken pipe into `SystemExit`, which nothing else here raises.
+        # Click converts a broken pipe into `SystemExit`. Nothing else in this code raises that.
         _mute()
     except OSError as error:
         if error.errno in DISK_FULL:
@@ -61,7 +61,10 @@ def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> i
 
 
 def _read_clock() -> None:
-    """Raise `UnavailableError` if Python cannot read the clock: it counts nanoseconds in 64 bits, up to 2262."""
+    """Raise `UnavailableError` if Python cannot read the clock.
+
+    Python counts nanoseconds in 64 bits, which last until 2262.
+    """
     try:
         time.time()
     except OverflowError:
@@ -72,13 +75,13 @@ def _read_clock() -> None:
 
 
 def _command(error: typer.TyperException) -> str:
-    """Return the command whose arguments are wrong, or `evalscribe` if it is not known."""
+    """Return the command whose arguments are wrong; `evalscribe` if the command is unknown."""
     context = getattr(error, "ctx", None)
     return "evalscribe" if context is None else " ".join(("evalscribe", *context.command_path.split()[1:]))
 
 
 def _is_somewhere() -> bool:
-    """Return True if the working folder still exists."""
+    """Return whether the working folder still exists."""
     try:
         return bool(os.getcwd())
     except FileNotFoundError:
@@ -86,37 +89,40 @@ def _is_somewhere() -> bool:
 
 
 def _say(message: str, code: int) -> int:
-    from evalscribe.cli.output import say  # pydantic takes 0.1 s, and `--help` needs none of it
+    from evalscribe.cli.output import say  # pydantic takes 0.1 s to load, and `--help` does not need it
 
     say(f"evalscribe: {redacted(message)}", file=sys.stderr)
     return code
 
 
 def _mute() -> None:
-    """Redirect standard output to /dev/null: flushing a closed pipe at exit would print an error."""
+    """Redirect standard output to /dev/null, because flushing a closed pipe at exit would print an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _full(error: OSError) -> int:
-    """Report a full disk; standard output may be affected too, so nothing more is printed there."""
+    """Report a full disk. Nothing more is printed on standard output, because it could be on the same disk."""
     _mute()
     where = f" for {error.filename}" if error.filename else ""
     return _say(f"{error.strerror}{where}: free space and try again.", UnavailableError.exit_code)
 
 
 def _damage() -> EvalscribeError | None:
-    """Return the error of an opened store that is damaged, which can break any command; None if it is intact."""
+    """Return the error of an opened store that is damaged; None if no store is damaged.
+
+    Such a store can break any command.
+    """
     if "evalscribe.store.database" not in sys.modules:
         return None
-    from evalscribe.store.database import damage  # loaded already
+    from evalscribe.store.database import damage  # this module is loaded already
 
     return damage()
 
 
 def _bug() -> int:
-    """Report an unexpected error: write the redacted traceback to a file and print its path."""
+    """Report an unexpected error. Write the redacted traceback to a file, and print the path of that file."""
     text = redacted(traceback.format_exc())
     with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:
         log.write(text)

@@ -81,13 +81,13 @@ EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
-"""Maximum bytes of the step summary; GitHub drops a file larger than 1 MiB entirely."""
+"""Maximum bytes of the step summary. GitHub drops a file larger than 1 MiB entirely."""
 LEAST = 20_000
-"""A run is left out of the step summary if fewer bytes than this remain."""
+"""Minimum bytes that must be left in the step summary. With fewer, a run is left out."""
 
 
 def append_step_summary(workspace: Workspace, run: ExperimentRun, report: RunReport) -> None:
-    """Append the run to the step summary, if there is one. A write error is only reported."""
+    """Append the run to the step summary, if there is one. An error while writing is only reported."""
     path = os.environ.get(VARIABLE)
     if not path:
         return
@@ -109,11 +109,11 @@ PASSED = 0
 GATE_FAILED = 2
 RUN_FAILED = 3
 TIMED_OUT = 4
-"""These four are the exit codes of all commands that wait for a run or report its gate."""
+"""The exit codes, together with the three above, of all commands that wait for a run or report its gate."""
 
 
 def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> tuple[int, str]:
-    """Return the exit code for a run's end, and a line that describes it.
+    """Return the exit code for the state in which a run is, and a line that describes that state.
 
     A run that has not ended counts as timed out.
     """
@@ -137,12 +137,15 @@ def print_run_result(
     details: bool = False,
     enclose: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
-    """Print the result of a run: one line, or the report as JSON (`enclose` returns the enclosing document).
+    """Print the result of a run: one line, or the report as JSON.
 
-    In GitHub Actions also writes the step summary. Returns the exit code, also if the reader (`head`, `grep -q`) is
-    gone.
+    `enclose` returns a document that contains the report.
 
-    `clauses` adds the gate's clauses to the line; `details` replaces it by the scores and the first failures.
+    In GitHub Actions, also write the step summary. Return the exit code, even if the program that reads the output
+    (`head`, `grep -q`) has ended.
+
+    With `clauses`, the gate's clauses are added to the line. With `details`, the scores and the first failures replace
+    the line.
     """
     report = report_run(workspace, run)
     code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
@@ -168,12 +171,12 @@ def print_run_result(
 
 
 def _next_commands(workspace: Workspace, run: ExperimentRun, summary: RunSummary) -> Iterator[str]:
-    """Yield commands that explain a run's failures, and that compare it with its baseline or the previous run."""
+    """Yield commands that explain a run's failures, and one that compares it with its baseline or the previous run."""
     failed = summary.counts.failed + summary.counts.error + summary.counts.unscored
     if failed:
         yield f"All failures:  evalscribe experiments runs failures {run.id}"
         yield f"Why they fail: evalscribe analyze {run.id}"
-    with suppress(EvalscribeError):  # without a run to compare with
+    with suppress(EvalscribeError):  # there is no run to compare with
         base = baseline_named(workspace, version_of_run(workspace, run).config.base or PREVIOUS, run)
         if base.id != run.id and run.state == base.state == "completed":
             yield f"What changed:  evalscribe experiments runs compare {base.id} {run.id}"
@@ -185,7 +188,7 @@ class RunDisplay(Bar):
         self._task = self._bar.add_task("", total=None)
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """Show how many trials are done, and how many of them did not pass."""
+        """Return a phrase on how many trials are done, and how many of them did not pass."""
         finished = sum(tally.values())
         not_passed = finished - tally.get("passed", 0)
         description = f"{run.state}, {not_passed:,} not passed" if not_passed else run.state
@@ -205,7 +208,7 @@ def await_end(
     details: bool = False,
     enclose: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
-    """Wait for the run and return the exit code of its gate. Ctrl-C ends the waiting, not the run.
+    """Wait for the run and return the exit code of its gate. Ctrl-C ends only the waiting, while the run continues.
 
     `details` and `enclose` are passed to `print_run_result`.
     """
@@ -368,7 +371,10 @@ def run(
 
 
 def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
-    """Ask a user at a terminal before the models of an experiment are called; elsewhere its definition is consent."""
+    """Ask a user at a terminal before the models of an experiment are called.
+
+    Elsewhere, the experiment's definition counts as consent.
+    """
     models = called_models(version)
     if models:
         workspace.consent.name(*models)
@@ -383,7 +389,7 @@ def _spec(
     config: str | None,
     map: Sequence[str],
 ) -> ExperimentSpec | None:
-    """Return the experiment that a file or options describe; None if an existing one is named."""
+    """Return the experiment that a file or options describe. None if the name of an existing one is given."""
     values: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers), "map": tuple(map)}
     if experiment is not None and is_spec_file(experiment):
         return read_spec(Path(experiment)).model_copy(update={key: value for key, value in values.items() if value})
@@ -405,20 +411,23 @@ def print_started(
     form: str,
     details: bool = False,
 ) -> int:
-    """Print the id of a run whose worker was just started; with `wait`, wait for its result and print that too."""
+    """Print the id of a run whose worker was just started.
+
+    With `wait`, wait for the run's result and print that, too.
+    """
     if not wait:
         print_id(run.id, run, f"{message}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
     if form == "table":
         output.aside(message)
-        with suppress(BrokenPipeError):  # the result still determines the exit code
+        with suppress(BrokenPipeError):  # the run's result still determines the exit code
             if not details:
                 print(run.id, flush=True)
     return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form, details=details)
 
 
 def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
-    """Return notes on prompt templates that the workspace overrides: the folder may be someone else's."""
+    """Return notes on prompt templates that the workspace overrides, because somebody else could have written them."""
     names = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
     return [f"scorers use the workspace's own prompts: {', '.join(names)}"] if names else []
 
@@ -428,7 +437,8 @@ T = TypeVar("T")
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Execute the remaining trials of a run in this process."""
-    # Standard output is the run's log. Flush each line, so that readers see it at once and a kill loses none.
+    # Standard output is the run's log. Flush each line, so that readers see it at once and none is lost if the process
+    # is killed.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with Workspace(options.workspace_options(locals())) as workspace:
         run_record = run_named(workspace, run)
@@ -439,7 +449,10 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 
 
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine, and cancel it on Ctrl-C, SIGTERM or SIGHUP; it ends its child processes within two seconds."""
+    """Run a coroutine, and cancel it on Ctrl-C, SIGTERM or SIGHUP.
+
+    A cancelled coroutine ends its child processes within two seconds.
+    """
 
     async def watched() -> T:
         task = asyncio.current_task()

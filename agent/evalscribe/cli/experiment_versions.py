@@ -136,7 +136,7 @@ def update(
 
 
 def _experiment_options(options: dict[str, Any]) -> ExperimentOptions:
-    """Convert the options to `ExperimentOptions`, by parameter name."""
+    """Convert the options, which are keyed by parameter name, to `ExperimentOptions`."""
     target = {name: options[name] for name in TargetOptions.model_fields if name in options}
     return ExperimentOptions(
         name=options.get("name"),

@@ -221,7 +221,7 @@ def compare(
         str,
         typer.Argument(
             metavar="BASE",
-            help="The run to compare with: id or its beginning, name, or previous.",
+            help="The run to compare with: id, first characters of the id, name, or previous.",
             show_default=False,
         ),
     ],

@@ -61,7 +61,7 @@ def explore(
 
 
 def print_exploration(result: ExplorationResult, *, as_json: bool) -> int:
-    """Print the page, or only the document, and its location."""
+    """Print the page and its location, or only the document."""
     tell = aside if as_json else say
     if result.exploration is None:
         if as_json:

@@ -34,9 +34,9 @@ MOST_LEFT = 12
 def print_imports(
     result: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False, analysed: Collection[str] = ()
 ) -> int:
-    """Print the result; return 65 if a file was not read to its end, else 0.
+    """Print the result. Return 65 if a file could not be read to its end, else 0.
 
-    `analysed`: ids of runs that have a report.
+    `analysed` has the ids of runs with a report.
     """
     if as_json:
         output.print_json(result)
@@ -74,7 +74,7 @@ def _lines(result: CollectionImport, *, dry_run: bool, explain: bool) -> Iterato
 
 
 def _format_lines(file: FileImport) -> Iterator[str]:
-    """Yield how the format was recognised, and what its fields become."""
+    """Yield lines on how the format was recognised, and which facts its fields become."""
     if file.recognised_by:
         yield f"  recognised: {one_line(file.recognised_by)}"
     if format := format_of(file.format):
@@ -91,7 +91,10 @@ def _format_lines(file: FileImport) -> Iterator[str]:
 
 
 def _own_columns(table: TableReading, fields: str) -> str:
-    """Return the table's columns that are read as these fields, or its unused columns if `fields` names no field."""
+    """Return the table's columns that are read as these fields.
+
+    If `fields` names no known field, return the unused columns.
+    """
     if (used := [field for field in fields.split(", ") if field in COLUMNS]) or not table.unused:
         names = {field: table.columns[field] for field in used if field in table.columns}
         return ", ".join(name if name == field else f"{one_line(name)} ({field})" for field, name in names.items())

@@ -1,4 +1,4 @@
-"""`evalscribe init [DIR]`: write a workspace for people and coding agents."""
+"""`evalscribe init [DIR]`: set up a workspace for people and coding agents."""
 
 import json
 import os
@@ -25,39 +25,40 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import recognise
 
 SERVER = "evalscribe"
-"""Name of the MCP server in editors."""
+"""Name of the MCP server in the configuration of editors."""
 OWN_NAME = "evalscribe"
 WORKSPACE = "${workspaceFolder}"
-"""Variable for the workspace's path in Cursor and VS Code; Claude Code has none and gets the path itself."""
+"""Variable for the workspace's path in Cursor and VS Code. Claude Code has no such variable and gets the path itself.
+"""
 MOST_ENTRIES = 200
-"""Maximum entries of the workspace to search for runs."""
+"""Maximum entries of the workspace that are searched for runs."""
 
 
 class StarterFile(Frozen):
     name: str
-    """Path relative to the workspace, with slashes."""
+    """Path relative to the workspace, with `/` as separator."""
     text: str
     needed: str = ""
     """Text that the user has to add if a file of this name already exists."""
     marker: str = OWN_NAME
-    """Word that shows that an existing file already has the text."""
+    """Word by which an existing file shows that it already has the text."""
 
 
 class PlacedFile(Frozen):
-    """Result for one file."""
+    """The result for one file."""
 
     name: str
     state: Literal["written", "unchanged", "kept"]
     add: str = ""
-    """Text to add to an existing file."""
+    """Text that the user should add to an existing file."""
 
 
 class InitResult(Frozen):
-    """A workspace that `init` set up, with the result for each file."""
+    """A workspace that `init` set up, and the result for each of its files."""
 
     folder: Path
     command: str
-    """Absolute path of evalscribe, or its name if it was not found."""
+    """Absolute path of evalscribe; only its name if the path was not found."""
     files: tuple[PlacedFile, ...]
 
 
@@ -67,7 +68,7 @@ def write_starter_files(
     """Write the missing files of a workspace.
 
     Args:
-        folder: The workspace; created with its first file.
+        folder: The workspace. It is created with its first file.
         claude: True to write files for Claude Code.
         cursor: True to write files for Cursor.
         vscode: True to write files for VS Code.
@@ -84,7 +85,10 @@ def write_starter_files(
 
 
 def _command() -> str:
-    """Return the path of the running evalscribe: editors lack the PATH of a shell with a virtual environment."""
+    """Return the path of the running evalscribe.
+
+    Editors need it, because they lack the PATH of a shell with a virtual environment.
+    """
     programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     program = shutil.which(OWN_NAME, path=programs)
     return os.path.abspath(program) if program else OWN_NAME
@@ -99,7 +103,7 @@ def _place(files: NewFiles, file: StarterFile) -> Iterator[PlacedFile]:
     else:
         lacks = file.marker.encode() not in (content or b"")
         yield PlacedFile(name=file.name, state="kept", add=file.needed if lacks else "")
-        if lacks and file.name == "AGENTS.md":  # too long to add by hand
+        if lacks and file.name == "AGENTS.md":  # this text is too long to be added by hand
             yield from _place(files, file.model_copy(update={"name": _alternative_name(file.name), "needed": ""}))
 
 
@@ -134,14 +138,14 @@ def _for_claude(command: str, folder: Path) -> Iterator[StarterFile]:
 
 
 def _skills() -> Mapping[str, str]:
-    """Return the files of the shipped skills, by path below their folder."""
+    """Return the texts of the shipped skills' files, keyed by path below the folder of skills."""
     top = shipped_folder("skills")
     paths = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 def _server(command: str, folder: str) -> dict[str, object]:
-    """Return the server's configuration. `folder` is the workspace, or the editor's variable for it."""
+    """Return the server's configuration. `folder` is the workspace's path, or the editor's variable for it."""
     return {"command": command, "args": ["mcp", "--folder", folder]}
 
 
@@ -210,7 +214,7 @@ def _show_next(result: "InitResult", *, for_editors: bool) -> None:
 
 
 def _runs_in(folder: Path) -> str | None:
-    """Return the folder's first file or subfolder that contains runs; None if there is none."""
+    """Return the first file or subfolder that contains runs; None if there is none."""
     for path in sorted(islice(folder.iterdir(), MOST_ENTRIES)):
         if path.name.startswith(".") or not (path.is_dir() or path.name.endswith(PACKED)):
             continue

@@ -33,7 +33,9 @@ from evalscribe.text import one_line, pluralise, printable
 
 
 def print_judgements(judgements: Judgements, *, as_json: bool, cascade: bool = False) -> int:
-    """Print every result (of a cascade, with the judge), then totals. As JSON, print one array; totals go to stderr.
+    """Print every result, then the totals. For a cascade, each result names its judge.
+
+    As JSON, print one array, and the totals on standard error.
 
     Returns 0, or the exit code of the error if nothing could be judged.
     """
@@ -50,7 +52,7 @@ def print_judgements(judgements: Judgements, *, as_json: bool, cascade: bool = F
 
 
 def _decider(result: Judgement) -> str:
-    """Name the judge of a result: `judge: anthropic/claude-opus-5-5 with polite@2`."""
+    """Return the text that names the judge of a result: `judge: anthropic/claude-opus-5-5 with polite@2`."""
     return one_line(f"{result.stage}: {result.judge} with {result.rubric_id}@{result.rubric_version}")
 
 
@@ -63,13 +65,13 @@ def print_totals(judgements: Judgements, tell: Callable[[str], None]) -> None:
 
 
 def print_spent(spent: Mapping[str, Usage]) -> None:
-    """Print the usage, including that of a command that ended early."""
+    """Print the usage, even if the command ended early."""
     if (text := spent_text(spent)) != "nothing":
         aside(f"Spent: {text}")
 
 
 def spent_text(usages: Mapping[str, Usage]) -> str:
-    """Format usage: `judge 4 calls $0.12`; `nothing` if no model was called."""
+    """Format the usage as `judge 4 calls $0.12`, or as `nothing` if no model was called."""
     rows = [
         StageUsage(stage=stage, **{name: getattr(usage, name) for name in StageUsage.model_fields if name != "stage"})
         for stage, usage in usages.items()
@@ -258,7 +260,7 @@ def _show(result: JudgeEval) -> None:
 
 
 def _table(result: JudgeEval) -> list[str]:
-    """Render the agreement in a field that is not a choice, and in each field of an object."""
+    """Render the agreement in one field that is not a choice, or in each field of an object."""
     rows = [["", *(item.name for item in result.judges)], *_field(result.judges)]
     for fields in zip(*(item.fields for item in result.judges), strict=True):
         rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]
@@ -268,7 +270,7 @@ def _table(result: JudgeEval) -> list[str]:
 
 
 def _field(judges: Sequence[FieldAgreement]) -> Iterator[list[str]]:
-    """Yield the rows of one field, with a cell for each judge."""
+    """Yield the rows of one field. Each has one cell per judge."""
     yield ["judged", *(f"{item.judged} of {item.subjects}" for item in judges)]
     shares = (
         NONE if item.agreement is None else f"{item.agreement:.2f} [{render_interval(item.interval)}]"

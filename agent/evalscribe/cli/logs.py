@@ -1,4 +1,4 @@
-"""Amount of output beside a command's result: `--quiet`, `--verbose`, and the log file of `EVALSCRIBE_LOG`.
+"""Control the output besides a command's result: `--quiet`, `--verbose`, and the log file named by `EVALSCRIBE_LOG`.
 
 Logs never show secrets.
 """
@@ -23,14 +23,14 @@ _quiet = False
 
 
 def redacted(text: str) -> str:
-    """Hide the secrets in a message or log."""
-    from evalscribe.redaction.redact import redact  # only errors and logs need its patterns
+    """Return a message or log text with its secrets hidden."""
+    from evalscribe.redaction.redact import redact  # imported here because only errors and logs need its patterns
 
     return redact(text)
 
 
 def set_quiet() -> None:
-    """Print no progress and no notes until the end of this command."""
+    """Suppress progress and notes until the end of this command."""
     global _quiet
     _quiet = True
 
@@ -54,13 +54,15 @@ def log_to_stderr() -> None:
     """Print messages on standard error until the end of the command."""
     if not any(isinstance(existing, _ToStderr) for existing in logging.getLogger().handlers):
         handler = _ToStderr(sys.stderr)
-        handler.setLevel(logging.INFO)  # the file also has tracebacks and git's commands
-        _add(handler)  # guarded while a command runs
+        handler.setLevel(logging.INFO)  # the log file also has tracebacks and git's commands
+        _add(handler)  # standard error is guarded while a command runs
 
 
 @contextmanager
 def logged(arguments: Sequence[str]) -> Iterator[None]:
-    """Log one command, its messages and its end; also to the file that `EVALSCRIBE_LOG` names, if it is set.
+    """Log one command, its messages and its end.
+
+    They are also written to the file that `EVALSCRIBE_LOG` names, if it is set.
 
     Raises `DataError` if the file cannot be written.
     """
@@ -87,7 +89,7 @@ def logged(arguments: Sequence[str]) -> Iterator[None]:
 
 def _file(name: str) -> logging.Handler:
     try:
-        # Only the owner may read it: a log says more about the work than a report does.
+        # Only the owner can read the file, because a log reveals more about the work than a report does.
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
         return logging.FileHandler(name, encoding="utf-8", errors="backslashreplace")
     except (OSError, ValueError) as error:
@@ -104,7 +106,7 @@ def _add(handler: logging.Handler) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # Libraries log every HTTP request at this level; at DEBUG some log whole prompts.
+    # Libraries log every HTTP request at this level. At DEBUG, some of them log whole prompts.
     logging.getLogger("evalscribe").setLevel(logging.DEBUG)
-    # alembic logs each revision of a new store, which nobody needs.
+    # alembic logs each revision of a new store, and nobody needs that.
     logging.getLogger("alembic").setLevel(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Define options shared by several commands, and parse times."""
+"""Options that several commands share, and parsers of times."""
 
 import re
 from collections.abc import Mapping
@@ -13,12 +13,12 @@ from evalscribe.errors import UsageError
 from evalscribe.settings import Options
 
 JUDGING = "Judging"
-"""Panel of the options that decide who judges, and at what cost."""
+"""Panel of the options that determine the judges and their cost."""
 SOURCE = "Source of the run"
-"""Panel of the options that say where a run is fetched from."""
+"""Panel of the options that determine where a run is fetched from."""
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run: id or its beginning, name, file, folder, URL, or `sample`."),
+    typer.Argument(metavar="RUN", help="A run: id, first characters of the id, name, file, folder, URL, or `sample`."),
 ]
 Judge = Annotated[
     str | None,
@@ -119,17 +119,17 @@ AgentRunAnalysis = Annotated[
 
 
 def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:
-    """Pick the workspace's options from a command's parameters (`locals()`) by name.
+    """Select the workspace's options from a command's parameters (`locals()`), by name.
 
-    `collection` is never picked: it is passed to the use cases, because some also look it up by id. `without` names a
-    parameter that means something else in this command.
+    `collection` is never selected. It is passed to the use cases instead, because some of them also look it up by id.
+    `without` names a parameter that has another meaning in this command.
     """
     names = Options.model_fields.keys() - {"collection", without}
     return Options(**{name: value for name, value in values.items() if name in names})
 
 
 def repeated_options(tasks: Path | None, reports: Path | None) -> list[str]:
-    """Return the options that the next command needs as well if this one had them."""
+    """Return those options of this command that must be repeated in the next one."""
     return [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
 
 
@@ -148,7 +148,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def seconds(text: str) -> float:
-    """Parse a duration: `15m`, `1h30m`, `90s`, `500ms`; a bare number is seconds. Raises `UsageError`."""
+    """Parse a duration: `15m`, `1h30m`, `90s`, `500ms`. A number without a unit means seconds. Raises `UsageError`."""
     duration = text.strip().lower()
     if _NUMBER.fullmatch(duration):
         return float(duration)
@@ -158,7 +158,10 @@ def seconds(text: str) -> float:
 
 
 def moment(text: str, option: str) -> str:
-    """Return a time as ISO 8601 in UTC, the default zone. Raises `UsageError` naming the option."""
+    """Return a time as ISO 8601 in UTC. A time without a zone is read as UTC.
+
+    Raises `UsageError` that names the option.
+    """
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:

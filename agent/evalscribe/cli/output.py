@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def in_terminal() -> bool:
-    """Return True if a person can be asked."""
+    """Return whether a person can be asked."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def usage_line(stages: "Sequence[StageUsage]") -> str:
-    """Format usage: `tag 4 calls $0.01, judge 2 calls $0.20`; in tokens if no model has a price."""
+    """Format the usage: `tag 4 calls $0.01, judge 2 calls $0.20`. If no model has a price, give tokens instead."""
     return ", ".join(
         f"{stage.stage} {stage.calls} call{'s' if stage.calls != 1 else ''} {_price(stage)}" for stage in stages
     )
@@ -38,12 +38,12 @@ def _price(usage: "UsageSummary") -> str:
 
 
 def may_delete(subject: str, contents: str, *, yes: bool, note: str = "") -> bool:
-    """Ask at a terminal before deleting an object with its contents; an empty one is deleted without asking.
+    """In a terminal, ask before an object is deleted with its contents. An empty object is deleted without a question.
 
     Args:
         subject: The object, such as `collection first`.
         contents: The contents, such as `2 runs, 1 rubric`; empty if there are none.
-        yes: True if the user agreed beforehand.
+        yes: True if the user has agreed beforehand.
         note: End of the question that says what is not deleted, such as `; reports stay`.
 
     Raises:
@@ -61,12 +61,12 @@ def may_delete(subject: str, contents: str, *, yes: bool, note: str = "") -> boo
 
 
 def page(markdown: str, *, picture_title: str | None = None) -> None:
-    """Print a report as markdown, laid out for a terminal; with a title, print it as a picture (SVG)."""
+    """Print a report as markdown that is laid out for a terminal. With a title, print it as a picture (SVG)."""
     text = body(markdown)
     if picture_title is None and not sys.stdout.isatty():
         say(text)
         return
-    from evalscribe.cli import terminal  # rich takes 0.1 s, and text in a pipe needs none of it
+    from evalscribe.cli import terminal  # rich takes 0.1 s to load, and text in a pipe does not need it
 
     if picture_title is None:
         terminal.print_page(visible(text))
@@ -75,20 +75,20 @@ def page(markdown: str, *, picture_title: str | None = None) -> None:
 
 
 def body(markdown: str) -> str:
-    """Return a report without its front matter, which is for programs."""
+    """Return a report without its front matter, which only programs need."""
     if not markdown.startswith("---\n"):
         return markdown.rstrip("\n")
     return markdown.partition("\n---\n")[2].strip("\n")
 
 
 def aside(text: object) -> None:
-    """Print a line beside the result, such as progress or a note, on standard error; `--quiet` omits it."""
+    """Print a line besides the result, such as progress or a note, on standard error. `--quiet` suppresses it."""
     if not logs.is_quiet():
         say(text, file=sys.stderr)
 
 
 def hint(text: object) -> None:
-    """Print a note or a next step with the result for people, on standard output; `--quiet` omits it."""
+    """Print a note or a next step on standard output, together with a result for people. `--quiet` suppresses it."""
     if not logs.is_quiet():
         say(text)
 
@@ -101,7 +101,8 @@ def print_notes(notes: Iterable[str]) -> None:
 def say(text: object = "", file: TextIO | None = None) -> None:
     """Print a line for people without control characters, on standard output unless `file` is given.
 
-    In a CI job, commands for the runner are made harmless, also for a file that is printed to the log later.
+    In a CI job, commands for the runner are made harmless. This applies to files, too, because a job might print them
+    to its log later.
     """
     line = visible(str(text))
     print(streams.neutral(line) if streams.in_ci() else line, file=file)
@@ -123,7 +124,8 @@ DEVICES = (Path("/dev"), Path("/dev/fd"))
 def write_lines(lines: Iterator[str], output: Path | None, *, json: bool = False) -> int:
     """Write lines and return their number. Raises `EvalscribeError` if the file cannot be written.
 
-    `json`: the lines are JSON; in a CI job's log, CI commands in them become JSON escapes, so values stay the same.
+    With `json`, the lines are JSON. In a CI job's log, commands for the runner in them become JSON escapes, which keep
+    the values.
     """
     if output is None:
         neutral = json and streams.in_ci() and streams.in_log()
@@ -143,18 +145,24 @@ def _print(lines: Iterable[str], file: TextIO) -> int:
 
 
 def _is_pipe_or_device(output: Path) -> bool:
-    """Return True for a pipe or a device, such as /dev/stdout, which must not be replaced by a file."""
+    """Return whether the output is a pipe or a device, such as /dev/stdout.
+
+    Such an output must not be replaced by a file.
+    """
     return output.absolute().parent in DEVICES or (output.exists() and not output.is_file())
 
 
 def _packing(binary: BinaryIO) -> gzip.GzipFile:
-    """Omit the time stamp: gzip has 32 bits for it (until 2106), and equal runs give equal files."""
+    """Open a gzip file without a time stamp.
+
+    gzip has only 32 bits for it (until 2106), and equal runs should give equal files.
+    """
     return gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0)
 
 
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
-    """Write to a temporary file beside the target, and rename it when complete."""
+    """Write to a temporary file beside the target, and rename it to the target once it is complete."""
     with NamedTemporaryFile(dir=output.absolute().parent, prefix=".part-", delete=False) as raw:
         part = Path(raw.name)
     try:

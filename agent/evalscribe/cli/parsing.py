@@ -1,4 +1,4 @@
-"""Parse command lines: the options that every command has, and one layout for all help pages."""
+"""Parse command lines: options that every command has, and one layout for all help pages."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -13,9 +13,9 @@ from evalscribe.errors import UsageError
 
 JSON = "json"
 OTHER_NAMES = frozenset(("--artifact-format", "--out-file", "--reason"))
-"""Aliases of options, which the help leaves out."""
+"""Aliases of options. The help does not list them."""
 FORMS = {"agent-run-analysis": "the write-up for a task's pull request"}
-"""Descriptions of formats whose names do not explain them."""
+"""Descriptions of the formats whose names are not self-explanatory."""
 OUTPUT = "Output"
 """Panel of the options that every command has."""
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no notes.", rich_help_panel=OUTPUT)]
@@ -26,14 +26,14 @@ _JsonFlag = Annotated[
     bool, typer.Option("--json", help="Short for --format json.", show_default=False, rich_help_panel=OUTPUT)
 ]
 _FORM, _JSON, _QUIET, _VERBOSE = "chosen_format", "json_flag", "is_quiet", "is_verbose"
-"""Names of the parameters that are added to a command's function; no command declares them itself."""
+"""Names of the parameters that are added to a command's function. No command declares them itself."""
 
 
 def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add to a command's function the options that all commands have.
 
-    `-q` and `-v` go to all. `--format` and `--json` go to every function that declares one of the two, so that both
-    work wherever one does.
+    Every command gets `-q` and `-v`. A function that declares `--format` or `--json` gets both, so that both work
+    wherever one does.
     """
     declared = signature(function, eval_str=True)
     forms = [_form(name) for name in declared.parameters if name.startswith("as_")]
@@ -73,7 +73,7 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _form(parameter: str) -> str:
-    """Return the name of the format that a parameter such as `as_json` stands for."""
+    """Return the name of the format that a parameter such as `as_json` selects."""
     return parameter.removeprefix("as_").replace("_", "-")
 
 
@@ -101,7 +101,7 @@ def _format_option(forms: Sequence[str]) -> Any:
 
 
 def _option(parameter: Parameter) -> Any:
-    """Return what Typer knows about a parameter."""
+    """Return the Typer object that describes a parameter."""
     return next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
 
 
@@ -122,7 +122,10 @@ class CommandParser(TyperCommand):
 
 
 def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
-    """Write the help of arguments and options by panel; with `apart`, options of every command have their own panel."""
+    """Write the help of arguments and options, by panel.
+
+    With `apart`, options that every command has get their own panel.
+    """
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     last = []
     for param in sorted((param for param in params if not param.hidden), key=_rank):
@@ -146,7 +149,7 @@ def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) 
 
 
 LAST = ("--format", "--json", "--quiet", "--verbose", "--help")
-"""Options that the help lists last, in this order, if they are about the output of the command."""
+"""Options about a command's output that the help lists last, in this order."""
 REWORDED = {
     "--help": "Show this help.",
     "--install-completion": "Set up completion of commands in this shell.",
@@ -155,7 +158,7 @@ REWORDED = {
 
 
 def _rank(param: Any) -> int:
-    """Return the place among the options that come last; 0 for any other parameter."""
+    """Return the position of an option among those that are listed last; 0 for any other parameter."""
     names = () if _is_argument(param) else param.opts
     is_last = "--help" in names or getattr(param, "rich_help_panel", None) == OUTPUT
     return next((number for number, name in enumerate(LAST, 1) if is_last and name in names), 0)
@@ -173,7 +176,7 @@ def _usage(param: Any) -> str:
 
 
 def _label(param: Any) -> str:
-    """Format an option's names and the kind of its value: `-o, --output FILE`."""
+    """Format an option's names and the kind of its value, for example `-o, --output FILE`."""
     if _is_argument(param):
         return str(param.metavar or param.name.upper())
     names = sorted((name for name in param.opts if name not in OTHER_NAMES), key=lambda name: name.startswith("--"))
@@ -184,7 +187,7 @@ def _label(param: Any) -> str:
 
 
 def _help(param: Any) -> str:
-    """Return the help text, with the default if it is to be shown."""
+    """Return the help text, followed by the default if it should be shown."""
     text = next((REWORDED[name] for name in param.opts if name in REWORDED), param.help or "")
     default = None if callable(param.default) else param.default
     hides_default = "default:" in text.lower() or _is_argument(param) or param.is_flag or not param.show_default

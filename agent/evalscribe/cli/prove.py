@@ -81,9 +81,9 @@ MOST_NAMED = 5
 
 
 def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
-    """Print a paragraph for each failure, what was proved first, and what to do next.
+    """Print a paragraph for each failure, the proved ones first, and what to do next.
 
-    `arguments` are those of `analyze` for the same run.
+    `arguments` are those with which `analyze` finds the same run.
     """
     for outcome, heading in HEADINGS.items():
         those = [proof for proof in proved.proofs if proof.outcome == outcome]

@@ -63,13 +63,13 @@ def recurring(
 NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
 NONE_AT_ALL = "No earlier report names a failing eval."
 MOST_OUTAGES = 3
-"""Maximum evals that the line about outages names."""
+"""Maximum number of evals that the line about outages names."""
 
 
 def print_recurring(result: RecurringEvals, *, every: bool, as_json: bool) -> None:
     """Print a paragraph for each eval that a model failed in two runs or more, and a line for all outages.
 
-    `every`: also those that failed in one run. JSON has all rows.
+    With `every`, also print the evals that failed in only one run. JSON always has all rows.
     """
     if as_json:
         print_json(result)
@@ -94,7 +94,7 @@ def _paragraphs(
 
 
 def print_shared_failures(result: SharedFailures, least: int, *, as_json: bool) -> None:
-    """Print a paragraph for each eval that several models fail in the same way."""
+    """Print a paragraph for each eval that fails in the same way with several models."""
     if as_json:
         print_json(result)
     else:
@@ -118,7 +118,7 @@ def _row(row: RecurringRow) -> Iterator[str]:
 
 
 def _when(row: RecurringRow) -> str:
-    """Format the dates: `once, 2026-10-12`, or the number of times with first and last date."""
+    """Format the dates as `once, 2026-10-12`, or as the number of times with the first and the last date."""
     first, last = row.first.date or "undated", row.last.date or "undated"
     return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
 

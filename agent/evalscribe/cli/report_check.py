@@ -1,4 +1,4 @@
-"""`evalscribe reports check`: check reports, and comment on the pull request of a job."""
+"""`evalscribe reports check`: check reports. In a CI job, also comment on the pull request."""
 
 import json
 import os
@@ -30,21 +30,21 @@ _PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST = 32 * 1024 * 1024
-"""Maximum bytes of an event file; a larger one is not read."""
+"""Maximum bytes of an event file. A larger file is not read."""
 
 
 class Actions(Frozen):
-    """Facts about the current job, read from the variables of a GitHub Actions runner; they are not settings."""
+    """Facts about the current job, read from the variables of a GitHub Actions runner. They are not settings."""
 
     workspace: Path
-    """The root of the checked out repository."""
+    """The root folder of the repository that the job has checked out."""
     remote_url: str | None = None
-    """The repository that the workflow runs in; for a pull request, its target."""
+    """The repository in which the workflow runs. For a pull request, this is the target repository."""
     pull_request: int | None = None
     base: str | None = None
-    """The commit that the pull request is based on."""
+    """The commit on which the pull request is based."""
     summary: Path | None = None
-    """File of the step summary."""
+    """The file to which the step summary is written."""
 
 
 def check(
@@ -91,12 +91,12 @@ def print_check(
     fetch: bool,
     comments: bool,
 ) -> int:
-    """Check the named reports, or all, print the problems, and return the exit code.
+    """Check the named reports, or all of them. Print the problems, and return the exit code.
 
     Args:
         options: Options with the locations of reports and evidence.
         names: Report names; empty for all.
-        output: One of FORMATS; None to choose by environment.
+        output: One of FORMATS; None to choose a format by the environment.
         evidence: Snapshot folders to compare quotations with.
         fetch: True to fetch missing evidence from the deployment.
         comments: True to comment on the pull request.
@@ -128,14 +128,14 @@ def _print(result: CheckResult, output: str) -> None:
 
 
 def _comment(result: CheckResult, job: Actions | None, settings: Settings, output: str) -> str:
-    """Comment on the pull request; if that fails, return the reason and the comment."""
+    """Comment on the pull request. If that fails, return the reason and the text of the comment."""
     body = check_comment(result, _changed(result, job))
     outcome = _post_comment(body, job, settings)
     file = sys.stderr if output == "json" else None
     text = f"commented: {outcome.url}" if outcome.url else f"not commented: {outcome.why_not}"
     command(notice(text) if output == "github" else f"notice: {text}", file)
     for line in body.splitlines() if outcome.url is None else ():
-        say(f"  | {line}", file=file)  # keeps a runner from treating a log line as a command
+        say(f"  | {line}", file=file)  # the prefix keeps the runner from treating a line of the log as a command
     return body
 
 
@@ -155,7 +155,7 @@ def _post_comment(body: str, job: Actions | None, settings: Settings) -> Comment
 
 
 def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
-    """Read the runner's environment; None outside a runner. Unreadable facts are omitted."""
+    """Read the environment of the runner. Facts that cannot be read are omitted. None outside a runner."""
     if environ.get("GITHUB_ACTIONS") != "true":
         return None
     pull = _members(_event(environ.get("GITHUB_EVENT_PATH")).get("pull_request"))

@@ -50,7 +50,7 @@ def show(
 
 
 def agent_run_analysis(workspace: Workspace, analysis: Analysis) -> str:
-    """Render a report by task, with facts about the trials from the store."""
+    """Render the write-up of a report by task, with facts about the trials from the store."""
     records = workspace.store.runs.records(analysis.run.id or "") if workspace.has_store else ()
     return render(analysis, map(trial_facts, records))
 

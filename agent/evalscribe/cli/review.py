@@ -42,7 +42,8 @@ from evalscribe.text import dollars, pluralise
 from evalscribe.workspace import Workspace
 
 Report = Annotated[
-    str, typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its beginning, name or file).")
+    str,
+    typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its first characters, name or file)."),
 ]
 Finding = Annotated[str, typer.Argument(metavar="N", help="The finding: its number in the report, or its eval.")]
 Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
@@ -109,7 +110,10 @@ def label(
 
 
 def run_in_path(path: Path) -> str | None:
-    """Return the id of the run in a file or folder; None if it contains no run or several, or is a report page."""
+    """Return the id of the run in a file or folder.
+
+    None if it is the page of a report, or contains no run or several.
+    """
     try:
         if is_report(path.name) or not path.name or not path.exists():
             return None
@@ -158,7 +162,7 @@ def _validate_word(word: str, choices: tuple[str, ...], kind: str) -> str:
 
 
 MOST = 20
-"""Maximum items of one kind that are printed."""
+"""Maximum items of each kind that are printed."""
 HEADS = ("refs/remotes/", "refs/heads/")
 
 
@@ -249,7 +253,7 @@ def print_accuracy(result: Accuracy) -> None:
 
 
 def _authors(result: Accuracy) -> str:
-    """Render `by Ada, Ben`, and how many corrections are not merged."""
+    """Render `by Ada, Ben`, followed by the number of corrections that are not merged."""
     by = f"by {', '.join(result.reviewers)}" if result.reviewers else ""
     if not result.not_merged:
         return by
@@ -264,7 +268,7 @@ def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
 
 
 def _confidence(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
-    """Yield the calibration of stated confidences, if a judge states any, and the cost."""
+    """Yield the cost, and, if a judge states confidences, how well they are calibrated."""
     stated = [row.reliability for row in rows]
     if any(stated):
         yield [

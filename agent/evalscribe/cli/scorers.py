@@ -25,7 +25,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 SHOWN_KEYS = 60
-"""Maximum characters of a config in a table."""
+"""Maximum characters of a config that a table shows."""
 
 
 def create(
@@ -129,7 +129,7 @@ def _line(info: ScorerInfo) -> str:
 
 
 def _keys(info: ScorerInfo) -> str:
-    """Format config keys, required ones first and starred."""
+    """Format the keys of a config. Required keys come first and are marked with a star."""
     keys = [key for key in info.config_schema.get("properties", {}) if key not in info.required]
     return ", ".join([*(f"{key}*" for key in info.required), *keys])
 

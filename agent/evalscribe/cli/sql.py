@@ -90,7 +90,7 @@ QUERY_FORMATS = ("table", "csv", "json")
 
 
 def print_rows(answer: QueryResult, form: str) -> None:
-    """Print rows; omissions are reported on standard error, or in the JSON."""
+    """Print rows. If some were omitted, this is reported on standard error, or in the JSON document."""
     if form == "json":
         output.print_json(answer)
         return

@@ -1,7 +1,7 @@
-"""Guard standard output and standard error while a command runs; all printed text passes through here.
+"""Guard standard output and standard error while a command runs. All printed text passes through this module.
 
-Evidence was written by a model and may hold anything. A terminal executes control characters, and a CI runner executes
-lines that look like its commands. Both are handled here, so that no command has to:
+Evidence was written by a model and can contain anything. A terminal executes control characters, and a CI runner
+executes lines that look like its commands. Both dangers are handled here, so that commands need not care:
 
 - A terminal gets escapes (`\\u001b`) in place of control, format and bidirectional characters. A file or a pipe gets
   the exact characters.
@@ -20,16 +20,18 @@ from typing import Any, TextIO, cast
 from evalscribe.text import is_visible
 
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables of CI systems: `CI` of GitHub, GitLab and most others; then of GitHub, Azure Pipelines and TeamCity."""
+"""Variables that CI systems set: `CI` by GitHub, GitLab and most others; then variables of GitHub, Azure Pipelines and
+TeamCity.
+"""
 UNSET = ("", "0", "false", "no")
 COMMAND = re.compile(r"(?:^|(?<=[\r\n]))[^\S\r\n]*::|##\w*\[")
 """Commands for a CI runner. GitHub: lines that begin with `::`, possibly after spaces; a carriage return also
 ends a line. GitHub's older form, Azure (`##vso[`) and TeamCity: `##…[` anywhere in a line."""
 JSON_COMMAND = re.compile(r"##(?=\w*\[)")
 _UNFINISHED = re.compile(r"(?:\A|[\r\n])[^\S\r\n]{0,4096}:?\Z|#{1,2}\w{0,64}\Z")
-"""End of a piece of text that may become a command together with the next piece."""
+"""Matches the end of a piece of text that could become a command together with the next piece."""
 _LONGEST_UNFINISHED = 4200
-"""Upper bound of the characters that `_UNFINISHED` can match."""
+"""Maximum number of characters that `_UNFINISHED` can match."""
 _SUSPECT = re.compile(r"[^\t\n -~]")
 
 
@@ -38,33 +40,36 @@ def in_ci() -> bool:
 
 
 def in_log() -> bool:
-    """Return True if a CI runner may read standard output: it is not a regular file."""
+    """Return whether a CI runner might read standard output, which is so unless it is a regular file."""
     return not _is_file(sys.stdout)
 
 
 def can_ask() -> bool:
-    """Return True if a person can be asked on standard error, even if standard output goes elsewhere."""
+    """Return whether a person can be asked on standard error, even if standard output goes elsewhere."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not in_ci()
 
 
 def neutral(text: str) -> str:
-    """Insert a space into every command for a CI runner."""
+    """Insert a space into every command for a CI runner, so that the runner does not recognise it."""
     return COMMAND.sub(_broken, text)
 
 
 def neutral_json(text: str) -> str:
-    """Escape commands for a CI runner in a JSON document, without changing the document's value."""
+    """Escape commands for a CI runner in a JSON document. The document's value stays the same."""
     return JSON_COMMAND.sub(r"#\\u0023", text)
 
 
 def escaped(text: str) -> str:
-    """Replace characters that a terminal would execute or hide by JSON escapes, which keep a JSON document's value."""
+    """Replace characters that a terminal would execute or hide with JSON escapes.
+
+    The value of a JSON document stays the same.
+    """
     return _SUSPECT.sub(_escape, text)
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Guard standard output and standard error inside the context."""
+    """Guard standard output and standard error within the context."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _guard(sys.stdout), _guard(sys.stderr, always_neutral=True)
     try:
@@ -81,7 +86,7 @@ def command(line: str, file: TextIO | None = None) -> None:
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """Return the stream without its guard, for text that contains no escape codes but our own."""
+    """Return the stream without its guard. Only for text whose escape codes are all our own."""
     return cast(TextIO, stream.unescaped()) if isinstance(stream, _Guard) else stream
 
 
@@ -114,9 +119,11 @@ class _Guard:
         return _Guard(self._stream, escapes=False, neutralises=self._neutralises)
 
     def _neutral(self, text: str) -> str:
-        """Also break commands that arrive in pieces: the unfinished end of the last piece is checked with this piece.
+        """Make commands harmless, even if they arrive in pieces.
 
-        A space is only ever inserted before a command's last character, which is in this piece.
+        The unfinished end of the last piece is checked together with this piece.
+
+        A space is only inserted before a command's last character, and that character is in this piece.
         """
         joined = neutral(self._unfinished + text)
         piece = joined[len(self._unfinished) :]
@@ -128,7 +135,10 @@ class _Guard:
 
 
 def _guard(stream: TextIO, *, always_neutral: bool = False) -> TextIO:
-    """Return a guarded stream, or the stream itself if nothing must be escaped: guards slow down large exports."""
+    """Return a guarded stream.
+
+    If nothing must be escaped, return the stream itself, because a guard slows down large exports.
+    """
     neutralises = in_ci() and (always_neutral or not _is_file(stream))
     escapes = stream.isatty()
     if isinstance(stream, _Guard) or not (escapes or neutralises):

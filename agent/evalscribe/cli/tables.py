@@ -13,16 +13,18 @@ from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import UsageError
 
 WHOLE = 64
-"""Words of up to this length, such as ids, are never cut; outside a terminal, this is the width limit of a cell."""
+"""Maximum characters of a word, such as an id, that is never cut. Outside a terminal, also the maximum width of a cell.
+"""
 LEAST = 16
-"""Minimum width of a cell with several words."""
+"""Minimum width of a cell that has several words."""
 GAP = "  "
 
 
-# rich.table is not used here: for the 10,000 rows of the largest query with six columns it takes 6.7 s of CPU, and this
-# 0.1 s. It would also pad lines of piped output, and cut ids in a terminal that `fit_widths` leaves whole.
+# rich.table is not used here. For the 10,000 rows of the largest query with six columns, it takes 6.7 s of CPU, and
+# this
+# code 0.1 s. It would also pad lines of piped output, and cut ids in a terminal that `fit_widths` leaves whole.
 def write_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as a table. The first row holds the column names."""
+    """Print rows as a table. The first row has the column names."""
     room = get_terminal_size().columns if sys.stdout.isatty() else None
     widths = [_width(column) for column in zip(*rows, strict=True)] if room is None else fit_widths(rows, room)
     names, *body = ([_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows)
@@ -31,7 +33,10 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return column widths that fit into `room`: words stay whole, and narrow columns get the remaining space first."""
+    """Return column widths that fit into `room`.
+
+    Words stay whole. Columns that lack the least space are widened first.
+    """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(_least, column)) for column in columns]
     wants = [max(map(len, column)) - width for column, width in zip(columns, widths, strict=True)]
@@ -67,7 +72,7 @@ T = TypeVar("T", bound="BaseModel")
 
 
 def validate_format(form: str) -> str:
-    """Check the format's name. Raises `UsageError` for an unknown one."""
+    """Check the format's name. Raises `UsageError` if it is unknown."""
     if form not in LIST_FORMATS:
         raise UsageError(f"--format {form!r} is not one of {', '.join(LIST_FORMATS)}")
     return form
@@ -76,7 +81,10 @@ def validate_format(form: str) -> str:
 def print_list(
     rows: Iterable[T], heads: Sequence[str], cells: Callable[[T], Sequence[object]], form: str, none: str
 ) -> None:
-    """Print rows as a table with the column names `heads`, a JSON array or JSON lines; without rows, print `none`."""
+    """Print rows as a table with the column names `heads`, as a JSON array, or as JSON lines.
+
+    Print `none` for an empty table.
+    """
     if validate_format(form) == "jsonl":
         for row in rows:
             output.print_json(row, indent=None)
@@ -98,8 +106,9 @@ def print_document(row: BaseModel, lines: Callable[[], Iterable[str]], form: str
 
 
 def print_id(id: str, row: BaseModel, description: str, form: str) -> None:
-    """Print a created object: its id alone on standard output, for the next command; the description on standard
-    error.
+    """Print a created object.
+
+    Standard output gets only the id, for use in the next command. Standard error gets the description.
     """
     if validate_format(form) == "table":
         output.aside(description)

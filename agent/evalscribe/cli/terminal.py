@@ -1,4 +1,7 @@
-"""Print to a terminal: an escaping console, the layout of a report, and progress on standard error. Ask questions."""
+"""Print to a terminal, and ask questions there.
+
+Has an escaping console, the layout of a report, and progress displays.
+"""
 
 import re
 import signal
@@ -37,12 +40,15 @@ from evalscribe.workspace import Workspace
 
 
 def console(file: TextIO, **options: Any) -> Console:
-    """Return an escaping console; `options` are those of `rich.console.Console`."""
+    """Return a console that escapes control characters. `options` are those of `rich.console.Console`."""
     return _Console(file=unescaped(file), **options)
 
 
 class _Console(Console):
-    """Escapes text segments: the stream cannot tell `rich`'s own escape codes from those in a text."""
+    """Escapes the text of segments.
+
+    This must happen here, because the stream cannot tell `rich`'s own escape codes from those in a text.
+    """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
@@ -50,7 +56,7 @@ class _Console(Console):
 
 
 class WholeWords(TableElement):
-    """A table that wraps long cells instead of cutting them: a name has to be readable in 80 columns.
+    """A table that wraps long cells instead of cutting them, so that names are readable in 80 columns.
 
     A row of empty headings, which markdown requires, is left out.
     """
@@ -69,7 +75,7 @@ class TerminalPage(Markdown):
 
 
 _INSIDE = re.compile(r"\[([^\[\]]*)\]\((?:#|(?:\.\./)*labels\.md)[^()\s]*\)")
-"""Links to places that a terminal cannot show: within the page, and to the definitions of the labels."""
+"""Matches links that lead nowhere in a terminal: to places on the same page, and to the definitions of the labels."""
 
 
 def print_page(markdown: str) -> None:
@@ -81,7 +87,9 @@ def _terminal_page(markdown: str) -> TerminalPage:
 
 
 PICTURE_COLUMNS = 100
-"""Characters in a line of a picture: in a README on GitHub, its text is about as large as the text around it."""
+"""Maximum characters per line of a picture. In a README on GitHub, its text is then about as large as the text around
+it.
+"""
 _PICTURE = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
@@ -107,16 +115,16 @@ _PICTURE = """\
 </g>
 </svg>
 """
-"""Rich's own template loads fonts from a server; this one uses those of the reader's system."""
+"""Template of a picture with fonts of the reader's system. Rich's own template loads fonts from a server."""
 
 
 def picture(markdown: str, title: str) -> str:
-    """Return a page as an SVG picture of a dark terminal window, the same on every machine. It loads nothing."""
+    """Return a page as an SVG picture of a dark terminal window. It is the same on every machine and loads nothing."""
     terminal = console(
         StringIO(),
         record=True,
         width=PICTURE_COLUMNS,
-        height=PICTURE_COLUMNS,  # or `TERM=dumb` decides the width
+        height=PICTURE_COLUMNS,  # otherwise `TERM=dumb` would decide the width
         color_system="truecolor",
         force_terminal=True,
         no_color=False,
@@ -124,14 +132,14 @@ def picture(markdown: str, title: str) -> str:
     )
     terminal.print(_terminal_page(markdown))
     svg = terminal.export_svg(title=title, code_format=_PICTURE, unique_id="page")
-    # A line for each piece of text, for readable differences between versions.
+    # One line for each piece of text, so that differences between versions are readable.
     return "\n".join(
         line.rstrip() for line in svg.replace("><text", ">\n<text").replace("><rect", ">\n<rect").splitlines()
     )
 
 
 def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO | None = None) -> bool:
-    """Return True for `yes` or `y`, and nothing else. `outcome` is for the message of an interruption."""
+    """Ask, and return True only for `yes` or `y`. `outcome` is part of the message if the question is interrupted."""
     with _interruptible(outcome):
         _discard_typed_text()
         print(question, end="", file=file, flush=True)
@@ -150,8 +158,8 @@ def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO
 
 
 def _discard_typed_text() -> None:
-    """Discard text that was typed before the question: it cannot be the answer."""
-    with suppress(ImportError, OSError, ValueError):  # not available on this system, or no terminal
+    """Discard text that was typed before the question, because it cannot be the answer."""
+    with suppress(ImportError, OSError, ValueError):  # this system lacks the module, or there is no terminal
         import termios  # not on Windows
 
         with suppress(termios.error):
@@ -160,7 +168,7 @@ def _discard_typed_text() -> None:
 
 @contextmanager
 def _interruptible(outcome: str) -> Iterator[None]:
-    """Let signals interrupt the question and the command; no work is in progress meanwhile."""
+    """Let signals end the question and the command. This is safe, because no work is in progress meanwhile."""
 
     def terminated(_number: int, _frame: FrameType | None) -> None:
         raise TerminatedError(f"terminated at the question: {outcome}.")
@@ -180,7 +188,7 @@ def _interruptible(outcome: str) -> Iterator[None]:
 
 
 def paying_user() -> Callable[[str], bool] | None:
-    """Return a function that asks the user before a model is called; None if nobody can be asked."""
+    """Return a function that asks the user before any model is called; None if nobody can be asked."""
     return _agrees_to_pay if can_ask() else None
 
 
@@ -191,9 +199,9 @@ def _agrees_to_pay(question: str) -> bool:
 
 @asynccontextmanager
 async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIterator[tuple[Workspace, "Display"]]:
-    """Open a workspace for a command that may call models, with the display of its progress.
+    """Open a workspace for a command that can call models, and display its progress.
 
-    In a terminal the user is asked before the first call.
+    In a terminal, the user is asked before the first call.
     """
     with Display(quiet=quiet) as display:
         async with Workspace(options, ask=paying_user()) as workspace:
@@ -202,10 +210,10 @@ async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIte
 
 
 class Bar:
-    """Base of all progress displays; `quiet` and the option `--quiet` print nothing."""
+    """Base of all progress displays. With `quiet` or the option `--quiet`, nothing is printed."""
 
     active: "ClassVar[Bar | None]" = None
-    """The display in progress."""
+    """The progress display that is currently shown."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
         quiet = quiet or is_quiet()
@@ -226,7 +234,7 @@ class Bar:
             bar._bar.start()
 
     def end(self) -> None:
-        """Remove the display, for output that follows."""
+        """End the display, so that other output can follow."""
         Bar.active = None
         self._bar.stop()
 
@@ -242,11 +250,11 @@ class Bar:
 
 
 FEW = 10
-"""Maximum verdicts for which only the last line of progress is printed outside a terminal."""
+"""Maximum verdicts of rules for which only the last line of progress is printed outside a terminal."""
 
 
 class Display(Bar):
-    """Progress of an analysis on standard error; `quiet` prints nothing.
+    """Progress of an analysis on standard error. With `quiet`, nothing is printed.
 
     In a terminal: a bar, and above it a line for each verdict. Elsewhere: a line for every ten per cent, or only the
     last line if rules judge at most `FEW` groups.
@@ -262,7 +270,7 @@ class Display(Bar):
             quiet=quiet,
         )
         self.workspace: Workspace | None = None
-        """The workspace whose model costs are shown."""
+        """The workspace whose cost of model calls is shown."""
         self._task = self._bar.add_task("", total=None, visible=False, money="")
         self._evals: dict[str, Eval] = {}
         self._tenths = self._cached = 0
@@ -309,7 +317,7 @@ class Display(Bar):
         self._tenths = tenths
 
     def _money(self) -> str:
-        """Format the cost so far and the estimate; an empty text if no model is called."""
+        """Format the cost so far and the estimated cost; empty if no model is called."""
         estimate = self.workspace and self.workspace.consent.estimate
         if not self.workspace or not estimate:
             return ""
@@ -338,7 +346,7 @@ def _verdict(verdict: Verdict | Unclassified) -> Text:
 
 
 class ImportDisplay(Bar):
-    """Progress of an import on standard error; `quiet` prints nothing."""
+    """Progress of an import on standard error. With `quiet`, nothing is printed."""
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(
@@ -352,7 +360,7 @@ class ImportDisplay(Bar):
         self._task = self._bar.add_task("", total=1.0, visible=False, evals="")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Show that a file is being read; return a callback for its progress."""
+        """Show that a file is being read. Return a callback that updates its progress."""
         self._bar.reset(self._task, description=one_line(name)[-40:], completed=0, visible=True, evals="")
         if not self._console.is_terminal:
             self._console.print(Text(f"Reading {one_line(name)}"))

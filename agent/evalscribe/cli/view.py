@@ -60,7 +60,7 @@ def _scope(workspace: Workspace, subject: str | None) -> Scope:
         return Scope()
     folder = Path(subject)
     root = workspace.reports.root.resolve()
-    if os.path.isdir(folder) and folder.resolve().is_relative_to(root):  # false for a name that is too long
+    if os.path.isdir(folder) and folder.resolve().is_relative_to(root):  # `isdir` is false for a name that is too long
         below = folder.resolve().relative_to(root).as_posix()
         return Scope(folder="" if below == "." else below)
     try:
@@ -70,7 +70,7 @@ def _scope(workspace: Workspace, subject: str | None) -> Scope:
 
 
 def _opened(url: str, *, no_open: bool) -> None:
-    """Print the address, and open it if there is a browser to see."""
+    """Print the address, and open it if there is a graphical browser."""
     say(f"Serving on {url}")
     hint("Ctrl-C ends it.")
     sys.stdout.flush()

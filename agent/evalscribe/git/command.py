@@ -1,4 +1,4 @@
-"""Run git commands in one folder."""
+"""Run git commands in a folder."""
 
 import logging
 import os
@@ -38,8 +38,8 @@ REPOSITORY_VARIABLES = (
     "GIT_NOGLOB_PATHSPECS",
     "GIT_ICASE_PATHSPECS",
 )
-"""Environment variables that select a repository (see `git rev-parse --local-env-vars`). If a git hook runs evalscribe,
-they select the hook's repository.
+"""Environment variables that select a repository (see `git rev-parse --local-env-vars`). If a git hook starts
+evalscribe, they select the hook's repository instead of the intended one.
 
 The last three variables change how git interprets path names.
 """
@@ -52,20 +52,20 @@ def require_git() -> None:
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for git: no inherited repository, no prompts, English messages."""
+    """Return the environment for git: without an inherited repository, without prompts, and with English messages."""
     inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     return {**inherited, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
 
 
 class GitError(Exception):
-    """A git command failed; the message is what git or a hook printed, on one line."""
+    """A git command failed. The message is the output of git or of a hook, on one line."""
 
 
 LONGEST_LOGGED = 300
 
 
 class CompletedCommand(NamedTuple):
-    """Result of a command."""
+    """The result of a command."""
 
     code: int
     out: bytes
@@ -73,12 +73,12 @@ class CompletedCommand(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the output without its last line end. Invalid UTF-8 survives when the text is passed back to git."""
+        """Return the output without its last line end. Invalid UTF-8 is preserved if the text is passed back to git."""
         return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 class Git:
-    """Runs git in a folder. `options` are global options of git, which precede every command."""
+    """Runs git in a folder. `options` are global options of git, which are placed before every command."""
 
     def __init__(self, folder: Path, options: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -94,7 +94,8 @@ class Git:
     ) -> CompletedCommand:
         """Run one command to completion, with `feed` on its standard input.
 
-        After `at_most_s` seconds the command is killed, and fails. Raises `UsageError` if git cannot be started.
+        A command that takes longer than `at_most_s` seconds is killed and counts as failed. Raises `UsageError` if git
+        cannot be started.
         """
         command = ["git", *self._options, *arguments]
         try:
@@ -124,12 +125,12 @@ class Git:
         return CompletedCommand(process.returncode, out, err.decode("utf-8", "replace"))
 
     def ask(self, *arguments: str) -> str | None:
-        """Return a command's output; None if it fails."""
+        """Return a command's output; None if the command fails."""
         result = self.run(*arguments)
         return None if result.code else result.text
 
     def output(self, *arguments: str, feed: bytes | None = None) -> bytes:
-        """Return a command's output. Raises `GitError` if it fails."""
+        """Return a command's output. Raises `GitError` if the command fails."""
         result = self.run(*arguments, feed=feed)
         if result.code:
             out = result.out.decode("utf-8", "replace")
@@ -139,31 +140,31 @@ class Git:
         return result.out
 
     def text(self, *arguments: str) -> str:
-        """Return a command's output without surrounding white space. Raises `GitError` if it fails."""
+        """Return a command's output without surrounding white space. Raises `GitError` if the command fails."""
         return self.output(*arguments).decode("utf-8", "surrogateescape").strip()
 
 
 class ReportRepository(Git):
-    """The repository that contains a folder; reads its objects."""
+    """The repository that contains a folder. Reads the repository's objects."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
-        """Open the repository. Raises `GitError` if the folder is in none."""
+        """Open the repository. Raises `GitError` if the folder is in no repository."""
         super().__init__(folder, env=env)
         self.git_dir = Path(self.text("rev-parse", "--absolute-git-dir"))
         self.common_dir = folder / self.text("rev-parse", "--git-common-dir")
         top = self.ask("rev-parse", "--show-toplevel")
         self.top = Path(top) if top else None
-        """The working tree; None in a bare repository."""
+        """The working tree; None for a bare repository."""
         self.folder = self.top or folder
         self._objects: GitDB | None = None
 
     def blob(self, name: str) -> bytes:
         """Return a blob by its full id. Raises `GitError` if it does not exist.
 
-        Loose and packed objects are read without starting git, because a report may have hundreds of versions. Only
-        git can read objects that a partial clone must fetch, and repositories with hashes other than SHA-1.
+        Loose and packed objects are read without starting git, because a report can have hundreds of versions. git is
+        still needed for objects that a partial clone must fetch, and for repositories with hashes other than SHA-1.
         """
-        from git import GitDB  # imported here because it is slow to import, and most commands read no history
+        from git import GitDB  # Imported here because the import is slow, and most commands read no history.
         from git.exc import ODBError
 
         if self._objects is None:
@@ -191,14 +192,14 @@ QUIET = (
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
-"""Options for commands that work on commits. Hooks are off, because they check the checked-out files, not what is
-committed and pushed here, and may change them. No file is left beside the user's index. `git replace` is ignored,
-because other clones have the original commits. A server that sends nothing times out.
+"""Options for commands that work on commits. Hooks are off, because they check the checked-out files instead of the
+files that are committed and pushed here, and might even change them. No file is left beside the user's index. `git
+replace` is ignored, because other clones have the original commits. If a server sends nothing, the command times out.
 """
 
 
 class GitResult(CompletedCommand):
-    """Result of a command, with an error message that may be shown."""
+    """The result of a command, with an error message that can be shown to the user."""
 
     @property
     def message(self) -> str:
@@ -221,5 +222,8 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """Run a command like `Git.run`, and redact messages, because a remote may repeat a URL with a token."""
+        """Run a command like `Git.run`.
+
+        Messages are redacted, because a remote might repeat a URL that contains a token.
+        """
         return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

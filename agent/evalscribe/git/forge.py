@@ -1,4 +1,4 @@
-"""Open GitHub for a remote, or for other remotes name the page where a person opens the pull request."""
+"""Open GitHub for a remote. For any other remote, name the page on which a person opens the pull request."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class ManualForge:
-    """Names the page where a person opens the pull request: on GitHub without a token, and on other servers."""
+    """Names the page on which a person opens the pull request.
+
+    Used for GitHub without a token, and for other servers.
+    """
 
     def __init__(self, remote_url: str | None) -> None:
         self.remote_url = remote_url
@@ -26,14 +29,14 @@ class ManualForge:
         return PullRequest(url=pull_request_page(pushed, base, self.remote_url), state="by hand", draft=draft)
 
     def comment(self, number: int, mark: str, body: str) -> None:
-        """Return None: without GitHub's API, no comment can be written."""
+        """Return None, because a comment cannot be written without GitHub's API."""
 
     def close(self) -> None:
-        """Do nothing: no connection is open."""
+        """Do nothing, because no connection is open."""
 
 
 def repository_of(folder: Path) -> GitRepository:
-    """Open the git repository that a folder belongs to; the caller closes it.
+    """Open the git repository to which a folder belongs. The caller must close it.
 
     Raises:
         UsageError: git is missing, or the folder is in no repository with a working tree.
@@ -44,10 +47,10 @@ def repository_of(folder: Path) -> GitRepository:
 
 
 def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | ManualForge":
-    """Return a GitHub client if a token is set and the remote is on GitHub's server, else a `ManualForge`.
+    """Return a GitHub client if a token is set and the remote is on GitHub's server; otherwise a `ManualForge`.
 
     Raises:
-        UsageError: The token would go to a host that a stranger could have named, or a package is missing.
+        UsageError: The token would be sent to a host that a stranger could have named, or a package is missing.
     """
     address, access = parse_address(remote_url), settings.github()
     if address is None or access.key is None or not _belongs(address.host, access):
@@ -60,7 +63,10 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
-    """Return the setting with which evalscribe opens the pull request itself; None if it already does, or cannot."""
+    """Return the setting with which evalscribe would open the pull request itself.
+
+    None if it already does, or if it cannot do so.
+    """
     address, access = parse_address(remote_url), settings.github()
     if address is None:
         return None
@@ -76,6 +82,9 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
 
 
 def _belongs(host: str, access: Access) -> bool:
-    """Return True if the API belongs to the remote's host: the same host, or `api.github.com` for `github.com`."""
+    """Return whether the API belongs to the remote's host.
+
+    It does if both are the same host, or are `api.github.com` and `github.com`.
+    """
     api = (urlsplit(access.url).hostname or "").lower()
     return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

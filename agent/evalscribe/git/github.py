@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def wrap_section(mark: str, text: str) -> str:
-    """Wrap a section's text in its marks, and escape any marks in the text, because evidence may quote them."""
+    """Wrap a section's text in its marks. Marks within the text are escaped, because evidence can quote them."""
     return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
 
 
 def starts_with_section(mark: str, body: str) -> bool:
-    """Return True if the text begins with our section."""
+    """Return whether the text begins with our section."""
     return body.lstrip().startswith(_begin(mark))
 
 
 def replace_section(mark: str, body: str | None, text: str) -> str:
-    """Replace our section of the text. If people removed its marks, return the text unchanged."""
+    """Replace our section of the text. If people removed the section's marks, return the text unchanged."""
     if not body or not body.strip():
         return wrap_section(mark, text)
     before, begin_mark, remaining = body.partition(_begin(mark))
@@ -51,11 +51,11 @@ PERMISSION = f"{NEEDS} `permissions: pull-requests: write`"
 
 
 class PullRequestExists(DataError):
-    """Another process opened the same pull request in the meantime."""
+    """Another process has opened the same pull request in the meantime."""
 
 
 def translate_error(action: str, error: GithubException) -> EvalscribeError:
-    """Convert an API error; `action` completes the message after `cannot`."""
+    """Convert an API error to one of ours. `action` completes a message that begins with `cannot`."""
     message = " ".join(_messages(error))
     begin = f"cannot {action}: GitHub"
     if error.status == 401:
@@ -66,7 +66,7 @@ def translate_error(action: str, error: GithubException) -> EvalscribeError:
         )
     if error.status == 403:
         return AccessError(f"{begin} denied access ({message}). The token lacks permission: {PERMISSION}")
-    if error.status == 404:  # GitHub also returns 404 for a repository that the token may not see
+    if error.status == 404:  # GitHub also answers 404 for a repository that the token must not see
         return AccessError(f"{begin} found no such repository, or the token may not see it ({message}): {PERMISSION}")
     if error.status == 422:
         kind = PullRequestExists if "already exists" in message else DataError
@@ -83,7 +83,7 @@ def _limited(error: GithubException, message: str) -> bool:
 
 
 def _messages(error: GithubException) -> Iterable[str]:
-    """Yield the short messages in a response; the HTML page of a proxy has no such messages."""
+    """Yield the short messages in a response. The HTML page of a proxy contains none."""
     data = error.data if isinstance(error.data, dict) else {}
     parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
     messages = [" ".join(str(part).split())[:200] for part in parts if part]
@@ -91,16 +91,17 @@ def _messages(error: GithubException) -> Iterable[str]:
 
 
 PART = "report"
-"""Mark of the section of a pull request's text that evalscribe writes."""
+"""Name in the marks around the section of a pull request's text that evalscribe writes."""
 OUR_TITLE = "Analyze "
-"""Start of the titles that evalscribe writes; any other title was written by a person."""
+"""Start of every title that evalscribe writes. Any other title was written by a person."""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a decompressed response; a page of a hundred comments of 64 KiB has less than half as many."""
+"""Maximum bytes of a decompressed response. A page of a hundred comments with 64 KiB each has less than half as many.
+"""
 PIECE = 16 * 1024
-"""Bytes that are decompressed at a time; gzip expands them at most a thousandfold."""
+"""Number of bytes that are decompressed at a time. gzip expands them at most a thousandfold."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
-"""Errors that PyGithub raises for a response of an unexpected shape, or a redirect to another host."""
+"""Errors that PyGithub raises if a response has an unexpected shape or redirects to another host."""
 AGAIN = Retry(
     total=2,
     backoff_factor=0.5,
@@ -109,7 +110,7 @@ AGAIN = Retry(
     respect_retry_after_header=False,
     raise_on_status=False,
 )
-"""Replaces PyGithub's own retry, which sleeps until a rate limit ends, perhaps for an hour."""
+"""Replaces PyGithub's own retry, which sleeps until a rate limit ends. That can take an hour."""
 
 
 class _Response(RequestsResponse):
@@ -118,7 +119,7 @@ class _Response(RequestsResponse):
     def read(self) -> str:
         """Return the body.
 
-        Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than once.
+        Raises `requests.exceptions.ContentDecodingError` if it is too large, or compressed more than once.
         """
         if "," in self.headers.get("content-encoding", ""):
             raise requests.exceptions.ContentDecodingError("compressed more than once")
@@ -144,13 +145,14 @@ class _Https(HTTPSRequestsConnectionClass):
 
 
 class GitHubForge:
-    """GitHub, for one repository. `remote_url` is the address shown in errors."""
+    """GitHub, for one repository. Errors show `remote_url`."""
 
     def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
         self.owner = path.partition("/")[0]
         self.path = path
         self.remote_url = remote_url
-        # PyGithub sets connection classes for the whole process; a client keeps those set when it was created.
+        # PyGithub sets connection classes for the whole process. A client keeps the ones that were set when it was
+        # created.
         Requester.injectConnectionClasses(_Http, _Https)
         try:
             self.client = Github(
@@ -167,7 +169,10 @@ class GitHubForge:
         self.repository = self.client.get_repo(path)
 
     def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
-        """Open the branch's pull request, or update the open one. Raises `EvalscribeError` with the reason."""
+        """Open the branch's pull request, or update it if it is already open.
+
+        Raises `EvalscribeError` with the reason.
+        """
         try:
             with _errors(f"open a pull request in {self.path}"):
                 return self._proposed(pushed.branch, base, title, body, draft)
@@ -177,9 +182,9 @@ class GitHubForge:
             raise type(error)(f"{error}\nthe branch {pushed.branch} is pushed{by_hand}") from error
 
     def comment(self, number: int, mark: str, body: str) -> str | None:
-        """Write or replace our comment with this mark in a pull request, and return its address.
+        """Write our comment with this mark into a pull request, or replace it, and return its address.
 
-        Raises `AccessError` if the token may not write.
+        Raises `AccessError` if the token has no write access.
         """
         with _errors(f"comment on #{number} in {self.path}"):
             issue = self.repository.get_issue(number)
@@ -192,7 +197,7 @@ class GitHubForge:
             return own_comment.html_url
 
     def check(self) -> None:
-        """Check that the API accepts the token; changes nothing. Raises `EvalscribeError`."""
+        """Check that the API accepts the token. Changes nothing. Raises `EvalscribeError` if it does not."""
         with _errors("check the token"):
             self.client.requester.requestJsonAndCheck("GET", "/meta")
 
@@ -215,18 +220,21 @@ class GitHubForge:
         return _pull_request(pull, "updated" if _updated(pull, title, body) else "unchanged")
 
     def _open(self, branch: str) -> "Pull | None":
-        """Return the branch's open pull request, if any."""
+        """Return the branch's open pull request; None if there is none."""
         pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
         return next((pull for pull in pulls if pull.head.ref == branch and _from_here(pull)), None)
 
 
 def _from_here(pull: "Pull") -> bool:
-    """Return True if the branch is not in a fork; a renamed repository also lists the pull requests of forks."""
+    """Return whether the branch is in this repository and not in a fork.
+
+    A renamed repository also lists pull requests of forks.
+    """
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
 def _updated(pull: "Pull", title: str, body: str) -> bool:
-    """Update a pull request; return True if anything changed. A title or text that a person wrote is preserved."""
+    """Update a pull request, and return whether anything changed. A title or text that a person wrote is preserved."""
     title = title if pull.title.startswith(OUR_TITLE) else pull.title
     text = replace_section(PART, pull.body, body)
     if (title, _lines(text)) == (pull.title, _lines(pull.body or "")):
@@ -241,7 +249,7 @@ def _rewrite(comment: "IssueComment", body: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text into lines, because GitHub may change its line ends."""
+    """Split a text into lines, because GitHub can change its line ends."""
     return text.replace("\r\n", "\n").strip().split("\n")
 
 
@@ -251,7 +259,7 @@ def _pull_request(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -
 
 @contextmanager
 def _errors(action: str) -> Iterator[None]:
-    """Convert every error of the client to an `EvalscribeError`, since a client's message may quote a whole page."""
+    """Convert every error of the client to an `EvalscribeError`, because a client's message can quote a whole page."""
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:

@@ -1,4 +1,4 @@
-"""Read the history of report files: merged versions, and changes that are not merged."""
+"""Read the history of report files: the merged versions, and changes that are not merged yet."""
 
 import os
 import re
@@ -23,9 +23,9 @@ from evalscribe.model.repository import (
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
 REPORTS = "*.md"
-"""Pattern of all markdown files of a repository, because a report may have been moved from any folder."""
+"""Pattern that matches all markdown files of a repository. A report can have been moved here from any folder."""
 _FILE = b"100"
-"""Start of the mode of a regular file; symbolic links are no reports."""
+"""First bytes of the mode of a regular file. Symbolic links have another mode and are not reports."""
 _BOT = "[bot]"
 """Suffix of the names of bots."""
 _COAUTHORS = "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x01)"
@@ -36,30 +36,30 @@ _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSig
 class Commit(NamedTuple):
     id: str
     parents: tuple[str, ...]
-    """Parents that touch markdown; git leaves out other parents."""
+    """Those parents that touch markdown files. git omits the others."""
     author: str
     email: str
     date: str
 
 
 class CommitChange(NamedTuple):
-    """A commit's change to one file, relative to one parent."""
+    """The change that a commit makes to one file, relative to one parent."""
 
     blob: str | None
     """Id of the file's content; None if the commit deleted the file."""
     was: str | None
-    """Path of the file in the parent; None if the parent has no such file."""
+    """Path of the file in the parent; None if the parent does not have the file."""
     same: bool
-    """True if the file was only renamed."""
+    """True if the commit only renamed the file."""
 
 
 Changes = Mapping[str, CommitChange]
 FileAtCommit = tuple[str, str]
-"""Id of a commit, and the path of a file in it."""
+"""The id of a commit, and the path of a file in that commit."""
 
 
 class GitHistory:
-    """The history of markdown files up to one commit."""
+    """The history of all markdown files up to one commit."""
 
     def __init__(self, repo: ReportRepository, tip: str) -> None:
         self.tip = tip
@@ -68,7 +68,10 @@ class GitHistory:
         self._changes = _changes(repo, list(self._commits.values()))
 
     def versions(self, repo: ReportRepository, path: str) -> Iterator[FileVersion]:
-        """Yield a file's versions, oldest first. A merge is a version if its text differs from every parent's."""
+        """Yield a file's versions, oldest first.
+
+        A merge counts as a version if its text differs from that of every parent.
+        """
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
         before: dict[FileAtCommit, list[FileAtCommit]] = {}
@@ -113,7 +116,10 @@ class GitHistory:
             place = follow
 
     def _unchanged_since(self, place: FileAtCommit) -> FileAtCommit | None:
-        """Return the first parent in which the file has the same text, and its path there; None if there is none."""
+        """Return the first parent in which the file has the same text, and the file's path there.
+
+        None if there is no such parent.
+        """
         commit, path = place
         for parent, change in zip(self._commits[commit].parents, self._beside_parents(place), strict=False):
             if change is None:
@@ -135,9 +141,9 @@ class GitHistory:
 
 @contextmanager
 def open_git(folder: Path) -> Iterator[ReportRepository]:
-    """Open the repository of a folder. Raises `UsageError` if there is none or git refuses."""
+    """Open the repository of a folder. Raises `UsageError` if there is none, or if git refuses to open it."""
     try:
-        # Reading must not lock the index against the user's own commands.
+        # Reading must not lock the index, because the user's own commands need it.
         repo = ReportRepository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
     except GitError as error:
         if "not a git repository" not in str(error):
@@ -155,12 +161,15 @@ def open_git(folder: Path) -> Iterator[ReportRepository]:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder, or its nearest parent that exists, because merged reports may not exist locally."""
+    """Return the folder or its nearest existing parent.
+
+    The folder can be missing locally although it has merged reports.
+    """
     return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
 
 
 def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
-    """Return the full name and the commit of `ref`. Raises `UsageError` if it does not exist."""
+    """Return the full name and the commit of `ref`. Raises `UsageError` if `ref` does not exist."""
     if not ref:
         ref_lines = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
         commits = dict(line.partition(" ")[::2] for line in ref_lines.splitlines())
@@ -173,15 +182,15 @@ def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
 
 
 def read_blob(repo: ReportRepository, blob: str) -> str | None:
-    """Return a blob's text, with invalid UTF-8 replaced; None if it is too large for a report."""
+    """Return a blob's text, with invalid UTF-8 replaced. None if the blob is too large for a report."""
     content = repo.blob(blob)
     return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
 
 
 def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list[str | None]:
-    """Return the texts of files, each given by commit and path; None for a file that is missing or too large.
+    """Return the text of each file, or None if it is missing or too large. A file is given by commit and path.
 
-    A single process reads all files.
+    A single git process reads all files.
     """
     object_names = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
     names = list(dict.fromkeys(object_names.values()))
@@ -201,13 +210,16 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
 
 
 def path_in_repository(repo: ReportRepository, folder: Path) -> str:
-    """Return the folder's path in the repository with a final `/`; empty for the root."""
+    """Return the folder's path in the repository, with a final `/`. Empty for the root."""
     path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
     return "" if path == "." else f"{path}/"
 
 
 def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str, ...]:
-    """List a commit's markdown files below a folder (from `path_in_repository`), relative to it."""
+    """List a commit's markdown files below a folder.
+
+    Paths are relative to the folder, which comes from `path_in_repository`.
+    """
     command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
     out = repo.output(*command, *([folder] if folder else []))
     paths = (os.fsdecode(path).removeprefix(folder) for path in out.split(b"\0"))
@@ -215,7 +227,7 @@ def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str,
 
 
 def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
-    """Yield every commit that touches markdown, and merges between them, children before parents."""
+    """Yield every commit that touches markdown, and the merges between such commits. Children come before parents."""
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
     command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
     shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
@@ -227,10 +239,10 @@ def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
 
 
 def _person(author: str, email: str, coauthors: str) -> tuple[str, str]:
-    """Return name and address of a commit's author; for a bot, those of the only co-author, as in squashed bot
-    branches.
+    """Return name and address of a commit's author.
 
-    Addresses are compared without case; a person without one is identified by name. Names are shortened and cleaned.
+    For a bot, return those of the co-author if exactly one person is named, as in squashed bot branches. Addresses are
+    compared without case. A person without an address is identified by name. Names are shortened and cleaned.
     """
     people = {
         coauthor[2].lower(): coauthor
@@ -244,7 +256,7 @@ def _person(author: str, email: str, coauthors: str) -> tuple[str, str]:
 
 
 def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
-    """Return each commit's changes relative to each parent."""
+    """Return the changes of each commit relative to each of its parents."""
     pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
     command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
     pair_lines = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
@@ -253,7 +265,7 @@ def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[st
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:
-    """Yield the changes of each pair of commit and parent, in the order of the input."""
+    """Yield the changes between each commit and one of its parents, in the order of the input."""
     changes: dict[str, CommitChange] | None = None
     fields = iter(out.split(b"\0"))
     for field in fields:
@@ -274,11 +286,11 @@ def _parsed(out: bytes) -> Iterator[Changes]:
 
 
 MOST_BRANCHES = 100
-"""Maximum branches that are searched, newest first, because an old repository may have thousands."""
+"""Maximum number of branches that are searched, newest first. An old repository can have thousands."""
 
 
 def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
-    """Yield reports below `folder` changed in the working tree, or on a branch since it diverged from `tip`."""
+    """Yield reports below `folder` that changed in the working tree, or on a branch since it diverged from `tip`."""
     below = path_in_repository(repo, folder)
     yield from _in_working_tree(repo, folder, below, tip)
     for branch in _branches(repo, tip):
@@ -306,7 +318,7 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
 
 
 def _data(repo: ReportRepository, path: str, text: str | None, commit: str | None) -> str | None:
-    """Return the data file that belongs to a report's page in a commit; None if it has none."""
+    """Return the data file that belongs to a report's page in a commit; None if the page has none."""
     return read_files(repo, [(commit, data_name(path))])[0] if commit and has_data(text or "") else None
 
 
@@ -317,14 +329,17 @@ def _branches(repo: ReportRepository, tip: str) -> list[str]:
 
 
 def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
-    """Return the merge base; None if the histories are unrelated."""
+    """Return the commit from which two histories diverged (the merge base); None if they are unrelated."""
     return repo.ask("merge-base", tip, branch) or None
 
 
 def _changed(
     repo: ReportRepository, base: str | None, branch: str | None, below: str
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Yield changed files below the folder: name, old blob, new blob (meaningless for files in the working tree)."""
+    """Yield name, old blob and new blob of each changed file below the folder.
+
+    The new blob is meaningless for files in the working tree.
+    """
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
     command = [
@@ -352,11 +367,11 @@ def _changed(
 
 
 def _unknown(repo: ReportRepository, below: str) -> Iterator[str]:
-    """Yield untracked files."""
+    """Yield untracked files below the folder."""
     out = repo.output("ls-files", "--others", "--exclude-standard", "-z", "--", _only(below))
     return (os.fsdecode(path).removeprefix(below) for path in out.split(b"\0") if path)
 
 
 def _only(below: str) -> str:
-    """Return a pathspec that matches exactly this folder, even if its name has special characters."""
+    """Return a pathspec that matches only this folder, even if its name has special characters."""
     return f":(literal){below}" if below else "."

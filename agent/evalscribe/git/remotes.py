@@ -1,4 +1,4 @@
-"""Fetch from and push to remotes, and parse their addresses."""
+"""Fetch from remotes and push to them, and parse their addresses."""
 
 import re
 from typing import NamedTuple
@@ -19,13 +19,13 @@ class RemoteAddress(NamedTuple):
     host: str
     """Name of the server in lower case, without a port."""
     path: str
-    """Path of the repository on the server: `owner/name`, perhaps below further folders."""
+    """Path of the repository on the server: `owner/name`, sometimes with more folders above it."""
     web: str
     """Address of the repository's web page."""
 
 
 def strip_credentials(url: str) -> str:
-    """Return the address without credentials, keeping only git's own user of ssh addresses."""
+    """Return the address without credentials. Only the user name that git itself needs in ssh addresses is kept."""
     scp = None if "://" in url or _WINDOWS_DRIVE.match(url) else _SCP.fullmatch(url)
     if scp:
         return url if scp["login"] in (None, "git") else f"{scp['host']}:{scp['path']}"
@@ -39,7 +39,7 @@ def strip_credentials(url: str) -> str:
 
 
 def parse_address(url: str | None) -> RemoteAddress | None:
-    """Parse a remote's address; None for a folder or anything else that is not an address."""
+    """Parse a remote's address. Returns None for a folder, and for anything else that is not an address."""
     if not url or _WINDOWS_DRIVE.match(url):
         return None
     if "://" not in url:
@@ -57,9 +57,9 @@ def parse_address(url: str | None) -> RemoteAddress | None:
 
 
 def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
-    """Return the address of the page that opens a pull request; empty if the remote is a folder.
+    """Return the address of the page on which a person opens the pull request. Empty if the remote is a folder.
 
-    The link that the server printed is preferred if it is on the server's host.
+    If the server printed a link to its own host, that link is returned.
     """
     remote = parse_address(url)
     if remote is None:
@@ -100,10 +100,12 @@ def _host(address: str) -> str | None:
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
 ANSWER_S = 120
-"""Maximum seconds for a server to list its branches, since an ssh server that hangs would block forever."""
+"""Maximum seconds until a server has listed its branches. Without a limit, an ssh server that hangs would block
+forever.
+"""
 TRANSFER_S = 1800
 # Git exits with 128 for every failure of a remote; only its message says which. Forges report a repository that the
-# user may not see as "not found", so both count as no access.
+# user has no access to as "not found", so both count as no access.
 _NO_ACCESS = re.compile(
     r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
     r"|access denied|\b40[13]\b|invalid credentials|not authorized|host key verification failed"
@@ -111,7 +113,9 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
-"""Valid branch names. Git would read a name with a colon, sent by a server, as an order to write a local branch."""
+"""Matches valid branch names. If a server sent a name with a colon, git would read it as an order to write a local
+branch.
+"""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -120,7 +124,8 @@ _NO_FETCH_EFFECTS = (
     "--no-auto-maintenance",
     "--refmap=",
 )
-"""Fetch options that only add objects and move none of the user's branches, tags or remote-tracking branches."""
+"""Options with which a fetch only adds objects. It moves none of the user's branches, tags or remote-tracking branches.
+"""
 
 
 class Remotes:
@@ -129,7 +134,9 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """Return the named remote, else the remote of the branch's upstream, else `origin`, else the only remote.
+        """Return the named remote.
+
+        Without a name, return the remote of the branch's upstream, else `origin`, else the only remote.
 
         Raises `UsageError`.
         """
@@ -151,7 +158,10 @@ class Remotes:
         return str(candidates[0])
 
     def url(self, remote: str) -> str | None:
-        """Return the address for pushes, or, if the user's git config maps it to a folder, the configured address."""
+        """Return the address to which git pushes.
+
+        If the user's git config maps that address to a folder, return the configured one.
+        """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         if url and not parse_address(url):
             url = self.git.ask("config", "--get", f"remote.{remote}.url") or url
@@ -168,7 +178,7 @@ class Remotes:
             result = self.git.run("fetch", *options, "--", push_url, ref, at_most_s=TRANSFER_S)
             if result.code:
                 raise _refused(f"fetch {head[0]} from {remote}", result)
-            if self._has(head[1]):  # False if the branch moved in the meantime
+            if self._has(head[1]):  # False if the branch has moved in the meantime
                 return head
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
@@ -180,12 +190,15 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, server_messages=_server_messages(result.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return where a push goes, so that branches are read there too: a different `pushurl`, or the remote."""
+        """Return where a push goes: a separate `pushurl`, or the remote itself.
+
+        Branches are read from the same place.
+        """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
     def _branch_head(self, remote: str, push_url: str, branch: str | None) -> tuple[str, str] | None:
-        """Return name and newest commit of a branch on the remote."""
+        """Return the name and the newest commit of a branch on the remote."""
         arguments = ("--symref", "--", push_url, "HEAD", "refs/heads/*")
         result = self.git.run("ls-remote", *arguments, at_most_s=self.answer_s)
         if result.code:
@@ -198,8 +211,10 @@ class Remotes:
         return (branch, tips[branch]) if branch in tips else None
 
     def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
-        """Return the main branch: the remote's HEAD, else the HEAD recorded locally, else a branch with a usual name,
-        else the only branch.
+        """Return the main branch.
+
+        This is the remote's HEAD, else the HEAD that is recorded locally, else a branch with a usual name, else the
+        only branch.
         """
         recorded = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
         names = [name.removeprefix("refs/heads/") for name in heads]
@@ -207,16 +222,16 @@ class Remotes:
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Return True if the commit and its whole history exist locally; an interrupted fetch leaves only a part.
+        """Return whether the commit and its whole history exist locally. An interrupted fetch leaves only a part of it.
 
-        Objects that a partial clone left on the remote may be missing; they would be fetched one by one.
+        Objects that a partial clone left on the remote can be missing. They would be fetched one by one.
         """
         options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
 def _not_pushed(remote: str, branch: str, result: GitResult) -> EvalscribeError:
-    """Return the error of a failed push, which says whether the server rejected it or the network failed."""
+    """Return the error of a failed push. It says whether the server rejected the push or the network failed."""
     rejected = re.search(r"^!\t\S+\t(.+)$", result.text, re.MULTILINE)
     if rejected is None:
         return _refused(f"push {branch} to {remote}", result)

@@ -1,4 +1,4 @@
-"""Read and write the reports folder, commit single files, and add new files to a user's folder."""
+"""Read and write the reports folder, commit single files, and add new files to a folder of the user."""
 
 import fcntl
 import os
@@ -44,12 +44,14 @@ IN_PROGRESS = {
 
 
 def commit_only(paths: Sequence[Path], message: str) -> str:
-    """Commit these files of one repository on the current branch; return the commit's id, or HEAD's if none changed.
+    """Commit these files of one repository on the current branch, and return the commit's id.
+
+    If no file changed, return the id of HEAD.
 
     Error messages name the first file.
 
     Raises:
-        UsageError: The repository cannot take a commit now.
+        UsageError: The repository cannot accept a commit now.
         DataError: git or a hook refuses.
     """
     paths = [path.resolve() for path in paths]
@@ -94,7 +96,7 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Return an error if no author is configured, because git would use the machine's name as author."""
+    """Return an error if no author is configured. Without an author, git would use the machine's name."""
     for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", identity) is None:
             return "no author is configured in git; set user.name and user.email"
@@ -102,7 +104,7 @@ def _no_name(repo: ReportRepository) -> str | None:
 
 
 def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None:
-    """Commit the files; untracked ones are added first, and removed from the index if the commit fails."""
+    """Commit the files. Untracked files are added first, and removed from the index again if the commit fails."""
     new = [_only(path) for path in paths if not repo.text("ls-files", "--", _only(path))]
     if new:
         repo.text("add", "--intent-to-add", "--", *new)
@@ -116,7 +118,7 @@ def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None
 
 
 def _only(path: Path) -> str:
-    """Return a pathspec that matches exactly this file, even if its name has special characters."""
+    """Return a pathspec that matches only this file, even if its name has special characters."""
     return f":(literal){path}"
 
 
@@ -125,27 +127,30 @@ def _not_committed(path: Path, reason: str) -> EvalscribeError:
 
 
 _HEAD = 4000
-"""Number of characters at the beginning of a report in which the model's name is searched."""
+"""Number of characters at the beginning of a report in which the model's name is looked up."""
 _SHORTEST_PREFIX = 6
-"""Minimum characters of a shortened run id in a file name, such as `jn7922_2026-02-06.md`."""
+"""Minimum characters of an abbreviated run id in a file name, such as `jn7922_2026-02-06.md`."""
 
 
 OWN_FILES = (".gitattributes", LABELS_PAGE)
-"""Files that are written into the folder with the first report, if they do not exist."""
+"""Files that are written into the folder together with the first report, unless they exist."""
 _ATTRIBUTES = "# Data of reports, which forges fold away in pull requests.\n*/**/*.json linguist-generated=true\n"
 
 
 class ReportsFolder:
-    """The folder of reports, which people keep in git. Paths that lead out of it, also by links, are refused."""
+    """The folder of reports, which people keep in git.
+
+    A path that leads out of the folder, even through a link, is refused.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._history: GitHistory | None = None
 
     def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
-        """Return every report in folders of the model, for all spellings and providers, in no particular order.
+        """Return every report in the model's folders, for all spellings and providers, in no particular order.
 
-        With `run_id`, also return files in other folders whose name and text contain this run's id.
+        With `run_id`, also return files in other folders if both their name and their text contain the run's id.
         """
         reports = []
         for file in self._files():
@@ -160,26 +165,32 @@ class ReportsFolder:
         return reports
 
     def all(self) -> Iterator[ReportFile]:
-        """Yield every report, by name."""
+        """Yield every report, sorted by name."""
         yield from (report for report in map(self._read, self._files()) if report)
 
     def states(self) -> Iterator[tuple[str, object]]:
-        """Yield the name of every file that may be a report, with a value that changes when it or its data changes."""
+        """Yield name and state of every file that might be a report.
+
+        The state changes whenever the file or its data changes.
+        """
         for file in self._files():
             with suppress(OSError):
                 files = (file.stat(), _stat(file.with_name(data_name(file.name))))
                 yield self._name(file), tuple(f and (f.st_mtime_ns, f.st_size, f.st_ino) for f in files)
 
     def report(self, name: str) -> ReportFile | None:
-        """Read one report; None if it is not a readable report of this folder."""
+        """Read a report. Returns None if it is not a readable report of this folder."""
         return self._read(self.root / name)
 
     def document(self, name: str) -> str | None:
-        """Return the text of any file; None if it does not exist. Raises `DataError` for a name outside the folder."""
+        """Return the text of any file in the folder; None if it does not exist.
+
+        Raises `DataError` for a name outside the folder.
+        """
         return self._text(self._inside(name))
 
     def write(self, name: str, text: str) -> Path:
-        """Write one report, all of it or nothing, and return its absolute path.
+        """Write a report atomically, and return its absolute path.
 
         Raises `DataError`, `AccessError`, `UnavailableError`.
         """
@@ -193,9 +204,9 @@ class ReportsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock: processes that read a report, change it and write it do so one after the other.
+        """Hold the folder's lock, so that processes take turns to read, change and write a report.
 
-        A folder that does not exist yet has no reports to change, and is not locked. Raises `AccessError`.
+        A folder that does not exist yet is not locked, because it has no reports to change. Raises `AccessError`.
         """
         try:
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
@@ -211,7 +222,7 @@ class ReportsFolder:
             os.close(descriptor)
 
     def uncommitted(self, name: str) -> str | None:
-        """Return the change of a file since the last commit as a diff; None outside git, or if git does not know it."""
+        """Return the change of a file since the last commit, as a diff. None outside git, and for an untracked file."""
         target = self._inside(name)
         try:
             repo = ReportRepository(target.parent)
@@ -222,7 +233,10 @@ class ReportsFolder:
             return None
 
     def require_repository(self) -> None:
-        """Check before paid work that reports can be committed. Raises `UsageError` with the reason."""
+        """Check before any paid work that reports can be committed.
+
+        Raises `UsageError` with the reason if they cannot.
+        """
         command.require_git()
         folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
         try:
@@ -242,9 +256,9 @@ class ReportsFolder:
         return True
 
     def write_report(self, name: str, page: str, data: str) -> Path:
-        """Write a page and its data, and with the first report also `OWN_FILES`; return the page's path.
+        """Write a page and its data, and return the page's path. With the first report, also write `OWN_FILES`.
 
-        The data is written first: if the process is killed before the page is written, the page's revision shows that
+        The data is written first. If the process is killed before it writes the page, the page's revision shows that
         the page is older than the data.
 
         Raises `DataError`, `AccessError`, `UnavailableError`.
@@ -256,13 +270,13 @@ class ReportsFolder:
         return self.write(name, page)
 
     def own_files(self) -> dict[str, str]:
-        """Return the texts of `OWN_FILES` by name: the existing text, or the text that would be written."""
+        """Return the texts of `OWN_FILES`, keyed by name. For a missing file, return the text that would be written."""
         labels = shipped_folder("docs") / LABELS_PAGE
         new = {LABELS_PAGE: labels.read_text("utf-8"), ".gitattributes": _ATTRIBUTES}
         return {name: self._text(self.root / name) or new[name] for name in OWN_FILES}
 
     def commit(self, path: Path, message: str, beside: Sequence[Path] = ()) -> str:
-        """Commit only this file, and the files in `beside` that exist, on the current branch; return the commit's id.
+        """Commit only this file, and those files in `beside` that exist, on the current branch. Return the commit's id.
 
         Raises `UsageError`, `DataError`.
         """
@@ -271,7 +285,7 @@ class ReportsFolder:
         return commit_only([path, *(other for other in beside if other.exists())], message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
-        """Return every version of a report that is merged into `ref`, oldest first, also under earlier names.
+        """Return every version of a report that is merged into `ref`, oldest first, even under earlier names.
 
         Without `ref`, use the remote's main branch if known, else HEAD. Raises `UsageError`, `DataError` immediately.
         """
@@ -281,7 +295,7 @@ class ReportsFolder:
     def versions_of(
         self, names: Iterable[str], ref: str | None = None
     ) -> Iterator[tuple[str, tuple[FileVersion, ...]]]:
-        """Yield the versions of several reports by name, as in `versions`; the repository is opened once."""
+        """Yield name and versions of several reports, as in `versions`. Opens the repository only once."""
         command.require_git()
 
         with history.open_git(self.root) as repo:
@@ -293,12 +307,12 @@ class ReportsFolder:
                 yield name, tuple(self._history.versions(repo, below + name))
 
     def page_texts(self, name: str) -> Iterator[str]:
-        """Yield the texts that a report had in commits up to HEAD, oldest first; nothing outside git."""
+        """Yield the texts that a report had in commits up to HEAD, oldest first. Yields nothing outside git."""
         with suppress(EvalscribeError):
             yield from (version.text for version in self.versions(name, "HEAD") if version.text)
 
     def merged(self, ref: str | None = None) -> MergedReports:
-        """Return the reports merged into `ref`. Raises `UsageError`, `DataError`."""
+        """Return the reports that are merged into `ref`. Raises `UsageError`, `DataError`."""
         command.require_git()
 
         with history.open_git(self.root) as repo:
@@ -307,7 +321,7 @@ class ReportsFolder:
             return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Yield reports with changes that are not merged into `ref`, first those changed in the working tree.
+        """Yield reports with changes that are not merged into `ref`. Those changed in the working tree come first.
 
         Raises `UsageError`, `DataError` immediately.
         """
@@ -325,7 +339,7 @@ class ReportsFolder:
         return file.relative_to(self.root).as_posix()
 
     def _read(self, file: Path) -> ReportFile | None:
-        """Read a report, replacing invalid UTF-8; None if it is not a readable report of this folder."""
+        """Read a report, with invalid UTF-8 replaced. Returns None if it is not a readable report of this folder."""
         text = self._text(file)
         if text is None or is_of_another_kind(text):
             return None
@@ -338,11 +352,11 @@ class ReportsFolder:
             if not inside or not file.is_file() or file.stat().st_size > max_bytes(file.name):
                 return None
             return file.read_bytes().decode("utf-8-sig", "replace")
-        except (OSError, RuntimeError):  # a link may lead to itself
+        except (OSError, RuntimeError):  # a link can point to itself
             return None
 
     def _inside(self, name: str) -> Path:
-        """Resolve a name to a file, following links. Raises `DataError` if it is outside the folder."""
+        """Resolve a name to a file, and follow links. Raises `DataError` if the file is outside the folder."""
         parts = PurePosixPath(name).parts
         if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
             raise DataError(f"{name!r} is not a relative path of a report in {self.root}")
@@ -364,15 +378,16 @@ def _stat(file: Path) -> os.stat_result | None:
 
 
 def _is_named_after(run_id: str, name: str) -> bool:
-    """Return True if the file is named `<run>_<date>.md`; the run id may be shortened."""
+    """Return whether the file is named `<run>_<date>.md`. The run id in the name can be abbreviated."""
     stem = name.rpartition("_")[0]
     return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))
 
 
 def _is_about(report: ReportFile, model: str) -> bool:
-    """Return True if a report outside the vendor's folder is about this model, not another vendor's of the same name.
+    """Return whether a report outside the vendor's folder is about this model. Another vendor's can have the same name.
 
-    The report must name the model with its vendor; in the folder of a serving provider, it must name no other vendor.
+    The report must name the model with its vendor. In the folder of a serving provider, it is enough if it names no
+    other vendor.
     """
     vendor, slash, name = model.rpartition("/")
     if not slash:
@@ -402,7 +417,10 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """Return the permissions to set, since a temporary file is private: the old file's, else those of a new file."""
+    """Return the permissions to set: the old file's, else those of a new file.
+
+    They must be set because a temporary file is private.
+    """
     if target.exists():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)
@@ -411,7 +429,7 @@ def _mode(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder, so that a renamed file survives a crash; not every system can do this."""
+    """Sync a folder to disk, so that the renaming of a file survives a crash. Not every system supports this."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -421,24 +439,24 @@ def _sync_folder(folder: Path) -> None:
 
 
 LARGEST_NEW_FILE = 1024 * 1024
-"""Maximum bytes of an existing file that are read."""
+"""Maximum bytes that are read of an existing file."""
 
 
 class NewFiles:
-    """Writes new files in a folder. The folder is created with the first file."""
+    """Writes new files into a folder. The folder is created with the first file."""
 
     def __init__(self, root: Path) -> None:
         """Check the path. Raises `DataError` if it exists and is not a folder, or cannot be resolved."""
         try:
             self.root = root.resolve()
             taken = self.root.exists() and not self.root.is_dir()
-        except (OSError, RuntimeError, ValueError) as error:  # a link may lead to itself
+        except (OSError, RuntimeError, ValueError) as error:  # a link can point to itself
             raise DataError(f"{root} cannot be a folder: {error}") from error
         if taken:
             raise DataError(f"{root} is not a folder; give another one")
 
     def check(self, names: Iterable[str]) -> None:
-        """Check all names before anything is written. Raises `DataError`, which names the first invalid name."""
+        """Check all names before anything is written. Raises `DataError` that names the first invalid name."""
         for name in names:
             target = self.root / name
             for folder in reversed(target.relative_to(self.root).parents[:-1]):
@@ -447,7 +465,7 @@ class NewFiles:
                 raise DataError(f"{target} is a folder, but must be a file; nothing was written")
 
     def held(self, name: str) -> bytes | None:
-        """Return a file's content, only the beginning if it is large; None if it does not exist.
+        """Return a file's content, or only its beginning if it is large. None if it does not exist.
 
         A symbolic link counts as an existing file.
         """
@@ -455,7 +473,7 @@ class NewFiles:
         if not os.path.lexists(target):
             return None
         try:
-            if not target.is_file():  # opening a pipe would block
+            if not target.is_file():  # opening a pipe would block until something is written to it
                 return b""
             with target.open("rb") as file:
                 return file.read(LARGEST_NEW_FILE)
@@ -480,7 +498,7 @@ class NewFiles:
                 file.write(text.encode())
         except BaseException as error:
             with suppress(OSError):
-                target.unlink()  # our own file, as creation was exclusive
+                target.unlink()  # The file is ours, because it was created exclusively.
             if isinstance(error, OSError):
                 raise write_error(f"cannot write {target}", error) from error
             raise

@@ -21,7 +21,7 @@ PROGRAM = "100755"
 
 
 class Blob(NamedTuple):
-    """A commit's file, link or folder at a path."""
+    """The file, link or folder at a path of a commit."""
 
     mode: str
     id: str
@@ -54,11 +54,13 @@ class Trees:
         return next((blob for blob in self.list_blobs(commit, "--", path) if blob.path == path), None)
 
     def changed(self, base: str, files: Mapping[str, str]) -> str:
-        """Write a tree like the commit's, but with the texts of these files; return its id."""
+        """Write a tree with the commit's files, in which these files have the given texts. Return the tree's id."""
         return self._written(("read-tree", "--end-of-options", base), base, files)
 
     def merged(self, commit: str, other: str, files: Mapping[str, str]) -> str:
-        """Merge the trees of two commits: take `files` as given, and every other file from the side that changed it.
+        """Merge the trees of two commits.
+
+        `files` are taken as given; every other file is taken from the side that changed it.
 
         Raises `DataError` if both sides changed a file.
         """
@@ -73,7 +75,7 @@ class Trees:
             for arguments, feed in (
                 (start, b""),
                 (("update-index", "-z", "--index-info"), index_lines),
-                (("write-tree", "--missing-ok"), b""),  # a partial clone left files on the remote
+                (("write-tree", "--missing-ok"), b""),  # a partial clone lacks some files
             ):
                 result = self.git.run(*arguments, feed=feed, env=env)
                 _check_merged(result.err)
@@ -96,7 +98,7 @@ class Trees:
         return f"{mode} {result.text}\t".encode() + os.fsencode(path) + b"\0"
 
     def _runs_through_a_file(self, base: str, path: str) -> bool:
-        """Return True if a parent folder of the path is a file or link, which git would silently replace."""
+        """Return whether a parent folder of the path is a file or link in the commit. git would silently replace it."""
         parents = [parent.as_posix() for parent in PurePosixPath(path).parents][:-1]
         return bool(parents) and any(
             blob.mode != FOLDER for blob in self.list_blobs(base, "--", *parents) if blob.path in parents
@@ -113,17 +115,17 @@ def _check_merged(err: str) -> None:
 
 
 def _is_place(path: str) -> bool:
-    """Return True if git accepts a file at that path."""
+    """Return whether git accepts a file at that path."""
     parts = path.split("/")
     return "\0" not in path and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
-"""Messages of git that only mean that there is no work tree."""
+"""Messages of git that merely mean that there is no working tree."""
 
 
 def open_repository(folder: Path) -> "GitRepository":
-    """Open the repository that a folder belongs to. Raises `UsageError` if there is none with a working tree."""
+    """Open the repository to which a folder belongs. Raises `UsageError` if there is none with a working tree."""
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
     result = GitFolder(folder).run("rev-parse", "--show-toplevel")
@@ -140,7 +142,7 @@ def open_repository(folder: Path) -> "GitRepository":
 class GitRepository:
     """A git repository with a working tree.
 
-    The working tree, the index, HEAD and all branches except the one to write stay unchanged.
+    The working tree, the index, HEAD and all branches stay unchanged, except the branch to which a commit is written.
     """
 
     def __init__(self, root: Path) -> None:
@@ -224,13 +226,16 @@ class GitRepository:
         return self.remotes.push(remote, branch, commit)
 
     def close(self) -> None:
-        """Do nothing: no process is open."""
+        """Do nothing, because no process is open."""
 
     def _commit_id(self, name: str) -> str | None:
         return self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def _tip(self, branch: str, parent: str) -> str | None:
-        """Return the commit of a branch that may be written; None if it does not exist. Raises `UsageError`."""
+        """Return the newest commit of a branch to which evalscribe can write; None if the branch does not exist.
+
+        Raises `UsageError`.
+        """
         if (
             branch in ("@", "HEAD")
             or branch[:1] == "-"
@@ -247,7 +252,7 @@ class GitRepository:
         return tip
 
     def _in_use(self, branch: str) -> bool:
-        """Return True if the branch is checked out in a work tree, or being rebased or bisected there."""
+        """Return whether the branch is checked out in a work tree, or is being rebased or bisected there."""
         ref = f"refs/heads/{branch}"
         trees = (self.git.ask("worktree", "list", "--porcelain") or "").splitlines()
         if f"branch {ref}" in trees:
@@ -258,12 +263,12 @@ class GitRepository:
         return any(_first_line(folder / mark) in (ref, branch) for folder in folders for mark in marks)
 
     def _check_identity(self) -> None:
-        """Check that an author is configured: git would derive a name from the machine's."""
+        """Check that an author is configured. Without one, git would make up a name from the machine's."""
         if any(self.git.run("var", identity).code for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
-        """Create the commit, signed if `commit.gpgSign` is set, which `git commit-tree` does not read itself."""
+        """Create the commit. It is signed if `commit.gpgSign` is set, which `git commit-tree` itself ignores."""
         sign_option = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
         parent_options = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")
@@ -274,7 +279,10 @@ class GitRepository:
         return result.text
 
     def _move(self, branch: str, commit: str, tip: str | None) -> None:
-        """Move the branch from `tip` to `commit`, unless another process moved it; without `tip`, create the branch."""
+        """Move the branch from `tip` to `commit`, unless another process has moved it.
+
+        Without `tip`, create the branch.
+        """
         result = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
         if result.code:
             raise UsageError(f"the branch {branch} was not moved: {result.message}; try again")
@@ -288,19 +296,19 @@ def _first_line(path: Path) -> str | None:
 
 
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a source file that is hashed; a larger file is represented by its size."""
+"""Maximum bytes of a source file that is hashed. A larger file is represented by its size only."""
 MOST_FILES = 20_000
 OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
-"""Names of folders whose Python files are not the user's."""
+"""Names of folders whose Python files do not belong to the user."""
 
 
 def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
-    """Return the state of a folder's source files; `without` lists folders to ignore, such as reports."""
+    """Return the state of a folder's source files. `without` lists folders that are ignored, such as reports."""
     excluded_folders = tuple(path.resolve() for path in without)
     try:
         git = GitFolder(folder)
         top, commit = git.ask("rev-parse", "--show-toplevel"), git.ask("rev-parse", "--verify", "--quiet", "HEAD")
-    except UsageError:  # git is not installed
+    except UsageError:  # raised if git is not installed
         top = commit = None
     if not top or not commit:
         return SourceState(code=_digest(folder, _python_files(folder)))
@@ -313,7 +321,7 @@ def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
 
 
 def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
-    """Yield the folder's files that differ from HEAD, including untracked files."""
+    """Yield the folder's files that differ from HEAD. Untracked files are included."""
     status = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
     paths = (top / entry[3:] for entry in status.split("\0") if entry)
     yield from (path for path in paths if OTHERS.isdisjoint(path.relative_to(top).parts))
@@ -334,7 +342,7 @@ def _digest(top: Path, paths: Iterable[Path]) -> str:
 
 
 def _content(path: Path) -> str | int | None:
-    """Return a hash of a file's content, or the size of a large file; None if the path is no regular file any more."""
+    """Return a hash of a file's content, or the size of a large file. None if the path is no longer a regular file."""
     try:
         if not path.is_file():
             return None

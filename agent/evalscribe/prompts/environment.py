@@ -15,15 +15,15 @@ from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel
 
 MAX_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters that rendering a template may produce, including intermediate values."""
+"""Maximum characters that can be produced while a template is rendered. Intermediate values count, too."""
 ITEM_SIZE = 64
-"""Number of characters that a number or a list item counts as."""
+"""Number of characters that a number or a list item counts for."""
 MAX_STEPS = 200_000
-"""Maximum loop iterations, macro calls and included templates while a template is rendered."""
+"""Maximum number of loop iterations, macro calls and included templates while a template is rendered."""
 MAX_BITS = 4096
-"""Maximum bits of an integer that arithmetic may produce."""
+"""Maximum bits of an integer that arithmetic can produce."""
 MAX_WIDTH = 1000
-"""Maximum width, indent or precision in a filter's arguments."""
+"""Maximum value of a width, an indent or a precision in a filter's arguments."""
 LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))
 # Left out: `attr`, which reads attributes; `format`, `center`, `wordwrap`, `batch`, `slice`, `xmlattr` and `urlize`,
 # whose results can be far larger than their input; `random`, which would give a prompt a new cache key each time.
@@ -38,10 +38,10 @@ FILTERS = frozenset(
 
 
 def plain_data(value: object) -> Any:
-    """Copy a value into None, booleans, numbers, strings, lists and dicts, without subclasses.
+    """Copy a value into plain data: None, booleans, numbers, strings, lists and dicts, without subclasses.
 
     Raises:
-        TypeError: If the value has any other type and is not a pydantic model.
+        TypeError: The value has any other type and is not a pydantic model.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -61,14 +61,17 @@ def plain_data(value: object) -> Any:
 
 
 class _Budget:
-    """The characters and steps that a rendering may still use."""
+    """The characters and steps that are left for rendering a template."""
 
     def __init__(self) -> None:
         self.characters = MAX_CHARACTERS
         self.steps = MAX_STEPS
 
     def spend(self, *values: object) -> None:
-        """Subtract the size of values. A list that occurs several times counts each time, because each is printed."""
+        """Subtract the size of values.
+
+        A list that occurs several times counts each time, because it is printed each time.
+        """
         waiting = list(values)
         while waiting:
             value = waiting.pop()
@@ -81,7 +84,7 @@ class _Budget:
                 waiting += [*value, *value.values()]
 
     def reserve(self, size: int) -> None:
-        """Raise an error if a value of this size exceeds the budget. Called before the value is created."""
+        """Raise an error if a value of this size would exceed the budget. Called before the value is created."""
         if size > self.characters:
             raise SecurityError(f"the template produces more than {MAX_CHARACTERS:,} characters")
 
@@ -99,7 +102,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
         source: Returns the text of a template by its name.
         """
         super().__init__(
-            # The name doubles as file name, so that a traceback shows template and line.
+            # The name also serves as the file name, so that a traceback shows template and line.
             loader=FunctionLoader(lambda name: (source(name), name, None)),
             undefined=StrictUndefined,
             finalize=_printed,
@@ -121,7 +124,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if isinstance(obj, Undefined):
-            return getattr(obj, attribute)  # raises an error that names what is undefined
+            return getattr(obj, attribute)  # raises an error that names the undefined value
         if isinstance(obj, LoopContext) and attribute in LOOP:
             return getattr(obj, attribute)
         if isinstance(obj, dict):
@@ -144,7 +147,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
         raise SecurityError(f"[{str(argument)[:40]!r}] is not allowed: templates can only read items of plain data")
 
     def call(self, context: Context, called: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """Call a template's macro, block or loop; refuse any other callable."""
+        """Call a macro, block or loop of a template. Refuse any other callable."""
         internal = called in (self.count_step, self.concatenated)
         if internal or isinstance(called, (Macro, BlockReference, LoopContext)):
             return context.call(called, *args, **kwargs)
@@ -176,7 +179,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
             raise SecurityError(f"the template needs more than {MAX_STEPS:,} steps")
 
     def concatenated(self, *values: Any) -> str:
-        """The result of `~`."""
+        """Return the result of `~`, which joins values as text."""
         return "".join([str(_printed(value)) for value in values])
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -186,7 +189,10 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
 
 class _Counted(NodeTransformer):
-    """Rewrites a template: loops, macros and included templates count steps, and `~` counts the size of its result."""
+    """Rewrites a template so that limits apply.
+
+    Loops, macros and included templates count steps, and `~` counts the size of its result.
+    """
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
         return self._counting(node)
@@ -216,7 +222,7 @@ def _call(method: str, values: list[nodes.Expr], line: int) -> nodes.Call:
 
 
 def _printed(value: Any) -> Any:
-    """Count the size of a value that is printed; refuse a value that is not plain data."""
+    """Count the size of a value that is printed. Refuse a value that is not plain data."""
     if not isinstance(value, (str, int, float, list, tuple, dict, Undefined, type(None))):
         raise SecurityError(f"a value of type {type(value).__name__} cannot be printed")
     budget = _BUDGET.get(None)
@@ -228,7 +234,10 @@ def _printed(value: Any) -> Any:
 
 
 def _raise_undefined(value: Any) -> None:
-    """Raise an error for an undefined item in a list or dict, which Python would print as the word `Undefined`."""
+    """Raise an error for an undefined item of a list or dict.
+
+    Python would print such an item as the word `Undefined`.
+    """
     if isinstance(value, Undefined):
         str(value)
     for item in value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else ():
@@ -236,11 +245,11 @@ def _raise_undefined(value: Any) -> None:
 
 
 def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a filter to count the size of its input and output, and to return lists instead of generators."""
+    """Wrap a filter to count the size of its input and output. Where it returns a generator, return a list."""
 
     @wraps(function)
     def bounded(*args: Any, **kwargs: Any) -> Any:
-        budget = _BUDGET.get(None) or _Budget()  # Jinja computes constants while it compiles
+        budget = _BUDGET.get(None) or _Budget()  # Jinja computes constants at compile time
         values = [value for value in (*args, *kwargs.values()) if isinstance(value, (str, int, list, tuple, dict))]
         budget.spend(*values)
         budget.reserve(_growth(name, values))
@@ -257,7 +266,7 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _growth(name: str, values: list[Any]) -> int:
-    """Return the maximum number of characters that a filter adds to its input."""
+    """Return the maximum number of characters by which a filter makes its input longer."""
     if not values or isinstance(values[0], int):
         return 0
     value, *arguments = values

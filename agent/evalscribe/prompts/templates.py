@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 MAX_TEMPLATE_BYTES = 1024 * 1024
-"""Maximum bytes of one template."""
+"""Maximum bytes of a template."""
 TEMPLATE_SUFFIXES = (".j2", ".yaml")
 """Suffixes of templates and rubrics. Other files in the prompt folders are ignored."""
 
 
 def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
-    """Return a folder shipped with evalscribe: in the installed package, else in the source checkout."""
+    """Return a folder that is shipped with evalscribe: in the installed package, else in the source checkout."""
     package = Path(evalscribe.__file__).resolve().parent
     top = package.parent if kind == "docs" else package.parents[1]
     for folder in (package / "_data" / kind, top / kind):
@@ -36,11 +36,11 @@ class Prompts:
         self._environment: PlainDataEnvironment | None = None
 
     def overrides(self, folder: str = "") -> tuple[str, ...]:
-        """List the templates below `folder` that the workspace overrides with a different text."""
+        """List the templates below `folder` that the workspace replaces with a different text."""
         return tuple(name for name in self.names(folder) if self._is_override(name))
 
     def names(self, folder: str) -> list[str]:
-        """List the names of all templates and rubrics below `folder`, both the workspace's and the shipped ones."""
+        """List the names of all templates and rubrics below `folder`: the workspace's and the shipped ones."""
         files = [
             (top, path)
             for top in self._folders()
@@ -63,12 +63,12 @@ class Prompts:
         raise UsageError(f"no template {name} in {' or '.join(map(str, self._folders()))}")
 
     def render(self, name: str, **values: object) -> str:
-        """Render a template. Raises `UsageError` naming it if it is broken or uses a missing value."""
+        """Render a template. Raises `UsageError` with its name if it is broken or uses a missing value."""
         try:
             return self._jinja().rendered(name, values)
         except UsageError:
             raise
-        except Exception as error:  # a template is a program: it can divide by zero
+        except Exception as error:  # A template is a program, so it can even divide by zero.
             place = _place(error, name)
             raise UsageError(f"template {place} cannot be rendered: {error}") from error
 
@@ -83,14 +83,14 @@ class Prompts:
         try:
             return self.source(name) != _text(self._shipped, name)
         except UsageError:
-            return True  # shipped files are readable
+            return True  # shipped files can always be read
 
     def _folders(self) -> tuple[Path, ...]:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
 
 
 def _place(error: Exception, name: str) -> str:
-    """Return the place where rendering failed as `template:line`. The template may be one that `name` includes."""
+    """Return the place at which rendering failed, as `template:line`. The template can be one that `name` includes."""
     line = getattr(error, "lineno", None)  # for a syntax error
     if line:
         return f"{getattr(error, 'name', None) or name}:{line}"
@@ -104,7 +104,7 @@ def _place(error: Exception, name: str) -> str:
 
 
 def _workspace_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
-    """Return the workspace's `prompts/`; None if it does not exist or is the shipped folder itself.
+    """Return the workspace's `prompts/` folder. None if it does not exist or is the shipped folder itself.
 
     Raises `UsageError` for a link that leads out of the workspace.
     """
@@ -119,7 +119,7 @@ def _workspace_folder(workspace: Path | None, shipped_folder: Path) -> Path | No
 
 
 def _resolved(path: Path) -> Path | None:
-    """Return the resolved path; None if its links form a loop."""
+    """Return the resolved path. None if the path's links form a loop."""
     try:
         return path.resolve()
     except RuntimeError:
@@ -127,7 +127,10 @@ def _resolved(path: Path) -> Path | None:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return a file below a folder; None for a path outside the folder, and for a pipe, whose reading would block."""
+    """Return a file below a folder.
+
+    None for a path outside the folder, and for a pipe, because reading a pipe would block.
+    """
     path = _resolved(folder / name)
     if path is None or not path.is_relative_to(folder.resolve()):
         return None

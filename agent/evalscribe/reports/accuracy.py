@@ -1,4 +1,4 @@
-"""Measure judges on the corrections of people in this workspace, and how well people agree with each other."""
+"""Measure how often judges agree with people's corrections in this workspace, and how often people agree."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,14 +32,16 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 CASCADE = "cascade"
-"""Name under which the verdicts of all stages of cascades are measured."""
+"""Name under which the verdicts of all stages of cascades are measured together."""
 NOT_MERGED = ""
-"""Stands for the unknown reviewer of a correction that is only on a page in the reports folder."""
+"""Reviewer of a correction that is only on a page in the reports folder, so its author is not known."""
 _WRITTEN = re.compile(r"^written: (.*)$", re.MULTILINE)
 _REVIEWED = re.compile(r'"reviewer":\s*\{')
-"""Matches the data of a report that was written again after a correction."""
+"""Matches the data of a report that was rewritten after a correction."""
 _CORRECTED = re.compile(r"^Reviewer:| · judge said ", re.MULTILINE)
-"""Matches the page of such a report. If a process is killed between the two writes, only one of both is new."""
+"""Matches the page of a report that was rewritten after a correction. If a process is killed after writing the page or
+the data, only one of the two shows the correction.
+"""
 
 
 class JudgedFailure(NamedTuple):
@@ -64,7 +66,7 @@ class CorrectedVerdict(Frozen):
 
     run: str
     eval: str
-    """Path. For a group, its first eval that has the correction."""
+    """Path of the eval. For a group, path of the first eval that has the correction."""
     report: str
     """Path of the report in the reports folder."""
     task: str
@@ -73,12 +75,12 @@ class CorrectedVerdict(Frozen):
     """The judge that decided; in a cascade, the judge of the deciding stage."""
     judged: Classification
     label: Classification
-    """The person's label."""
+    """The label that the person gave."""
     reviewer: str | None
-    """None if the correction is not merged, so that its author is not known."""
+    """None if the correction is not merged, because its author is then not known."""
     note: str | None
     confidence: float | None
-    """The judge's confidence; None if the label was synced by a version that did not keep it."""
+    """The judge's confidence. None if the label was synced by a version that did not store the confidence."""
     certain: bool | None
     """None if the confidence is unknown."""
     cost_usd: float | None
@@ -92,15 +94,15 @@ class JudgeAccuracy(Frozen):
     """A judge's agreement with the people who reviewed its verdicts. Labels in force count as correct.
 
     Intervals are 95 % confidence intervals. If a task has several verdicts, each task counts as one observation: the
-    interval of a share is that of a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8), that of
-    kappa uses the delta method (Yang and Zhou 2014, Statistics in Medicine 33). Otherwise they are Wilson's and that of
-    Fleiss, Cohen and Everitt (1969).
+    interval of a share is computed for a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8), and
+    the interval of kappa with the delta method (Yang and Zhou 2014, Statistics in Medicine 33). Otherwise the interval
+    of a share is Wilson's, and the interval of kappa is from Fleiss, Cohen and Everitt (1969).
     """
 
     judge: str
     """Judge id with its version and rubric; `cascade` for the verdicts of cascades."""
     judges: tuple[str, ...]
-    """The judges that decided: several for a cascade."""
+    """The judges that decided. A cascade has several."""
     labelled: int
     """Number of reviewed verdicts. A group counts as one."""
     agreed: int
@@ -110,22 +112,22 @@ class JudgeAccuracy(Frozen):
     agreement: float | None
     interval: Interval
     balanced: float | None
-    """Balanced accuracy: mean recall of the labels that people gave."""
+    """Balanced accuracy: the mean recall over the labels that people gave."""
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
-    """Number of verdicts by the people's label, then by the judge's label."""
+    """Number of verdicts, keyed by the people's label and then by the judge's label."""
     certain: int
-    """Number of verdicts that were certain."""
+    """Number of verdicts that the judge marked as certain."""
     certain_share: float | None
-    """Share of the verdicts with a known confidence; None without any."""
+    """Share of certain verdicts among those with a known confidence; None if no confidence is known."""
     certain_agreed: int
     certain_agreement: float | None
     certain_interval: Interval
     reliability: Reliability | None
-    """Stated confidence against observed agreement; None for the rules, whose confidence is only certain or not."""
+    """Stated confidence against observed agreement. None for the rules, because they state no numeric confidence."""
     cost_usd: float | None
-    """Cost of the verdicts; None if the cost of any model verdict is unknown."""
+    """Total cost of the verdicts; None if the cost of any model's verdict is unknown."""
     wrong: tuple[CorrectedVerdict, ...]
     """The verdicts that people corrected."""
     right: tuple[CorrectedVerdict, ...]
@@ -133,7 +135,7 @@ class JudgeAccuracy(Frozen):
 
     @property
     def calibration(self) -> Calibration:
-        """Agreement figures of all verdicts, for printing."""
+        """Agreement figures of all verdicts, in the form that is printed."""
         return _calibration((*self.wrong, *self.right))
 
     @property
@@ -143,30 +145,33 @@ class JudgeAccuracy(Frozen):
 
 
 class ReviewerRow(Frozen):
-    """The agreement of two reviewers on failures that both labelled."""
+    """Agreement between two reviewers on the failures that both labelled."""
 
     reviewers: tuple[str, str]
     shared: int
-    """Number of failures that both labelled. A group counts as one."""
+    """Number of failures that both reviewers labelled. A group counts as one."""
     agreed: int
     kappa: Kappa | None
 
 
 class Coverage(Frozen):
-    """Numbers of judged findings, and of those that people reviewed. Unreviewed findings do not count as agreement."""
+    """Number of judged findings, and how many of them people reviewed.
+
+    Unreviewed findings do not count as agreement.
+    """
 
     findings: int
     reviewed: int
 
 
 class Accuracy(Frozen):
-    """Agreement of people's corrections with the judges' labels, and between people."""
+    """How well the judges' labels agree with people's corrections, and people with each other."""
 
     labels: int
     """Number of labels in force."""
     reviewers: tuple[str, ...]
     not_merged: int
-    """Number of labels in force that only pages in the reports folder have; their authors are not known."""
+    """Number of labels in force that are only on pages in the reports folder, so their authors are not known."""
     coverage: Coverage
     judges: tuple[JudgeAccuracy, ...]
     """Sorted by id; empty if no judge's finding was reviewed."""
@@ -176,13 +181,13 @@ class Accuracy(Frozen):
 def accuracy(library: ReportsFolder, store: "AnalysisStore") -> Accuracy:
     """Measure judges on the stored labels and on the corrections in the reports folder.
 
-    Raises `NotFoundError` without any.
+    Raises `NotFoundError` if there are no labels and no corrections.
     """
     return accuracy_of(dict(_judged_reports(library.all())), store.labels())
 
 
 def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) -> Accuracy:
-    """Measure judges on labels and on the corrections in judges' reports, by name. Raises `NotFoundError` without any.
+    """Measure judges on labels and on the corrections in judges' reports. Raises `NotFoundError` if there are none.
 
     Reports that people wrote are left out.
     """
@@ -197,7 +202,10 @@ def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) 
 
 
 def judge_agreement(library: ReportsFolder, store: "AnalysisStore") -> tuple[JudgeAgreement, ...]:
-    """Return how often each judge agreed with the corrections that `accuracy` would use, without its other figures."""
+    """Return how often each judge agreed with people's corrections.
+
+    Uses the same corrections as `accuracy`, but computes no other figures.
+    """
     analyses = dict(_judged_reports(file for file in library.all() if _may_be_corrected(file)))
     by_judge = _by_judge(_with_pages(store.labels(), analyses), dict(_findings(analyses.values())))
     return tuple(
@@ -219,7 +227,10 @@ def measured(labels: Sequence[HumanLabel], findings: Findings) -> Accuracy:
 
 
 def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return one label in force per failure. Failures that two reports on a run label differently are left out."""
+    """Return one label in force per failure.
+
+    A failure is left out if two reports on the same run label it differently.
+    """
     by_subject: dict[LabelledEval, dict[str, HumanLabel]] = {}
     for label in labels:
         if label.in_force:
@@ -228,7 +239,7 @@ def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return the first label of each group and all labels outside groups, so that a verdict counts once."""
+    """Return the first label of each group, and all labels outside groups. Thus each verdict counts once."""
     first: dict[tuple[str, str, str], HumanLabel] = {}
     for label in labels:
         first.setdefault((label.run, label.group or label.eval, label.label), label)
@@ -236,7 +247,7 @@ def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def _judged_reports(files: Iterable[ReportFile]) -> Iterator[tuple[str, Analysis]]:
-    """Yield the reports that judges made, by name. Reports that cannot be read are left out."""
+    """Yield name and content of each report that a judge made. Reports that cannot be read are left out."""
     for file in files:
         try:
             analysis = read_report(file.text, file.name, file.data)
@@ -247,7 +258,10 @@ def _judged_reports(files: Iterable[ReportFile]) -> Iterator[tuple[str, Analysis
 
 
 def _may_be_corrected(file: ReportFile) -> bool:
-    """Return whether a page may have corrections. Most pages have none, and reading them all takes long."""
+    """Return False if a page certainly has no corrections.
+
+    This check is cheap. Most pages have no corrections, and parsing all of them takes long.
+    """
     written = _WRITTEN.search(file.text)
     unedited = written is not None and page_digest(file.text) == written[1]
     return not unedited or bool(_CORRECTED.search(file.text) or _REVIEWED.search(file.data or ""))
@@ -269,7 +283,10 @@ def _findings(analyses: Iterable[Analysis]) -> Iterator[tuple[LabelledEval, Judg
 
 
 def _with_pages(labels: Sequence[HumanLabel], analyses: Mapping[str, Analysis]) -> tuple[HumanLabel, ...]:
-    """Add the corrections that pages have and the labels lack. A page replaces another label from its own history."""
+    """Add the corrections that are on pages but not among the labels.
+
+    A page's correction replaces another label from the same page's history.
+    """
     corrected = {(label.report, label.eval, label.label) for label in labels if label.in_force}
     added = [
         label
@@ -309,7 +326,10 @@ def _of_page(name: str, analysis: Analysis, finding: FindingSummary) -> HumanLab
 
 
 def _by_judge(labels: Sequence[HumanLabel], findings: Findings) -> dict[str, list[CorrectedVerdict]]:
-    """Return the reviewed verdicts of each judge. A verdict that repeats people's own corrections says nothing."""
+    """Return the reviewed verdicts of each judge.
+
+    Verdicts that repeat people's own corrections are left out, because they do not measure a judge.
+    """
     by_judge: dict[str, list[CorrectedVerdict]] = {}
     for label in verdicts(_with_verdicts(labels_in_force(labels), findings)):
         if label.judge and label.judged and not by_people(label.judge):
@@ -318,10 +338,10 @@ def _by_judge(labels: Sequence[HumanLabel], findings: Findings) -> dict[str, lis
 
 
 def _with_verdicts(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
-    """Add the verdict in a judge's report on the same run to labels from reports that people wrote.
+    """Add the verdict of a judge's report on the same run to each label from a report that a person wrote.
 
-    Also add the confidence to labels that were synced by a version that did not keep it, if the report still has the
-    same verdict.
+    Labels that were synced by an older version lack the confidence. It is added if the report still has the same
+    verdict.
     """
     for label in labels:
         failure = findings.get(labelled_eval(label))

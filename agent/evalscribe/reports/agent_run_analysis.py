@@ -1,4 +1,4 @@
-"""Render the analysis of an agent's trials that benchmarks such as Terminal-Bench ask for when a task is proposed.
+"""Render the analysis of an agent's trials that benchmarks such as Terminal-Bench require when someone proposes a task.
 
 For each task, the analysis says whether the failures of its trials show a limit of the agent or a defect of the task.
 The criteria are those of Harbor's trial analysis: task specification, reward hacking, difficulty, near misses, refusals
@@ -27,15 +27,19 @@ MOST_NAMED = 4
 MOST_MODES = 6
 LONGEST = 220
 NEAR = 0.9
-"""Minimum score of a near miss. `1 - NEAR` is the maximum relative distance from a threshold."""
+"""Minimum score of a near miss. A measured value is a near miss if its relative distance from its threshold is at most
+`1 - NEAR`.
+"""
 GRADING = re.compile(r"(?<![\w./~-])/(?:tests|solution|oracle)/|/logs/verifier|\breward\.(?:txt|json)\b|\bctrf\.json\b")
-"""Matches paths of the verifier and the reference answer in the agent's environment; honest work avoids them."""
+"""Matches paths of the verifier and of the reference answer in the agent's environment. An honest agent has no reason
+to open them.
+"""
 COMPARED = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)\s*(?:<=?|>=?)\s*(-?\d+(?:\.\d+)?)(?![\w.])")
 """Matches a measured value and its threshold in an assertion, such as `assert 0.94 >= 0.98`."""
 REFUSALS = ("refuses", "answer-refused", "agent-safety-refusal")
-"""Names of causes in the rules' verdicts that mean that the model refused."""
+"""Names of the causes with which the rules state that the model refused."""
 MAIN_SCORES = ("reward", "score", "passed", "correct")
-"""Names of scores that decide whether a trial passed. They are displayed first."""
+"""Names of scores that decide whether a trial passed. They are displayed before the other scores."""
 FAULTS = {
     "grader": "the verifier",
     "task": "the task",
@@ -43,7 +47,7 @@ FAULTS = {
     "model": "the agent",
     "user": "the simulated user",
 }
-"""Party at fault, by the kind of cause."""
+"""The party at fault for each kind of cause."""
 CONCLUSIONS = {
     "the agent": "a limit of the agent",
     "the verifier": "a defect of the verifier",
@@ -63,26 +67,26 @@ class TrialFacts(NamedTuple):
     number: int
     status: EvalStatus
     name: str = ""
-    """The name that the source gives the trial."""
+    """Name of the trial in its source."""
     scores: Mapping[str, float] = {}
     passed: int = 0
     failed: Sequence[tuple[str, str]] = ()
     """The failed parts of the grading with their errors."""
     ended: str = ""
-    """Reason why the agent was stopped; empty if the agent ended the trial."""
+    """Reason why the agent was stopped; empty if the agent ended the trial itself."""
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
     actions: int | None = None
-    """Number of the model's messages; None without a transcript."""
+    """Number of messages from the model; None without a transcript."""
     touched: Sequence[str] = ()
     """The agent's commands that name files of the verifier or the reference answer."""
     answers: Sequence[GradedAnswer] = ()
     agent: str = ""
     opinions: Mapping[str, str] = {}
-    """Outcomes of `harbor analyze`, by criterion."""
+    """Outcomes that `harbor analyze` gave, by criterion."""
     stored: bool = True
-    """True if the store has the trial. If not, the facts come from the report's finding."""
+    """True if the store has the trial. If False, the facts come from the finding in the report."""
 
 
 def trial_facts(record: Record) -> TrialFacts:
@@ -119,7 +123,7 @@ def trial_facts(record: Record) -> TrialFacts:
 
 
 def _commands(message: AssistantMessage) -> Iterator[str]:
-    """Yield texts that may be commands: the arguments of a message's tool calls, or its text if it has none."""
+    """Yield texts that might be commands: the arguments of a message's tool calls, or its text if it has none."""
     for call in message.tool_calls:
         yield from (value for value in call.arguments.values() if isinstance(value, str))
     if not message.tool_calls:
@@ -139,7 +143,7 @@ def render(analysis: Analysis, trials: Iterable[TrialFacts] = ()) -> str:
 
     Args:
         analysis: The report on the run, with people's corrections.
-        trials: Stored facts about the trials; without them, only the failed trials of the report are shown.
+        trials: Stored facts about the trials. If they are missing, only the report's failed trials are shown.
     """
     tasks = _tasks(analysis, trials)
     return "\n".join([*_head(analysis, tasks), *(line for task in tasks for line in _task(task))]) + "\n"
@@ -250,7 +254,10 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
 
 
 def _summary(tasks: Sequence[_Task]) -> str:
-    """Return a sentence with the number of failures by fault, and the tasks to settle before the pass rate is used."""
+    """Count the failures by the party at fault, in sentences.
+
+    If there are tasks to settle before the pass rate is used, they are named.
+    """
     faults = Counter(_fault(finding) for task in tasks for finding in task.findings.values())
     if not faults:
         return "No trial failed."
@@ -351,7 +358,7 @@ def _result(trial: TrialFacts) -> str:
 
 
 def _scores(trial: TrialFacts) -> list[tuple[str, float]]:
-    """Return the scores, those in `MAIN_SCORES` first. The store does not keep their order."""
+    """Return the scores with those in `MAIN_SCORES` first, because the store does not keep their order."""
     return sorted(trial.scores.items(), key=lambda item: item[0] not in MAIN_SCORES)
 
 
@@ -369,7 +376,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _exception(ended: str) -> str:
-    """Return the type of the exception that ended the work. Its message is printed below the table."""
+    """Return the type of the exception that ended the agent's work. Its message is printed below the table."""
     kind = re.match(r"\w+(?=: )", ended)
     return inline.code(kind[0] if kind else cut(one_line(ended), 40)) if ended else ""
 
@@ -381,7 +388,7 @@ def _blame(finding: FindingSummary | None) -> str:
 
 
 class _Mode(NamedTuple):
-    """A failure mode: the failed parts of the grading, how the agent's work ended, and the trials that share both."""
+    """A failure mode: the trials in which the same parts of the grading failed and the agent's work ended alike."""
 
     parts: tuple[str, ...]
     ended: str
@@ -430,7 +437,7 @@ def _mode(mode: _Mode) -> str:
 
 
 def _near_misses(task: _Task) -> str:
-    """Return a sentence on how far the failed trials are from passing, by their scores, assertions and tests."""
+    """Return a sentence on how close the failed trials came to passing, by their scores, assertions and tests."""
     if not task.failing:
         return "- **Near misses**: no trial was graded as failed."
     distances = [(trial.number, *_distance(trial)) for trial in task.failing]
@@ -450,7 +457,7 @@ def _near_misses(task: _Task) -> str:
 
 
 def _distance(trial: TrialFacts) -> tuple[str, bool]:
-    """Return a phrase on how far a trial is from passing, and whether it is a near miss."""
+    """Return a phrase on how far a trial was from passing, and True if that is a near miss."""
     (name, score), *other_scores = _scores(trial) or [("", 0.0)]
     gap = next((match for _, error in trial.failed if (match := COMPARED.search(error))), None)
     if 0 < score < 1:
@@ -536,7 +543,7 @@ def _opinions(task: _Task) -> str:
 
 
 def _proof(task: _Task) -> Iterator[str]:
-    """Yield the quotations of the first finding of each label."""
+    """Yield the quotations from the first finding with each label."""
     classifications: set[object] = set()
     for finding in task.findings.values():
         if finding.classification in classifications or not finding.citations:

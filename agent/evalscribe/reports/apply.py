@@ -39,21 +39,21 @@ MOST_EVALS = 8
 MOST_BRANCHES = 50
 LONGEST_TEXT = 160
 SHORT = 10
-"""Characters of a shortened commit id."""
+"""Number of characters of a shortened commit id."""
 _ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
-"""Matches text in commit messages on which hosting sites act: references to issues, mentions, links."""
+"""Matches text in commit messages that makes hosting sites do something: references to issues, mentions, links."""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def branch_names(recommendation: str, run: str) -> Iterator[str]:
-    """Yield candidate names for the branch. The first free name is used."""
+    """Yield possible names for the branch. The first one that is not taken is used."""
     name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
     yield name
     yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
 
 
 def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
-    """Return the commit message, in which nothing closes an issue, skips a check or notifies a person."""
+    """Return the commit message. No text in it closes an issue, skips a check or notifies a person."""
     lines = [
         _harmless(patch.summary),
         "",
@@ -70,7 +70,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 
 def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
-    """Return whether a commit's trailers name this recommendation."""
+    """Return whether a commit's trailers show that it implements this recommendation."""
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -86,7 +86,7 @@ def _harmless(text: str) -> str:
 def action_text(
     recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str, *, proved: bool = False
 ) -> str:
-    """Return the line for `Actions taken`. `proved` says whether replays with the change passed."""
+    """Return the line for the section `Actions taken`. `proved` is True if replays with the change passed."""
     text = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
@@ -106,7 +106,7 @@ def committed_line(text: str, recommendation: str) -> str | None:
 def with_action(text: str, line: str) -> str:
     """Add one line under `Actions taken` and change nothing else.
 
-    Raises `DataError` if the report cannot be read, before or after.
+    Raises `DataError` if the report cannot be read, either before or after the change.
     """
     before = parse_page(normalised(text))
     changed = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
@@ -116,8 +116,9 @@ def with_action(text: str, line: str) -> str:
 
 
 def _pages(text: str, line: str) -> Iterator[str]:
-    """Yield candidate pages: first with the line below people's text in the section, then with the line above it,
-    because text such as an unclosed comment would hide a line below.
+    """Yield two possible pages: with the line below people's text in the section, then with the line above that text.
+
+    The second is needed if the text has, for example, an unclosed comment, which would hide a line below it.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     head, section, tail = _split(text)
@@ -139,8 +140,10 @@ def _stands(page: str, line: str, before: ParsedPage) -> bool:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """Split the page into the part up to the heading `Actions taken`, people's text below the heading, and the rest
-    from the next heading on. A missing heading is added.
+    """Split the page at the section `Actions taken` into three parts.
+
+    The parts are: everything up to its heading, people's text below that heading, and everything from the next heading
+    on. A missing heading is added.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     headings = [block for block in blocks.read(text) if block.kind == "heading" and block.level <= 2]
@@ -160,7 +163,7 @@ def _split(text: str) -> tuple[str, str, str]:
 MOST_PACKED = 3
 """Maximum findings whose evidence is shown to the model. For other findings, the model sees only the report."""
 EVIDENCE_TOKENS = 3_000
-"""Maximum tokens of evidence that are shown to the model per finding."""
+"""Maximum tokens of evidence per finding that are shown to the model."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ class ReportRecommendation:
     file: str
     """Path of the report in the reports folder."""
     text: str
-    """The page's text with its own line ends and byte order mark."""
+    """The page's text with its original line ends and byte order mark."""
     report: Report
     recommendation: Recommendation
 
@@ -178,7 +181,7 @@ class ReportRecommendation:
 
     @property
     def entries(self) -> tuple[ReportEntry, ...]:
-        """The findings that the recommendation concerns."""
+        """The findings that the recommendation is about."""
         paths = set(self.recommendation.evals)
         return tuple(entry for entry in self.report.entries if paths & set(entry.paths))
 
@@ -218,7 +221,7 @@ def _numbered_recommendation(report: Report, id: str) -> Recommendation:
 
 
 def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[str, Evidence]:
-    """Return the stored evidence of the evals that a recommendation concerns, by printed path."""
+    """Return the stored evidence of the evals that a recommendation concerns, keyed by printed path."""
     run = store.get_run(subject.report.run.id)
     if run is None:
         return {}
@@ -229,7 +232,7 @@ def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[s
 
 
 def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
-    """Return the paths of the run's evals that the recommendation does not concern, as far as they are known."""
+    """Return the paths of all other known evals of the run: those that the recommendation does not concern."""
     run = store.get_run(subject.report.run.id)
     evals = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
     reported = (path for entry in subject.report.entries for path in entry.paths)
@@ -237,7 +240,7 @@ def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozen
 
 
 def concerned_findings(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
-    """Return the findings that the recommendation concerns; the first ones contain their evidence."""
+    """Return the findings that the recommendation concerns. Only the first ones contain their evidence."""
     return tuple(_concerns(subject.entries, evidence))
 
 
@@ -253,25 +256,25 @@ def _concerns(entries: Sequence[ReportEntry], evidence: dict[str, Evidence]) -> 
 
 
 def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:
-    """Return the documents of the evals, without the model's output."""
+    """Return the documents of the evals except the model's output."""
     return tuple(
         document for item in evidence.values() for document in item.of("task", "expected", "grader", "known_gaps")
     )
 
 
 def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
-    """Return the texts of the model's output files, without those that are also among the evals' documents."""
+    """Return the texts of the model's output files, except those that are also documents of the evals."""
     texts = {document.text for item in evidence.values() for document in item.of("output")}
     return frozenset(texts - {document.text for document in documents(evidence)})
 
 
 STAGE = "propose"
-"""Stage of the model calls, by which usage is counted."""
+"""Name of the stage under which the usage of the model calls is counted."""
 
 
 @dataclass(frozen=True)
 class SuiteFolder:
-    """The git repository of an eval suite, or a folder in it."""
+    """The git repository of an eval suite, or one of its folders."""
 
     repository: GitRepository
     subfolder: str = ""
@@ -297,44 +300,45 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
 
 
 def _below(root: Path, folder: Path) -> str:
-    """Return the folder's path relative to the root; empty for the root itself, and for a folder outside it
-    (`core.worktree`).
+    """Return the folder's path relative to the root.
+
+    Empty for the root itself, and for a folder outside it, which `core.worktree` makes possible.
     """
     return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
 
 
 class PatchOffer(Frozen):
-    """A patch that awaits approval."""
+    """A patch that waits for approval."""
 
     file: str
     """Path of the report in the reports folder."""
     recommendation: Recommendation
     patch: Patch
     branch: str
-    """Branch on which the patch would be committed."""
+    """Branch on which the patch will be committed."""
 
 
 class AppliedPatch(Frozen):
-    """A recommendation whose patch is committed and recorded in the report."""
+    """A recommendation whose patch has been committed and recorded in the report."""
 
     recommendation: str
     line: str
     """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """None if the commit is known only from the report."""
+    """None if only the report shows that the patch was committed."""
     commit: str | None = None
     base: str | None = None
-    """The commit that the patch is based on; None if an earlier command committed the patch."""
+    """The commit on which the patch is based; None if an earlier command committed the patch."""
     new: bool = True
-    """True if this command committed the patch, or recorded it in the report."""
+    """True if this command committed the patch or recorded it in the report; False if both were already done."""
 
 
 class AppliedDocument(Frozen):
-    """A proposed or committed change, as `apply --json` prints it."""
+    """A proposed or committed change in the form that `apply --json` prints."""
 
     state: Literal["proposed", "committed", "unchanged"]
-    """`unchanged`: an earlier command committed the change."""
+    """`unchanged` means that an earlier command committed the change."""
     recommendation: str
     report: str
     """Path of the report in the reports folder."""
@@ -372,8 +376,8 @@ async def propose_patch(
 ) -> PatchOffer | AppliedPatch:
     """Propose a patch for a recommendation, or return the patch if it is already committed.
 
-    Writes only to the store, and to the report if a branch already has the commit. The option `fresh` ignores a cached
-    proposal.
+    Writes only to the store, and to the report if a branch already has the commit. With the option `fresh`, a cached
+    proposal is ignored.
 
     Args:
         workspace: Provides the report, its evidence and the model.
@@ -400,7 +404,7 @@ async def propose_patch(
 
 
 async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
-    """Store the question whether to commit the shown patch. Returns True if it replaces one about another patch.
+    """Store the question whether to commit the shown patch. Return True if it replaces a question about another patch.
 
     Because the question is stored, a later approval from any process applies only to the patch that was shown.
     """
@@ -410,11 +414,13 @@ async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
 async def commit_patch(
     workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, yes: bool
 ) -> AppliedPatch | None:
-    """Commit the approved patch and record it in the report. Without `yes`, only drop the stored question.
+    """Commit the approved patch and record it in the report.
+
+    Without `yes`, commit nothing and only delete the stored question.
 
     Raises:
-        EvalscribeError: The repository or the report changed meanwhile. If the patch was committed, the commit stays,
-            and repeating the command records it in the report.
+        EvalscribeError: The repository or the report changed meanwhile. A commit that was already made stays; repeat
+            the command to record it in the report.
     """
     approval = workspace.store.analyses.take_approval(offer.patch)
     applied = _apply(workspace, suite, offer, agreed=approval) if yes else None
@@ -423,7 +429,10 @@ async def commit_patch(
 
 
 def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
-    """Commit the patch under a lock. If two approvals are simultaneous, the second returns the first one's commit."""
+    """Commit the patch under a lock.
+
+    If two approvals arrive at the same time, the second returns the first one's commit.
+    """
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace, offer.file, offer.patch.recommendation)
         before = _earlier_patch(workspace, suite, subject)
@@ -451,7 +460,10 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
 
 
 def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
-    """Return the patch if the report or a branch shows its commit. If only a branch does, record it in the report."""
+    """Return the patch if the report or a branch shows that it is committed.
+
+    If only a branch shows it, record it in the report.
+    """
     line = committed_line(subject.text, subject.id)
     if line is not None:
         return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, new=False)
@@ -467,7 +479,10 @@ def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportReco
 def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
-    """Add the line on the commit to the report's file, which keeps everything that people wrote meanwhile."""
+    """Add the line about the commit to the report's file.
+
+    The file is read again, so that nothing that people wrote meanwhile is lost.
+    """
     proved = _is_proved(workspace.store.analyses, subject)
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
@@ -524,7 +539,7 @@ def _model(workspace: Workspace) -> Model:
             fields=("judge",),
         )
     model = workspace.models.open(name, STAGE)
-    # Not `yes`: for a patch it means that a person agreed to what was shown.
+    # Not `yes`: for a patch, `yes` means that a person agreed to what was shown.
     workspace.consent.check(name, advice="Name the model with `judge`")
     return model
 
@@ -537,7 +552,7 @@ def _files(
     head: str,
     read: Callable[[str], str | None],
 ) -> tuple[PatchScope, CommitFiles]:
-    """Return the scope of files that may be changed, and all files that may be read, those in the scope first."""
+    """Return the files that may be changed, and all files that may be read (those that may be changed come first)."""
     paths = tuple(path for path in suite.repository.files(head) if path.isprintable())
     concerned = _scope(workspace, suite, subject, evidence, paths, head)
     by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
@@ -575,7 +590,7 @@ def _scope(
 
 
 def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
-    """Return the files in the scope whose content is a stored output of the model."""
+    """Return the files that may be changed and whose content is a stored output of the model."""
     texts = outputs(evidence)
     names = {document.path.rpartition("/")[2] for item in evidence.values() for document in item.of("output")}
     paths = (path for path in concerned.files if path.rpartition("/")[2] in names)

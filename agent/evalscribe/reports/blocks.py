@@ -16,9 +16,11 @@ MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
 _FRONT = re.compile(r"---\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 10_000
 _MOST_BRACKETS = 100
-"""Maximum number of `[` in front matter, because the YAML parser is slow and recursive."""
+"""Maximum number of `[` in front matter. The limit protects the YAML parser, which is slow and recursive."""
 CACHED_CHARACTERS = 100_000
-"""Maximum characters of a page whose blocks are cached. A report with 10,000 failures has millions of characters."""
+"""Maximum number of characters of a page whose blocks are cached. A report with 10,000 failures has millions of
+characters.
+"""
 
 
 class PageBlock(Frozen):
@@ -35,7 +37,9 @@ class PageBlock(Frozen):
     level: int = 0
     """Level of a heading."""
     items: tuple["PageBlock", ...] = ()
-    """Items of a list (each has its first paragraph as `text`), items nested in an item, or rows of a table."""
+    """The items of a list, each with its first paragraph as `text`; the items nested in an item; or the rows of a
+    table.
+    """
     cells: tuple[str, ...] = ()
     """Cells of a table's row."""
     simple: bool = True
@@ -50,7 +54,7 @@ class PageBlock(Frozen):
 
     @property
     def unquoted(self) -> str:
-        """The lines of a quotation without `>`; the source of any other block."""
+        """Return the lines of a quotation without `>`, or the source of any other block."""
         if self.kind != "blockquote":
             return self.source
         return "\n".join(_unquoted(line) for line in self.source.split("\n"))
@@ -62,8 +66,8 @@ def _unquoted(line: str) -> str:
 
 
 def read(text: str) -> list[PageBlock]:
-    """Return the blocks of a page, in order. White space at line ends is ignored, because editors change it."""
-    # Merging, syncing and proposing read a page several times: caching saves a third of the CPU time of their tests.
+    """Return the blocks of a page, in order. White space at line ends is ignored because editors change it."""
+    # Merging, syncing and proposing read a page several times. The cache saves a third of the CPU time of their tests.
     return list(_cached(text)) if len(text) <= CACHED_CHARACTERS else _read(text)
 
 
@@ -80,7 +84,10 @@ def _read(text: str) -> list[PageBlock]:
 
 
 def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]:
-    """Yield a block for each line in no other block: a link definition, for which markdown-it has no node."""
+    """Yield a block for each line that belongs to no other block.
+
+    These are link definitions, for which markdown-it has no node.
+    """
     block_lines = {line for block in page for line in range(block.line, block.end + 1)}
     for number, line in enumerate(lines, 1):
         if line.strip() and number not in block_lines:
@@ -130,7 +137,7 @@ def _text(node: SyntaxTreeNode) -> str:
 
 
 def front_values(source: str) -> dict[object, object]:
-    """Parse the YAML of front matter; empty if it is invalid."""
+    """Return the values of YAML front matter; empty if the YAML is invalid."""
     try:
         values = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -139,7 +146,7 @@ def front_values(source: str) -> dict[object, object]:
 
 
 def front_matter(text: str) -> dict[object, object]:
-    """Return the values of a page's front matter; empty if it is missing or invalid."""
+    """Return the values of a page's front matter; empty if the front matter is missing or invalid."""
     match = _FRONT.match(text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n"))
     return front_values(match[1]) if match else {}
 
@@ -151,7 +158,7 @@ def text_below(heading: PageBlock, text: str) -> str:
 
 
 def refuse_markers(block: PageBlock) -> None:
-    """Raise `UnreadableReport` for a conflict marker of git outside fences; inside, it may be evidence."""
+    """Raise `UnreadableReport` for a git conflict marker outside fences. Inside a fence, a marker can be evidence."""
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):
@@ -159,7 +166,7 @@ def refuse_markers(block: PageBlock) -> None:
 
 
 class UnreadableReport(DataError):
-    """A page cannot be parsed. The message has the reason and the line numbers, counted from 1."""
+    """A page cannot be parsed. The message has the reason and the line numbers, which count from 1."""
 
     def __init__(self, reason: str, *lines: int) -> None:
         numbers = " and ".join(str(line) for line in lines)
@@ -169,4 +176,4 @@ class UnreadableReport(DataError):
 
 
 class ConflictingEdits(UnreadableReport):
-    """A label was changed differently in two places; a person must decide which one is right."""
+    """A label was changed differently in two places, so a person must decide which one is right."""

@@ -1,4 +1,4 @@
-"""Check reports for consistency and against the evidence, and comment on the pull request."""
+"""Check that reports are consistent and agree with the evidence, and post the result on the pull request."""
 
 import re
 from collections import Counter
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
-"""Maximum failures of a run for which all evidence is loaded to compare its content id with the report's."""
+"""Maximum failures of a run whose evidence is loaded completely, to compare its content id with the one in the report.
+"""
 NOWHERE = "it is not in the store; read it from a snapshot (`--evidence DIR`) or from the deployment (`--fetch`)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -56,7 +57,7 @@ class RunEvidence:
     def __init__(self, run: Run, source: RunSource | None, store: "AnalysisStore | None") -> None:
         """Store the arguments.
 
-        Evidence that the store lacks is read from the source, and saved if there is a store.
+        Evidence that the store lacks is read from the source, and saved if `store` is given.
         """
         self.run = run
         self._source = source
@@ -78,7 +79,7 @@ class RunEvidence:
         return f"{path}: {evidence.reason}" if evidence else NOWHERE
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
-        """Return a warning if `digest`, the report's content id of the evidence, differs from that of today's."""
+        """Return a warning if the content id of today's evidence differs from the report's, which is `digest`."""
         if not digest or self._reads_source_first or len(self.run.failures) > MANY:
             return ()
         try:
@@ -113,7 +114,7 @@ class RunEvidence:
 
 
 class EvidenceFinder:
-    """Finds evidence of runs in given snapshots, the store, the shipped runs and the deployment."""
+    """Finds the evidence of runs in given snapshots, in the store, among the shipped runs, and at the deployment."""
 
     def __init__(self, workspace: Workspace, evidence: Sequence[Path] = (), *, fetch: bool = False) -> None:
         """Store the arguments; use the object as an async context manager to open the sources.
@@ -121,7 +122,7 @@ class EvidenceFinder:
         Args:
             workspace: Its store is used if it exists, and created only to save fetched evidence.
             evidence: Snapshot folders.
-            fetch: True to fetch evidence from the deployment if it is in no other place.
+            fetch: True to fetch evidence from the deployment if no other place has it.
         """
         self._workspace = workspace
         self._fetch = fetch
@@ -132,10 +133,10 @@ class EvidenceFinder:
         self.store: AnalysisStore | None = None
         """None if there is no store, or if the store cannot be opened."""
         self._missing_reason = NOWHERE
-        """The reason to report if a run's evidence is in no place."""
+        """The reason to report if no place has the evidence of a run."""
 
     async def __aenter__(self) -> Self:
-        """Open the sources. Raises `EvalscribeError` for a folder that is not a snapshot."""
+        """Open the sources. Raises `EvalscribeError` if a folder is not a snapshot."""
         if self._fetch or self._workspace.has_store:
             try:
                 self.store = self._workspace.store.analyses
@@ -153,7 +154,7 @@ class EvidenceFinder:
 
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[RunEvidence | str]:
-        """Yield the run's evidence, or the reason why there is none. `run_id` is the id in its printed form."""
+        """Yield the run's evidence, or the reason why there is none. `run_id` is the id as printed in reports."""
         *requested, shipped = self._sources
         at_hand = (
             await self._in_sources(requested, run_id)
@@ -176,7 +177,7 @@ class EvidenceFinder:
     def _deployed(self, run_id: str) -> RunSource:
         """Open the run at the deployment.
 
-        The id comes from a report, so it is validated first.
+        Validates the id first, because it comes from a report.
         """
         if not _RUN.fullmatch(run_id):
             raise UsageError("its run is not an id of a deployment")
@@ -227,11 +228,11 @@ async def check_reports(
         workspace: Its store is created only to save fetched evidence.
         names: Report names as in `find_report`; empty for all reports.
         evidence: Additional snapshot folders to compare quotations with.
-        fetch: True to fetch evidence from the deployment if it is in no other place.
-        shown_from: The folder that printed paths are relative to.
+        fetch: True to fetch evidence from the deployment if no other place has it.
+        shown_from: The folder to which printed paths are relative.
 
     Raises:
-        NotFoundError: A given name is that of no report, or of several.
+        NotFoundError: A given name matches no report or several.
     """
     library = workspace.reports
     async with EvidenceFinder(workspace, evidence, fetch=fetch) as proofs:
@@ -251,7 +252,7 @@ async def check_reports(
 
 
 def _find_by_name(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report, and replace its name by its path in the reports folder."""
+    """Find a report, and replace its name with its path in the reports folder."""
     file = find_report(workspace, name)
     try:
         below = file.path.resolve().relative_to(workspace.reports.root.resolve()).as_posix()
@@ -277,7 +278,7 @@ async def _check(
 
 
 def _free_form(file: ReportFile) -> Iterator[LineProblem]:
-    """Check a report that a person wrote, which may have any format."""
+    """Check a report that a person wrote, in any format."""
     yield from (problem._replace(level="warning") for problem in markers(file.text))
     try:
         read_report(file.text, file.name, file.data)
@@ -287,7 +288,10 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
 
 
 def _exists(file: ReportFile) -> Callable[[str], bool]:
-    """Return a function that checks whether a file exists, by its path relative to the root of `file.name`."""
+    """Return a function that checks whether a file exists.
+
+    Its argument is the path relative to the folder to which `file.name` is relative.
+    """
     root = file.path.parents[file.name.count("/")]
 
     def exists(name: str) -> bool:
@@ -301,7 +305,7 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
 
 
 def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFile) -> Iterator[str]:
-    """Yield texts that may be the page as evalscribe wrote it: from the store, and from git."""
+    """Yield texts that might be the page as evalscribe wrote it: from the store, and from git."""
     run = run_of(file.text) if store else None
     stored = store.get_report(run) if store and run else None
     if stored:
@@ -311,7 +315,10 @@ def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFi
 
 
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:
-    """Return the problems of the report's quotations, and the reason if some or all of them cannot be checked."""
+    """Return the problems of the report's quotations.
+
+    Also return the reason if some or all of the quotations cannot be checked.
+    """
     async with proofs.of(report.run.id) as proof:
         if isinstance(proof, str):
             return [], proof
@@ -332,9 +339,9 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
 async def _best(
     proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted], line: int, logs: Sequence[Document]
 ) -> list[LineProblem] | str:
-    """Compare quotations with the evidence of the best matching member of a group, because any may have been judged.
+    """Compare quotations with the evidence of the group's best matching member.
 
-    `logs` are the logs of replays.
+    Any member could be the judged one. `logs` are the logs of replays.
 
     Returns:
         The problems, or the reason why there is nothing to compare with.
@@ -376,7 +383,7 @@ def _printed_path(path: Path, base: Path) -> str:
 
 
 MARK = "reports-check"
-FORK = "a pull request from a fork has none. The text of the comment is in the step's summary"
+FORK = "a pull request from a fork has no such token. The text of the comment is in the step's summary"
 
 
 class CommentOutcome(Frozen):
@@ -413,12 +420,12 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
 
 
 def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: int, body: str) -> CommentOutcome:
-    """Create the comment on the pull request, or update the last one. An error is returned, not raised."""
+    """Create the comment on the pull request, or update the existing one. An error is returned, not raised."""
     try:
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)
     except AccessError as error:
-        return CommentOutcome(why_not=f"{error.text(flag)}; a comment needs a token that may write, {FORK}")
+        return CommentOutcome(why_not=f"{error.text(flag)}; a comment needs a token with write access, and {FORK}")
     except EvalscribeError as error:
         return CommentOutcome(why_not=error.text(flag))
     return (

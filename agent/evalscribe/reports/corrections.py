@@ -27,9 +27,9 @@ from evalscribe.text import join_first, mask_code, one_line
 from evalscribe.workspace import Workspace
 
 Read = Callable[[PageSource], Analysis | None]
-"""Parses one version of a page; returns None if the version cannot be parsed."""
+"""Parses one version of a page. Returns None if that version cannot be parsed."""
 _MARKUP = re.compile(r"[\s\\*_`~<>]+")
-"""Matches characters in a person's text that a formatter may add or change."""
+"""Matches characters in a person's text that a formatter might add or change."""
 
 
 class LabelOrigin(Frozen):
@@ -50,22 +50,22 @@ class VersionLabels:
     revision: int | None
     findings: Mapping[str, FindingSummary]
     labels: Mapping[str, tuple[HumanLabel, ...]]
-    """The newest label of each person, oldest first."""
+    """The newest label from each person, oldest first."""
     hinted: Mapping[str, FileVersion]
-    """The version in which a person changed an unreviewed verdict's certainty or cause. A newer analysis treats the
-    change as a correction, and adds a `Reviewer:` line.
+    """The version in which a person changed the certainty or the cause of an unreviewed verdict. The next analysis
+    treats the change as a correction and adds a `Reviewer:` line.
     """
 
 
 def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: LabelOrigin) -> tuple[HumanLabel, ...]:
     """Return the labels that people gave in a report: for each eval, the newest label of each person.
 
-    A label stays in force while the report agrees with it. It is no longer in force if another person replaced it, and
-    is left out if the report has only the judge's label again.
+    A label is in force while the report agrees with it. If another person replaced it, it is returned but no longer in
+    force. If the report has only the judge's label again, it is not returned.
 
     Args:
-        versions: Versions of the report, oldest first. Changes of an unreadable version are attributed to the commit
-            that made the report readable again.
+        versions: Versions of the report, oldest first. Changes made in an unreadable version are attributed to the
+            commit that made the report readable again.
         read: Parses a version.
         about: Facts shared by all labels.
     """
@@ -131,7 +131,7 @@ def _labels(
     about: LabelOrigin,
     order: Mapping[str, int],
 ) -> tuple[HumanLabel, ...]:
-    """Return the labels of one reviewed eval as of a version."""
+    """Return the labels of one reviewed eval in a version."""
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )
@@ -140,7 +140,7 @@ def _labels(
     if not any(_carried(old, state, now.eval, earlier_lines) for old in before):
         by_email.pop(version.email, None)
         by_email[version.email] = _new(version, now, earlier_lines, about)
-    elif all(label.label != now.classification for label in by_email.values()):  # a merge took the other label
+    elif all(label.label != now.classification for label in by_email.values()):  # a merge chose the other label
         by_email |= {label.email: label for label in earlier if label.label == now.classification}
     return tuple(_now(label, now) for label in by_email.values())
 
@@ -157,7 +157,7 @@ def _carried(old: VersionLabels, new: VersionLabels, eval: str, earlier_lines: C
 
 
 def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
-    """Return whether a newer analysis wrote the new version."""
+    """Return whether a newer analysis wrote this version."""
     return old.revision is not None and new.revision is not None and new.revision > old.revision
 
 
@@ -166,7 +166,7 @@ def _side(finding: FindingSummary) -> tuple[object, ...]:
 
 
 def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
-    """Return whether the judge now agrees with the person's earlier label."""
+    """Return whether the judge has changed its label to the one that the person gave earlier."""
     return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
 
 
@@ -214,7 +214,7 @@ def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
 
 
 def _earlier_reviewer_lines(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
-    """Return the eval's `Reviewer:` lines in earlier versions, without characters that a formatter may change."""
+    """Return the eval's `Reviewer:` lines from earlier versions, without characters that a formatter might change."""
     return frozenset(_bare(line) for old in before if eval in old.findings for line in _lines(old.findings[eval]))
 
 
@@ -231,12 +231,15 @@ def _judged(finding: FindingSummary) -> Classification | None:
 
 
 def run_of(analysis: Analysis, name: str) -> str:
-    """Return the run id that the report states, else the id in its file name, which may be shortened."""
+    """Return the run id that the report states, else the id in its file name, which can be shortened."""
     return analysis.run.id or PurePosixPath(name).stem.partition("_")[0]
 
 
 def corrections_by_eval(analysis: Analysis) -> dict[str, tuple[object, ...]]:
-    """Return people's corrections by eval: label, kind of cause, and `Reviewer:` lines."""
+    """Return people's corrections, keyed by eval.
+
+    A correction has the label, the kind of cause and the `Reviewer:` lines.
+    """
     return {
         finding.eval: (finding.classification, finding.cause_kind, _lines(finding))
         for finding in analysis.findings
@@ -247,10 +250,10 @@ def corrections_by_eval(analysis: Analysis) -> dict[str, tuple[object, ...]]:
 LINE_END = re.compile(r"(\r\n|\r|\n)")
 LABEL_ON_LINE = re.compile(r"(?:\*\*|__)[^*_]*(?:_[A-Z]+)*(?:\*\*|__)(?: *\([\w, -]*\))?(?:, *uncertain)?")
 _CONTINUES = re.compile(r"(?!\s*$|[-*+] |`{3}|~{3}|#{1,6} |>|<)")
-"""Matches a line that markdown reads as the continuation of a paragraph above it."""
+"""Matches a line that markdown would read as the continuation of a paragraph above it."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
-"""Labels that imply a kind of cause. Their kind is not printed."""
+"""Labels that imply a kind of cause, so that the kind is not printed."""
 
 
 def write_label(
@@ -258,8 +261,8 @@ def write_label(
 ) -> str:
     """Label finding `n` as a person: change the bold label under its heading, and add one `Reviewer:` line.
 
-    No other line changes; repeating the correction changes nothing. Raises `DataError` if the finding does not exist or
-    the report cannot be read.
+    No other line changes. If the correction is repeated, nothing changes. Raises `DataError` if the finding does not
+    exist or the report cannot be read.
     """
     entry = _entry(source, n)
     place = parse_page(normalised(source.text)).by_number.get(n)
@@ -282,13 +285,16 @@ def write_label(
 
 
 def bold(label: PageLabel) -> str:
-    """Render the label as on the line below a finding's heading."""
+    """Render the label as it stands on the line below a finding's heading."""
     kind = f" ({label.kind})" if label.kind else ""
     return f"**{label.classification}**{kind}{', uncertain' if label.uncertain else ''}"
 
 
 def _entries(source: PageSource) -> Sequence[ReportEntry]:
-    """Return the findings with people's edits applied, or without the edits if they contradict each other."""
+    """Return the findings with people's edits applied.
+
+    If the edits contradict each other, return the findings without them.
+    """
     if not has_data(source.text):
         raise DataError(
             "the report has the form of an earlier version; run `evalscribe analyze` on its run again, then label it"
@@ -309,7 +315,10 @@ def _entry(source: PageSource, n: int) -> ReportEntry:
 
 
 def _finding_number(source: PageSource, finding: str) -> int:
-    """Return the number of a finding named by its number, or by its eval's path, task or bare name."""
+    """Return the number of the finding that a name refers to.
+
+    A name is a finding's number, or its eval's path, task or bare name.
+    """
     if finding.isdecimal():
         return int(finding)
     entries = _entries(source)
@@ -325,7 +334,7 @@ def _finding_number(source: PageSource, finding: str) -> int:
 
 
 def _names(path: str) -> Iterator[str]:
-    """Yield an eval's path and name, with and without the trial."""
+    """Yield an eval's path and its bare name, each with and without the trial."""
     for candidate in (path, TRIAL.sub("", path)):
         yield from (candidate, candidate.rpartition("/")[2])
 
@@ -339,7 +348,7 @@ def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> 
 
 
 def _reviewer_statement(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
-    """Return the text of the `Reviewer:` line; None if the page already shows that a person gave this label."""
+    """Return the text of the `Reviewer:` line to add; None if the page already shows that a person gave this label."""
     if note:
         return _harmless(note)
     old = labels_of(entry)
@@ -349,7 +358,7 @@ def _reviewer_statement(entry: ReportEntry, new: PageLabel, note: str) -> str | 
 
 
 def _harmless(note: str) -> str:
-    """Escape HTML tags in a person's note. Links and mentions stay."""
+    """Escape HTML tags in a person's note, but keep links and mentions."""
     mask = mask_code(note)
     return "".join(
         f"\\{character}" if TAG.match(mask, at) and not mask[:at].endswith("\\") else character
@@ -358,7 +367,7 @@ def _harmless(note: str) -> str:
 
 
 class _PageLines:
-    """Lines of a page, numbered from 1, with their original line ends."""
+    """The lines of a page, numbered from 1, with their original line ends."""
 
     def __init__(self, text: str) -> None:
         parts = LINE_END.split(text)
@@ -372,7 +381,10 @@ class _PageLines:
         self.lines[number - 1] = line
 
     def insert_after(self, number: int, line: str, apart: bool) -> None:
-        """Insert a line. With `apart`, add a blank line if the next line would be read as its continuation."""
+        """Insert a line.
+
+        With `apart`, also insert a blank line after it if the next line would be read as its continuation.
+        """
         end = self.ends[0]
         blank = apart and number < len(self.lines) and _CONTINUES.match(self.lines[number]) is not None
         added = [line, ""] if blank else [line]
@@ -386,12 +398,12 @@ class _PageLines:
 
 
 class LabelWritten(Frozen):
-    """Result of writing a correction into a report."""
+    """The result of writing a correction into a report."""
 
     report: str
     """Name of the report."""
     path: Path
-    """Path of its file."""
+    """Path of the report's file."""
     number: int
     subject: str
     before: str
@@ -401,7 +413,7 @@ class LabelWritten(Frozen):
     """The `Reviewer:` line that was added."""
     changed: bool
     in_git: bool
-    """True if the report is in a git repository, where `review sync` reads labels."""
+    """True if the report is in a git repository, from which `review sync` can read its labels."""
     old_text: str = Field(exclude=True)
     """The page before and after the correction, to undo it."""
     new_text: str = Field(exclude=True)
@@ -422,11 +434,11 @@ def correct_label(
     Args:
         workspace: Workspace with the report.
         name: The report, as for `find_report`.
-        finding: The finding's number or its eval.
+        finding: The finding's number or the name of its eval.
         label: The person's label.
         kind: Kind of cause; None to keep it.
-        note: The person's reason; None for a statement of the label.
-        expected_state: What the person saw (`label_state`); None to label whatever the report says now.
+        note: The person's reason; None to only state the label.
+        expected_state: The `label_state` of what the person saw; None to skip this check.
 
     Raises:
         ChangedError: Another label or statement has been written since the person saw the finding.
@@ -466,7 +478,7 @@ def undo_label(workspace: Workspace, written: LabelWritten) -> None:
     """Restore a report to its text before a correction.
 
     Raises:
-        ChangedError: The report has been changed since.
+        ChangedError: The report has been changed since the correction.
     """
     library = workspace.reports
     with library.locked():
@@ -476,15 +488,15 @@ def undo_label(workspace: Workspace, written: LabelWritten) -> None:
 
 
 def label_state(label: str | None, kind: str | None, uncertain: bool, statements: Iterable[str]) -> str:
-    """Return a text that differs whenever the label of a finding or what reviewers say about it does."""
+    """Return a text that changes whenever the finding's label or its reviewers' statements change."""
     return content_id([label, kind, uncertain, list(statements)])
 
 
 def entry_state(entry: ReportEntry) -> str:
-    """Return the state of an entry (`label_state`)."""
+    """Return the `label_state` of an entry."""
     return label_state(entry.classification, entry.cause_kind, entry.uncertain, map(redact, entry.reviewer))
 
 
 def finding_state(finding: FindingSummary) -> str:
-    """Return the state of the entry that a finding is part of (`label_state`)."""
+    """Return the `label_state` of the entry to which a finding belongs."""
     return label_state(finding.classification, finding.cause_kind, bool(finding.uncertain), statements(finding))

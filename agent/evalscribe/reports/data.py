@@ -27,17 +27,20 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
-"""Fields about a single command, which are not stored."""
+"""Fields that describe a single command. They are not stored."""
 
 
 def write_data(analysis: Analysis) -> str:
-    """Return the text of the data file: one fact per line, without default values. Equal reports have equal texts."""
+    """Return the text of the data file: one fact per line, without default values.
+
+    Equal reports produce equal texts.
+    """
     facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
     return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
 
 
 def read_data(text: str, name: str) -> Analysis:
-    """Parse a data file. Raises `DataError` with the problem."""
+    """Parse a data file. Raises `DataError` that names the problem."""
     file = PurePosixPath(name).name
     try:
         analysis = Analysis.model_validate_json(text)
@@ -55,7 +58,10 @@ def read_data(text: str, name: str) -> Analysis:
 
 
 def report_from_analysis(analysis: Analysis) -> Report:
-    """Convert the JSON document to a report; the inverse of `analysis_from_report`. Raises `DataError`."""
+    """Convert the JSON document to a report; the inverse of `analysis_from_report`.
+
+    Raises `DataError` if that is not possible.
+    """
     try:
         run = {name: value for name, value in analysis.run.model_dump().items() if value is not None}
         return Report(
@@ -87,7 +93,7 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
-    """Join the findings that have the same number into an entry. Findings on trials may have different verdicts."""
+    """Join the findings with the same number into one entry. Its trials can have different verdicts."""
     of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
     by_verdict: dict[FindingSummary, list[FindingSummary]] = {}
     for member in members:
@@ -142,7 +148,7 @@ def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
 
 
 def statements(finding: FindingSummary) -> tuple[str, ...]:
-    """Return the `Reviewer:` lines. A person who only confirmed the label may have left an empty line."""
+    """Return the text of the `Reviewer:` lines. A person who only confirmed the label can leave the line empty."""
     if finding.reviewer is None:
         return ()
     if finding.reviewer.note is not None:

@@ -1,4 +1,7 @@
-"""Write generated documents other than reports, with front matter, and never overwrite an edited document."""
+"""Write generated documents other than reports, with front matter.
+
+A document that a person edited is never overwritten.
+"""
 
 import json
 import re
@@ -15,25 +18,25 @@ _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?tex
 
 
 def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> str:
-    """Render the file. Each fact is a line of front matter with a JSON value. Empty facts are omitted."""
+    """Render the file. Each fact becomes a line of front matter with a JSON value; empty facts are omitted."""
     body = "\n".join(lines).rstrip("\n") + "\n"
     front_lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
     return "\n".join(["---", f"kind: {kind}", *front_lines, f"text: {_digest(body)}", "---", body])
 
 
 NOT_ANSWERED = "not_answered"
-"""Name of the fact that has the number of questions that the judge did not answer."""
+"""Name of the fact that counts the questions that the judge did not answer."""
 
 
 def is_unedited(text: str) -> bool:
-    """Return whether a file is a generated document that was not edited since evalscribe wrote it."""
+    """Return whether a file is a generated document that nobody has edited since evalscribe wrote it."""
     plain = _plain(text)
     match = _FRONT.match(plain)
     return match is not None and _digest(plain[match.end() :]) == match[1]
 
 
 def same_facts(text: str, other: str, names: Sequence[str]) -> bool:
-    """Return whether two documents have the same kind and equal values of the named facts."""
+    """Return whether two documents have the same kind, and the same values of the named facts."""
     return _facts(text, names) == _facts(other, names) is not None
 
 
@@ -68,7 +71,7 @@ class PlacedDocument(Frozen):
     """Path of the document in the reports folder."""
     state: Literal["new", "updated", "unchanged"]
     note: str | None = None
-    """Reason why the document is not in its usual file; None if it is."""
+    """Reason why the document is not in its usual file; None if it is there."""
 
 
 def place_document(
@@ -81,11 +84,11 @@ def place_document(
         kind: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         full: Unique file name without suffix.
-        text: The document. It does not replace an earlier document with fewer unanswered questions.
+        text: The document. An earlier document with fewer unanswered questions is not replaced by it.
         same_subject: Returns True if an existing document has the same subject.
 
     Raises:
-        DataError: All file names that it may use belong to pages that people edited.
+        DataError: Every possible file name is taken by a page that people edited.
     """
     current = library.document(f"{short}.md")
     stem = short if current is None or same_subject(current) else full

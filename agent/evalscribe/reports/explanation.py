@@ -1,4 +1,4 @@
-"""Render everything that is known about one failure as text, in more detail than the report does."""
+"""Render everything that is known about one failure as text, in more detail than in the report."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ from evalscribe.model.report import summarise_proof
 from evalscribe.text import pluralise, printable
 
 LOG_LINES = 12
-"""Number of displayed lines at the end of a replay's log, where test runners say what failed."""
+"""Number of lines that are displayed from the end of a replay's log, where test runners state what failed."""
 
 
 def explanation(
@@ -29,9 +29,9 @@ def explanation(
 
     Args:
         finding: The finding.
-        case: What the judge was given.
+        case: The input that the judge received.
         reviewed: The finding in the run's report; None unless a person reviewed it.
-        again: The command that replays the failure again.
+        again: The command that repeats the replay.
     """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]

@@ -1,4 +1,4 @@
-"""Load earlier reports on a model, what they say about the evals of a run, and whether earlier actions held."""
+"""Load earlier reports on a model, find what they state about the evals of a run, and whether earlier actions held."""
 
 import posixpath
 import re
@@ -49,25 +49,25 @@ class PastReport(Frozen):
     run_ids: tuple[str, ...] = ()
     other_experiments: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
-    """Ids of the runs that the report names as previous ones, usually shortened."""
+    """Ids of the runs that the report names as previous ones. They are usually abbreviated."""
     analysis: Analysis
 
     @property
     def run(self) -> str:
-        """Id of the report's run, or the file name if unknown. Two files may be about one run."""
+        """Id of the report's run, or the file name if the id is unknown. Two files can be about the same run."""
         return next(iter(self.run_ids), self.name)
 
     def is_of(self, run_id: str) -> bool:
-        """Return whether this is the report of a run, judging by its content or else by its file name."""
+        """Return whether this is the report of a run, judged by its content or else by its file name."""
         ids = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
         return any(_names(word, run_id) for word in ids)
 
     def follows(self, run_id: str) -> bool:
-        """Return whether the report refers to a run as a previous one."""
+        """Return whether the report names a run as a previous one."""
         return any(_names(word, run_id) for word in self.refers_to)
 
     def action(self, finding: FindingSummary) -> str | None:
-        """Return the action that was taken on a finding of this report, on one line; None without one."""
+        """Return the action taken on a finding of this report, on one line; None if there was none."""
         texts = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
         text = next(texts, None)
         return " ".join(text.split()).rstrip(".") if text else None
@@ -76,11 +76,11 @@ class PastReport(Frozen):
 def past_reports(
     files: Sequence[ReportFile], folder: Sequence[str] = ()
 ) -> tuple[tuple[PastReport, ...], tuple[str, ...]]:
-    """Parse reports and sort them, the newest first and those without a date last.
+    """Parse reports and sort them: newest first, reports without a date last.
 
     Args:
         files: Reports on the model.
-        folder: The folder of the run's report below `reports/`. Names of reports are relative to it.
+        folder: The folder of the run's report below `reports/`. The names of reports are relative to this folder.
 
     Returns:
         The reports, and a note on each file that could not be read.
@@ -108,7 +108,10 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
 
 
 def order_reports(reports: Sequence[PastReport]) -> list[PastReport]:
-    """Sort reports, newest first. For equal dates, the report that names the other's run as previous is newer."""
+    """Sort reports, newest first.
+
+    If two have the same date, the one that names the other's run as previous is newer.
+    """
 
     def rank(report: PastReport) -> tuple[str, int, str]:
         same_day = (other for other in reports if other.date == report.date)
@@ -119,7 +122,7 @@ def order_reports(reports: Sequence[PastReport]) -> list[PastReport]:
 
 
 def previous_runs(text: str) -> tuple[str, ...]:
-    """Return the ids of the runs that a page names as previous ones, usually shortened."""
+    """Return the ids of the runs that a page names as previous ones. They are usually abbreviated."""
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     ids = re.findall(words, text[:200_000], re.IGNORECASE)
     row = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
@@ -128,27 +131,29 @@ def previous_runs(text: str) -> tuple[str, ...]:
 
 
 def _names(word: str, run_id: str) -> bool:
-    """Return whether a word is a run's id or a prefix of it that is long enough."""
+    """Return whether a word is a run's id, or a long enough prefix of that id."""
     return word == run_id or (len(word) >= SHORTEST_PREFIX and run_id.startswith(word))
 
 
 class ReportHistory(Frozen):
-    """The earlier reports that a run can be compared with."""
+    """The earlier reports with which a run can be compared."""
 
     reports: tuple[PastReport, ...] = ()
     """Newest first."""
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
-    """Findings of earlier reports by eval path, newest first. Includes evals that did not fail in this run."""
+    """Findings of earlier reports, keyed by eval path, newest first. Evals that did not fail in this run are included.
+    """
     folder: str | None = None
-    """The folder of the run's report, relative to the reports folder. Names in `reports` are relative to it."""
+    """The folder of the run's report, relative to the reports folder. Names in `reports` are relative to this folder.
+    """
     date: str | None = None
-    """ISO date of the run's own report, if it exists."""
+    """ISO date of the run's own report; None without such a report."""
     notes: tuple[str, ...] = ()
     """Notes on files that could not be read."""
 
 
 def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> ReportHistory:
-    """Collect the findings of earlier reports. The run's own report and later reports are left out.
+    """Collect the findings of earlier reports. The run's own report and later ones are left out.
 
     Args:
         files: Reports on the run's model.
@@ -175,8 +180,10 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
 
 
 def _overlap(past: AnalyzedRun, other: Run) -> bool:
-    """Return whether one run began while the other was running, so that neither is the earlier one. This happens if a
-    trial of a job is analysed by itself."""
+    """Return whether one run began while the other was running. Then neither of them is the earlier one.
+
+    This happens if a trial of a job is analysed separately.
+    """
     try:
         starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (past, other)]
     except (ValueError, OverflowError):  # a source that does not say when, or not in ISO 8601
@@ -188,7 +195,7 @@ def _overlap(past: AnalyzedRun, other: Run) -> bool:
 def comparable(report: PastReport, experiment: str) -> bool:
     """Return whether the report lists failures of the experiment.
 
-    A report on several experiments lists only failures of the first one.
+    A report on several experiments lists only failures of its first one.
     """
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
     stated = report.analysis.run.experiment
@@ -227,7 +234,7 @@ class EvalPaths:
     def __init__(self, run: Run, other_paths: Iterable[str]) -> None:
         self.paths = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
         self.by_bare_name: dict[str, set[str]] = {}
-        """Paths by bare name, in this run and in earlier reports."""
+        """Paths, keyed by bare name, in this run and in earlier reports."""
         for path in (*self.paths, *other_paths):
             if "/" in path:
                 self.by_bare_name.setdefault(bare_name(_untried(path)), set()).add(_untried(path))
@@ -236,7 +243,9 @@ class EvalPaths:
             self.trials.setdefault(_untried(path), []).append(path)
 
     def of(self, name: str) -> tuple[str, ...]:
-        """Return the run's paths that match a name, several if the task has trials; the name itself if no eval matches.
+        """Return the run's paths that match a name.
+
+        A task with trials has several. If nothing matches, the name itself is returned.
 
         A bare name that exists in several categories matches none of them.
         """
@@ -255,7 +264,7 @@ class EvalPaths:
             yield nested[0] if len(nested) == 1 else name
 
     def _trials_of(self, task: str, name: str) -> Sequence[str]:
-        """Return the trial with the same number, or all trials if the earlier report does not number them."""
+        """Return the trial with the same number. If the earlier report does not number trials, return all trials."""
         trials = self.trials.get(task, [])
         _, numbered, number = name.partition("#")
         if not trials:
@@ -265,7 +274,7 @@ class EvalPaths:
 
 
 def _untried(path: str) -> str:
-    """Return a path without its trial."""
+    """Return a path without its trial number."""
     name, numbered, number = path.rpartition("#")
     return name if numbered and number.isdecimal() else path
 
@@ -275,22 +284,24 @@ OF_THE_EVAL = re.compile(
     r"(?<![\w/.-])(?:tasks?|graders?)(?![\w/-])|(?:test|grader|task)[\w-]{0,60}(?:\.[\w-]{1,30})*\.[a-z]{1,5}\b",
     re.IGNORECASE,
 )
-"""Matches text about a task, a grader or one of their files, but not a longer name that contains these words."""
+"""Matches text about a task, a grader or one of their files. It does not match longer names that contain these words.
+"""
 OPEN_SHARE = 0.1
-"""Maximum share of incomplete evals in a run. With more, an eval that is not among the failures may not have run."""
+"""Maximum share of incomplete evals in a run. With a larger share, an eval without a failure might not have run."""
 
 
 class LaterRun(NamedTuple):
-    """Result of an eval in a later run."""
+    """The result of an eval in a later run."""
 
     date: str | None
     """ISO date of the run's report."""
     failed: FailureDescription | None
-    """The eval's failure; None if the eval is not among the failures."""
+    """The eval's failure in that run; None if it is not among the failures."""
     judged: bool = True
-    """True if the cause is certain and is not the infrastructure."""
+    """True if the cause of the failure is certain and is not the infrastructure."""
     ran: bool = True
-    """True if an eval that is not among the failures probably ran, because few evals never completed."""
+    """For an eval that is not among the failures: True if it probably ran, because few evals of the run are incomplete.
+    """
     fingerprint: FailureFingerprint | None = None
 
 
@@ -299,13 +310,13 @@ def action_outcome(
 ) -> FollowUpOutcome:
     """Return what a later run shows about an action.
 
-    "did not hold": the eval fails for the same cause. "held": the eval ran and passed, or fails at a later step or for
-    another cause. "not yet seen": the run is older than the action, did not reach the model's work or the failed step,
-    or still has the task and grader that the action claims to have changed.
+    "did not hold": the eval fails for the same cause. "held": the eval ran and passed, or fails at a later step, or for
+    another cause. "not yet seen": the run is older than the action, or did not reach the model's work or the failed
+    step, or its task and grader still lack the change that the action claims.
 
     Args:
         text: The action.
-        then: The failure that the action was for.
+        then: The failure that the action was meant to fix.
         acted_on: Fingerprint of that failure, if known.
         now: The eval's result in the later run.
     """
@@ -328,7 +339,7 @@ def action_outcome(
 
 
 def combine_outcomes(outcomes: Iterable[FollowUpOutcome]) -> FollowUpOutcome:
-    """Combine the outcomes of several later runs. A single "did not hold" decides."""
+    """Combine the outcomes of several later runs. A single "did not hold" overrides the others."""
     distinct = set(outcomes)
     return "did not hold" if "did not hold" in distinct else "held" if "held" in distinct else "not yet seen"
 
@@ -347,7 +358,7 @@ def has_cause(finding: FindingSummary) -> bool:
 
 
 def few_incomplete(total: int | None, incomplete: int | None) -> bool:
-    """Return whether so few evals are incomplete that an eval which is not among the failures has probably passed."""
+    """Return whether so few evals are incomplete that an eval without a failure has probably passed."""
     return not incomplete or (total is not None and incomplete <= OPEN_SHARE * total)
 
 
@@ -367,7 +378,7 @@ def _never_came_so_far(
     failed: FailureDescription,
     now: FailureFingerprint | None,
 ) -> bool:
-    """Return whether the eval now ends before the model's work, which the failure that was acted on had reached."""
+    """Return whether the eval now ends before the model's work. The failure that was acted on had come further."""
     never_did = acted_on is not None and not acted_on.judged
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
     ended = not now.judged if now is not None else then.step is not None and failed.step is None
@@ -380,7 +391,7 @@ def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: Fai
 
 
 MAX_FOLLOW_UPS = 12
-"""Maximum earlier actions whose outcome a report lists."""
+"""Maximum number of earlier actions whose outcome a report lists."""
 ORDER: tuple[FollowUpOutcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
 """Maximum characters of an action in a report."""
@@ -399,9 +410,9 @@ def follow_ups(
     fingerprints: Mapping[str, FailureFingerprint],
     find_record: FindRecord,
 ) -> tuple[FollowUp, ...]:
-    """Return the outcomes of earlier actions in this run: the worst outcomes first, at most `MAX_FOLLOW_UPS`.
+    """Return the outcomes of earlier actions in this run: worst outcomes first, at most `MAX_FOLLOW_UPS`.
 
-    For each eval, only the newest report with an action is considered. Inconclusive outcomes are omitted.
+    For each eval, only the newest report with an action counts. Inconclusive outcomes are omitted.
 
     Args:
         run: The run.
@@ -442,7 +453,7 @@ class _RunResults:
         self.complete = len(run.failures) >= run.failed and few_incomplete(run.total, run.incomplete)
 
     def shows(self, path: str) -> bool:
-        """Return whether the eval fails in this run, after it reached the model's work."""
+        """Return whether the eval fails in this run after it reached the model's work."""
         fingerprint = self.fingerprints.get(self.failing[path][0]) if path in self.failing else None
         return path in self.failing and (fingerprint is None or fingerprint.judged)
 
@@ -466,7 +477,10 @@ class _RunResults:
 def _reports_on_other_models(
     files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory
 ) -> Iterator[PastReport]:
-    """Yield reports on other models that have actions and an earlier date; the order within a day is unknown."""
+    """Yield reports on other models that have actions and an earlier date.
+
+    Reports of the same day are left out, because their order is unknown.
+    """
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
         PurePosixPath(history.folder).parts if history.folder is not None else model_folder(run.provider, run.model)
@@ -492,7 +506,7 @@ def _newest_first(reports: Iterable[PastReport]) -> list[PastReport]:
 
 
 def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
-    """Yield each action in a report with each of the report's failures that it concerns."""
+    """Yield each action in a report together with each of the report's failures that it concerns."""
     failures = {finding.eval: finding for finding in report.analysis.findings}
     for action in report.analysis.actions_taken:
         for eval in action.evals:
@@ -501,7 +515,7 @@ def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
 
 
 def _action_text(text: str, eval: str) -> str:
-    """Return the action without the date at its start, and without the evals and the commit at its end."""
+    """Return the action without the date at its beginning, and without the evals and the commit at its end."""
     text = COMMIT.sub("", without_date(text))
     start = text.rfind(" (")
     text = text[:start] if text.endswith(")") and eval in text[start:] else text
@@ -509,12 +523,15 @@ def _action_text(text: str, eval: str) -> str:
 
 
 def _without_open_span(text: str) -> str:
-    """Remove an incomplete code span at the end of a text."""
+    """Remove an incomplete code span from the end of a text."""
     return text[: text.rindex("`")] if text.count("`") % 2 else text
 
 
 def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint, ...]:
-    """Return the fingerprint of each failure of a stored run. Missing or outdated ones are computed from evidence."""
+    """Return the fingerprint of each failure of a stored run.
+
+    If one is missing or outdated, compute it from the evidence.
+    """
     stored = store.sightings(run.id)
     if len(stored) == len(run.failures) and all(record.method == RECORD_VERSION for record in stored):
         return stored
@@ -533,7 +550,7 @@ def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
 
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
-    """Collect failures of the same evals in other stored runs of the experiment. Runs are loaded one at a time."""
+    """Collect failures of the same evals in other stored runs of the experiment. Loads one run at a time."""
     evals = {fingerprint.eval for fingerprint in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
@@ -548,7 +565,7 @@ def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerpri
 
 
 class StoredRecords:
-    """Looks up the fingerprint of an eval's failure in a report's run. Reads each run once."""
+    """Looks up the fingerprint of an eval's failure in the run of a report. Reads each run only once."""
 
     def __init__(self, store: "AnalysisStore | None") -> None:
         self._store = store
@@ -577,7 +594,7 @@ def follow_up_actions(
     findings: Iterable[Finding],
     fingerprints: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
-    """Return the outcomes, in a run analysed on this date, of actions taken after earlier reports on any model."""
+    """Return whether actions taken after earlier reports on any model held in a run analysed on this date."""
     by_id = {fingerprint.eval_id: fingerprint for fingerprint in fingerprints}
     files = tuple(library.all())
     return follow_ups(run, history.date or date, history, files, findings, by_id, StoredRecords(store))

@@ -1,6 +1,6 @@
 """Render names, links and lists of names within a line of markdown, and rows of tables.
 
-A name that markdown or evalscribe's parsers could misread is rendered as a code span.
+A name that markdown or evalscribe's own parsers could misread becomes a code span.
 """
 
 import re
@@ -13,13 +13,16 @@ from evalscribe.text import HAZARD, mask_code
 
 PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
 VERSIONED = re.compile(r"[a-z]+@\d+")
-"""Matches names such as `rules@2`. Forges do not read them as mentions, because letters precede the `@`."""
+"""Matches names such as `rules@2`. Hosting sites do not read them as mentions, because letters precede the `@`."""
 PLAIN_PATH = re.compile(r"[^\W_](?:[\w.+-]*[^\W_])?(?:/[^\W_](?:[\w.+-]*[^\W_])?)+")
 DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
 
 def code(text: str) -> str:
-    """Return a line of text as a code span. CommonMark removes one space from each end if both ends have one."""
+    """Return a line of text as a code span.
+
+    If both ends are spaces, another one is added to each, because CommonMark removes one.
+    """
     if not text:
         return ""
     runs = {len(run) for run in re.findall("`+", text)}
@@ -29,7 +32,7 @@ def code(text: str) -> str:
 
 
 def uncode(source: str) -> str:
-    """Return the text of a code span, or any other source unchanged."""
+    """Return the text inside a code span. Any other source is returned unchanged."""
     if not source.startswith("`") or mask_code(source).strip("\0"):
         return source
     length = len(source) - len(source.lstrip("`"))
@@ -43,7 +46,7 @@ def name(text: str) -> str:
 
 
 def printed_path(text: str) -> str:
-    """Render an eval's path. A path without a slash becomes code, because it may look like a recommendation's id."""
+    """Render an eval's path. A path without a slash becomes code, because it could look like a recommendation's id."""
     return text if PLAIN_PATH.fullmatch(text) and not HAZARD.search(text) else code(text)
 
 
@@ -56,7 +59,7 @@ def link(text: str, url: str | None) -> str:
 
 
 def report_link(file: str) -> str:
-    """Render a link to an earlier report. The text is the date in the report's name."""
+    """Render a link to an earlier report, with the date in the report's name as its text."""
     target = quote(file, safe="/.-_")
     return link(report_date(target) or code(target), target)
 
@@ -67,12 +70,12 @@ def report_date(file: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Escape text for a table's cell; GFM reads `\\|` as a bar even inside code."""
+    """Escape text for the cell of a table. GFM reads `\|` as a bar even inside code."""
     return text.replace("|", "\\|")
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Render numbers, with three or more consecutive numbers as a range: `1–3, 7, 8`."""
+    """Render numbers. Three or more consecutive numbers become a range: `1–3, 7, 8`."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     parts = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
     return ", ".join(chain.from_iterable(parts))
@@ -83,7 +86,10 @@ def row(*cells: str) -> str:
 
 
 def render_references(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
-    """Return the numbers of the entries whose evals are all in `paths`, and the other paths, in the entries' order."""
+    """Return the numbers of the entries whose evals are all in `paths`, and the remaining paths.
+
+    Both are in the entries' order.
+    """
     requested = dict.fromkeys(paths)
     references = []
     for number, entry in enumerate(entries, 1):

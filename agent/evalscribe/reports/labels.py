@@ -1,4 +1,4 @@
-"""Render labels, and parse labels and `Reviewer:` lines in the forms that people write."""
+"""Render labels, and parse labels and `Reviewer:` lines in all forms that people write."""
 
 import re
 from typing import cast
@@ -17,20 +17,20 @@ ADORNED = (
     (re.compile(r"\[([^\[\]]*)\]\([^\s()]*\)"), r"\1"),
     (re.compile(r"[*`]|__+"), ""),
 )
-"""Patterns of markup that is removed around a label: escapes, struck-out text, links and emphasis."""
+"""Patterns of the markup that is removed around a label: escapes, struck-out text, links and emphasis."""
 LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
 KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
-"""The kind of cause that a person's label implies."""
+"""The kind of cause that a label from a person implies."""
 NO_STEP = "–"
 _NAMED = r"(?:\s*\((?P<name>[^()]*)\)|\s+(?P<plain>@?[\w.-]+(?: [\w.-]+)?))"
 _REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{_NAMED}?[*_]*\s*:[*_]*\s*", re.IGNORECASE)
-"""Matches `Reviewer:` in the forms that people write: with a check box, in bold, with a name, or as `Reviewers:`."""
+"""Matches `Reviewer:` in all forms that people write: with a check box, in bold, with a name, or as `Reviewers:`."""
 
 
 class PageLabel(Frozen):
     classification: Classification | None
     kind: CauseKind | None = None
-    """The kind of cause on the page: one of `NOT_THE_MODEL`, or one that a person wrote."""
+    """The kind of cause on the page: one in `NOT_THE_MODEL`, or another one that a person wrote."""
     uncertain: bool = False
 
 
@@ -68,9 +68,10 @@ def _bare(source: str) -> str:
 def kind_in_force(
     label: PageLabel, written: PageLabel | None, judge: JudgeLabel | None, kind: CauseKind | None
 ) -> CauseKind | None:
-    """Return the kind of cause in the label; without one, the entry's `kind`, unless a person removed it.
+    """Return the kind of cause in the label. Without one, return the entry's `kind`, unless a person removed it.
 
-    If the label last `written` is None, the kind was removed if the label's classification is not the judge's.
+    `written` is the label as last written. A person removed the kind if `written` has it. If `written` is None, the
+    kind counts as removed if the label's classification is not the judge's.
     """
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind
@@ -84,7 +85,7 @@ def step_name(step: str | None) -> str:
 
 
 def subject(entry: ReportEntry) -> str:
-    """Return what an entry is about: an eval's path, a task with trial numbers, or the number of evals in a group."""
+    """Return the name of an entry: an eval's path, a task with trial numbers, or the number of evals in a group."""
     if len(entry.evals) == 1:
         return inline.printed_path(entry.paths[0])
     tasks = {TRIAL.sub("", path) for path in entry.paths}
@@ -99,7 +100,7 @@ def trials(entry: ReportEntry) -> list[int]:
 
 
 def split_reviewer(text: str) -> tuple[list[str], list[str]]:
-    """Return the lines before the first `Reviewer:`, and the text after each `Reviewer:` on one line."""
+    """Return the lines before the first `Reviewer:`, and the text of each `Reviewer:` statement on one line."""
     own_lines: list[str] = []
     statements: list[list[str]] = []
     for line in text.split("\n"):

@@ -1,4 +1,4 @@
-"""Merge a new report with people's edits of the old page, and merge two copies of one run's report."""
+"""Merge a new report with people's edits of the old page, and merge two copies of a report on one run."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ class MergedReport(Frozen):
     report: Report
     text: str
     changed: bool
-    """True if the page differs from the page on disk."""
+    """True if the merged page differs from the page on disk."""
 
 
 def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] = ()) -> MergedReport:
@@ -43,8 +43,8 @@ def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] =
 
     Args:
         new: The new report.
-        current: The current page with its data; None without a page.
-        bases: Texts that may be the page as evalscribe wrote it.
+        current: The current page with its data; None if there is no page.
+        bases: Texts that might be the page as evalscribe wrote it.
 
     Raises:
         UnreadableReport: An editable part of the page cannot be parsed; the error gives the line.
@@ -63,7 +63,7 @@ def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] =
 
 
 def _same_page(text: str, other: str) -> bool:
-    """Return whether the pages are equal except for formatting."""
+    """Return whether the pages differ at most in formatting."""
     lines = normalised(text).split("\n")
     return undo_formatting(NumberedLines(lines, [0] * len(lines)), other.split("\n")).text == other
 
@@ -71,7 +71,7 @@ def _same_page(text: str, other: str) -> bool:
 def _page(report: Report, edits: PageEdits) -> str:
     """Return the new page with people's edits outside the editable parts of the old page.
 
-    Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as another report.
+    Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as a different report.
     """
     rendered = render(report)
     if not edits.mergeable:
@@ -88,7 +88,7 @@ def _page(report: Report, edits: PageEdits) -> str:
 
 
 def carry_over(new: Report, edits: PageEdits) -> Report:
-    """Return the new report with the corrections, notes, actions and revision of the old page."""
+    """Return the new report with corrections, notes, actions and revision from the old page."""
     old = edits.report
     entries = carried(new.entries, old, edits.written)
     notes = [*old.notes, *departed(old, entries)]
@@ -106,7 +106,7 @@ def carry_over(new: Report, edits: PageEdits) -> Report:
 def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> tuple[ReportEntry, ...]:
     """Copy the corrections of the old entries to the new entries on the same evals.
 
-    A group is split if its evals have different corrections, so that each part gets its own.
+    A group is split if its evals have different corrections. Each part then gets its own correction.
     """
     last = by_path(written)
     edited = {path: entry for path, entry in by_path(old).items() if _edited(entry, last.get(path))}
@@ -115,7 +115,7 @@ def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> t
 
 
 def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
-    """Yield notes with people's labels and notes on evals that no longer fail."""
+    """Yield notes that preserve people's labels and notes on evals that no longer fail."""
     paths = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
         if (entry.reviewed or entry.notes) and not paths.intersection(entry.paths):
@@ -134,7 +134,7 @@ def _edited(entry: ReportEntry, written: ReportEntry | None) -> bool:
 
 
 def _parts(entry: ReportEntry, entries_by_path: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
-    """Split the entry if its evals belong to different entries of `entries_by_path`."""
+    """Split the entry if `entries_by_path` has its evals in different entries."""
     order = {id(old): number for number, old in enumerate(entries_by_path.values())}
     of = {ref: order[id(entries_by_path[ref.path])] if ref.path in entries_by_path else -1 for ref in entry.evals}
     for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
@@ -159,7 +159,7 @@ def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry |
 
 
 def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
-    """Yield a `Reviewer:` line if the new page would not show the old correction without it."""
+    """Yield a `Reviewer:` line if the old correction would be invisible on the new page without it."""
     if old.reviewer:
         return
     if old.reviewed and new.judge and new.judge.classification == old.classification:
@@ -171,9 +171,9 @@ def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | No
 def numbered(
     new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
 ) -> tuple[Recommendation, ...]:
-    """Give new recommendations the ids of similar old ones, and number the others after the highest id.
+    """Give new recommendations the ids of similar old ones. Number the others after the highest id.
 
-    Ids in `actions`, the section `Actions taken`, are not given to other recommendations.
+    Ids that occur in `actions`, the text of the section `Actions taken`, are not reused.
     """
     ids = _continued(new, old)
     numbers = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
@@ -187,7 +187,10 @@ def numbered(
 
 
 def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> dict[int, str]:
-    """Return the id of the most similar old recommendation by index in `new`. Each id is used once."""
+    """Map the index of each recommendation in `new` to the id of the most similar old one.
+
+    Each id is used at most once.
+    """
     pairs = (
         (_likeness(item, other), -at, other.id)
         for at, item in enumerate(new)
@@ -202,7 +205,10 @@ def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> 
 
 
 def _likeness(item: Recommendation, other: Recommendation) -> float:
-    """Return the similarity of text, then evals, then group; 0 if neither the text nor an eval is the same."""
+    """Return the similarity of two recommendations. Equal texts count most, then shared evals, then the group.
+
+    The similarity is 0 if the texts differ and no eval is shared.
+    """
     overlap = _share(item.evals, other.evals)
     same_text = item.text == other.text
     return 0.0 if not (same_text or overlap) else 4 * same_text + 2 * overlap + (item.group == other.group)
@@ -214,7 +220,7 @@ def _share(first: Iterable[str], second: Iterable[str]) -> float:
 
 
 class ReportCopies(NamedTuple):
-    """Two copies of a report: `lead`, whose analysis is used, and `other`."""
+    """Two copies of a report. The analysis of `lead` is used."""
 
     lead: PageEdits
     other: PageEdits
@@ -227,11 +233,11 @@ class ReconciledReport(Frozen):
     report: Report
     text: str
     ours: bool
-    """True if the analysis of our copy is used."""
+    """True if the merged report has the analysis of our copy."""
 
 
 def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -> ReconciledReport:
-    """Return the newer analysis, or ours if both are equally new, with people's edits of both copies.
+    """Return the newer analysis with people's edits of both copies. If both are equally new, ours is used.
 
     Raises:
         ConflictingEdits: Two people gave a finding different labels. The message names both lines.
@@ -248,7 +254,8 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
         raise DataError("it has the form of an earlier version; run `evalscribe analyze` on its run again")
     if ours.data == theirs.data and has_data(ours.text):
         for copy, edits, same in ((theirs, other, mine), (ours, mine, other)):
-            if same.base_known and same.page == same.base:  # only one copy was edited: its data follows later
+            # Only one copy was edited. Its data is brought up to date later.
+            if same.base_known and same.page == same.base:
                 return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
     report = _united(copies)
     rendered = render(report)
@@ -289,9 +296,9 @@ def _united(copies: ReportCopies) -> Report:
 
 
 def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], other_base: Sequence[T]) -> tuple[T, ...]:
-    """Return the items of both copies, without items that a person removed from one copy, whose data still has them.
+    """Return the items of both copies. An item is left out if a person removed it from a copy whose data still has it.
 
-    The copies may have different data: an item that only one copy's data has was not removed from the other copy.
+    The data of the copies can differ. An item that only one copy's data has was not removed from the other copy.
     """
     lead_items = [item for item in lead if item in other or item not in other_base]
     return tuple(dict.fromkeys((*lead_items, *(item for item in other if item not in lead and item not in base))))
@@ -307,7 +314,7 @@ def _actions(lead: str, other: str, base: str, other_base: str) -> str:
 
 
 def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
-    """Yield the lead's entries. A group is split if people edited its evals differently in the other copy."""
+    """Yield the lead's entries. A group is split if people edited some of its evals differently in the other copy."""
     written, entries_by_path = by_path(copies.other.written), by_path(copies.other.report)
     edited = {path: entry for path, entry in entries_by_path.items() if _edited(entry, written.get(path))}
     for entry in copies.lead.report.entries:
@@ -354,7 +361,7 @@ def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None)
 
 
 def _contradiction(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ConflictingEdits:
-    """Return the error about contradicting labels, in which our copy is named first."""
+    """Return the error about contradicting labels. It names our copy first."""
     pairs = ((copies.lead, lead), (copies.other, other))
     ours, theirs = pairs if copies.ours_lead else pairs[::-1]
     return ConflictingEdits(
@@ -370,7 +377,7 @@ def _label(entry: ReportEntry) -> str:
 
 
 def _newer_judge_agrees(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """Yield a `Reviewer:` line for a correction that would be invisible because the newer judge agrees with it."""
+    """Yield a `Reviewer:` line for a correction that would not show because the newer judge agrees with it."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"

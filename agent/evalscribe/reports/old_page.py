@@ -1,6 +1,7 @@
-"""Read reports of the earlier form, `evalscribe-report/1`, which have no data file, so every line is parsed.
+"""Read reports in the older format `evalscribe-report/1`.
 
-Such pages are no longer written. They are read as history, and get the present form when their run is analysed again.
+Every line is parsed, because the format has no data file. Such pages are no longer written. They are read as history,
+and replaced by the current format when their run is analysed again.
 """
 
 import re
@@ -57,8 +58,8 @@ def parse(text: str, written: Report | None = None) -> Report:
 
     Args:
         text: The page.
-        written: The report as evalscribe last wrote it. A label counts as edited if it differs from that in this
-            report; if None, from the judge's label.
+        written: The report as evalscribe last wrote it. A label counts as edited if it differs from the one in this
+            report, or from the judge's label if None.
 
     Raises:
         UnreadableReport: The page is of another kind, or a part of it cannot be parsed. The message has the line.
@@ -77,7 +78,7 @@ class _Row(NamedTuple):
 
     line: int
     eval: str
-    """Printed path of an eval, or the number of evals in a group."""
+    """Printed path of an eval, or, for a group, the number of its evals."""
     url: str | None
     step: str | None
     label: PageLabel
@@ -85,7 +86,7 @@ class _Row(NamedTuple):
 
 
 class _OldPage:
-    """The blocks of each section of an old page. Blocks that evalscribe did not generate become notes."""
+    """The blocks of each section of an old page. Blocks that evalscribe did not generate become people's notes."""
 
     def __init__(self, text: str, written: Mapping[str, PageLabel]) -> None:
         self.written = written
@@ -142,7 +143,7 @@ class _OldPage:
         self.notes += (ReportNote(section=section, text=text) for text in texts if text != NOTHING)
 
     def _table(self, section: Section) -> Sequence[PageBlock]:
-        """Return the rows of the section's first table, and add the section's other blocks to the notes."""
+        """Return the rows of the section's first table. Add the section's other blocks to the notes."""
         page = self.sections[section]
         table = next((block for block in page if block.kind == "table"), None)
         self._keep(section, (block.unquoted for block in page if block is not table))
@@ -157,7 +158,7 @@ class _OldPage:
         return _run_fields(rows, str(self.front.get("run")))
 
     def _entries(self, rows: Mapping[int, _Row]) -> Iterator[ReportEntry]:
-        """Yield the findings in the order of their numbers, by which other sections refer to them."""
+        """Yield the findings in the order of their numbers, because other sections refer to findings by number."""
         page = self.sections["findings"]
         titles = {at: match for at, block in enumerate(page) if (match := _title(block))}
         self._keep("findings", (block.unquoted for block in page[: min(titles, default=len(page))]))
@@ -319,7 +320,7 @@ def _label_in_force(
     judge: JudgeLabel | None,
     kind: CauseKind | None,
 ) -> PageLabel:
-    """Return the label in the heading or in the table row, whichever a person edited."""
+    """Return the label in force: the one in the heading or the one in the table row, whichever a person edited."""
     if heading == row.label:
         return heading
     if written is not None:
@@ -341,11 +342,11 @@ def _label_in_force(
 
 
 class _Body:
-    """The generated text under a finding's heading, and the text that people added."""
+    """The text under a finding's heading: what evalscribe generated, and what people added."""
 
     def __init__(self, page: Sequence[PageBlock]) -> None:
         self.facts: dict[str, tuple[str, int]] = {}
-        """Text and line of each item in the finding's list, by the item's first word."""
+        """Text and line of each item in the finding's list, keyed by the item's first word."""
         self.reasoning = ""
         self.snippets: list[object] = []
         self.members: list[EvalRef] = []
@@ -381,7 +382,7 @@ class _Body:
             self._item(below)
 
     def _text(self, block: PageBlock, following: PageBlock | None) -> None:
-        """Use the first paragraph as the reasoning, unless a later paragraph is directly above the quotations."""
+        """Use the first paragraph as the reasoning, unless a later one stands directly above the quotations."""
         own_lines, statements = labels.split_reviewer(block.text)
         if block.kind == "heading" and (own_lines or not statements):
             self.notes.append(block.source)
@@ -408,7 +409,7 @@ class _Body:
 
 
 def _members(item: PageBlock) -> Iterator[EvalRef]:
-    """Yield the evals in a list item, which has a group's evals of one category."""
+    """Yield the evals in a list item. Such an item names all evals of a group that are in one category."""
     head = mask_code(item.text).partition(": ")[0]
     category, names = item.text[: len(head)], item.text[len(head) + 2 :]
     prefix = "" if category == "(no category)" else f"{inline.uncode(category)}/"
@@ -428,7 +429,10 @@ _MODELS = re.compile(
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Match the text with code spans masked, and return the unmasked groups. Raises `ValueError` without a match."""
+    """Match the text with its code spans masked, and return the groups unmasked.
+
+    Raises `ValueError` if nothing matches.
+    """
     match = pattern.fullmatch(mask_code(text))
     if match is None:
         raise ValueError(text)
@@ -497,7 +501,7 @@ _PATTERN = re.compile(
     r"([^(]+) \((?:(cause|rule|category|known-gaps|recurring|across-models|not-the-model)(?:: ([^()]+))?|([^()]+))\):"
     r"(?: (.*))?"
 )
-"""Matches a printed pattern. Groups: name; kind, if printed; evals after a kind; evals without a kind; text."""
+"""Matches a printed pattern. Groups: name; kind (if printed); evals after a kind; evals without a kind; text."""
 _PATTERN_NAMES: dict[str, PatternKind] = {
     "Not the model": "not-the-model",
     "Lint decides": "rule",
@@ -509,7 +513,7 @@ _PATTERN_NAMES: dict[str, PatternKind] = {
     "Fails alike for several models": "across-models",
     "Seen in earlier reports": "recurring",
 }
-"""The kind of pattern that the beginning of a name implies."""
+"""The kind of pattern that a name implies by its beginning."""
 
 
 def _kind_of(pattern: re.Match[str]) -> PatternKind | None:
@@ -531,7 +535,7 @@ _PASSES = "would pass"
 def _recommendation(
     item: PageBlock, group: RecommendationGroup, entries: Sequence[ReportEntry]
 ) -> Recommendation | None:
-    """Parse a list item; return None if a person wrote it."""
+    """Parse a list item. Returns None if a person wrote the item."""
     mask = mask_code(item.text)
     match = (_CHANGE.fullmatch(mask) or _REMARK.fullmatch(mask)) if item.simple else None
     if match is None:
@@ -546,7 +550,7 @@ def _recommendation(
 
 
 def _groups(match: re.Match[str], text: str) -> list[str]:
-    """Return the groups of a match in masked text as they are in the text; empty for a group without a match."""
+    """Return the original text of each group of a match in masked text; empty for a group that did not match."""
     return [text[slice(*match.span(n))] if match[n] else "" for n in range(1, match.re.groups + 1)]
 
 
@@ -564,7 +568,7 @@ def _list(source: str) -> tuple[str, ...]:
 
 
 def _link(source: str) -> tuple[str, str | None]:
-    """Return text and address of a link. The address is None if the source is not a single link."""
+    """Return text and address of a link. The address is None if the source is anything but a single link."""
     match = _LINK.fullmatch(mask_code(source))
     return (source[slice(*match.span(1))], match[2] or None) if match else (source, None)
 
@@ -574,7 +578,7 @@ def _report_links(source: str) -> tuple[str, ...]:
 
 
 def _paths(source: str, entries: Sequence[ReportEntry], line: int) -> tuple[str, ...]:
-    """Return the paths of the evals in a list, which names each by its path or by the number of its finding."""
+    """Return the paths of the evals in a list. The list names each eval by its path or by its finding's number."""
     paths: list[str] = []
     for name in _split(source, ",") if source else ():
         if not _NUMBER.fullmatch(name):

@@ -1,4 +1,4 @@
-"""Build the report and the JSON document of an analysis from a run, its findings and its history."""
+"""Build an analysis from a run, its findings and its history: both the report and the JSON document."""
 
 import re
 import textwrap
@@ -55,31 +55,35 @@ MAX_LINES_OF_ONE = 6
 ORDER: dict[Role, int] = {
     "output": 0, "expected": 0, "log": 1, "grader": 2, "known_gaps": 3, "task": 4, "transcript": 5
 }  # fmt: skip
-"""Order of roles in quotations. Output and reference have one rank: each wrong line is cited before the right line."""
+"""The order of roles in quotations. Output and reference share a rank, so that each wrong line stands before the right
+line.
+"""
 
 
 TAG = re.compile(r"^\s*(?:\[[\w.-]+\]|\d+:\d+)?\s*(?:error\b)?")
-"""Matches the text before the message in a log line: a tool's name, or place and severity."""
+"""Matches the text before the message of a log line: a tool's name, or a place and a severity."""
 CODES = re.compile(r"^TS\d+: |\s*\([\w@/-]+\)$|…$")
-"""Matches text that evalscribe adds to a tool's message."""
+"""Matches the text that evalscribe adds to a tool's message."""
 TIMES = re.compile(r"\s\d+\s?ms$")
 COMPARED = 40
-"""Number of an error's first letters that are searched for in a log line."""
+"""Number of letters at the start of an error that are looked up in a log line."""
 SHORT = 16
-"""Number of a log line's first letters that are searched for in an error. Later letters may be a remark of the tool."""
+"""Number of letters at the start of a log line that are looked up in an error. Later letters could be a remark of the
+tool.
+"""
 SHORTEST = 8
-"""Minimum letters of a log line that is searched for in an error."""
+"""Minimum number of letters of a log line that is looked up in an error."""
 
 
 def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, ...]:
     """Return the citations worth printing, in the order of `ORDER`.
 
-    The report prints `error`, so log lines that only repeat it are included only if there is nothing else to quote. No
-    log lines are included if the log ends before the reason.
+    The report prints `error`, so log lines that merely repeat it are included only if nothing else can be quoted. If
+    the log ends before it states the reason, no log lines are included.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
-    if ordered and ordered[0].role == "expected":  # not in pairs: wrong lines first
+    if ordered and ordered[0].role == "expected":  # no pairs of output and reference: wrong lines come first
         ordered.sort(key=lambda c: (ORDER[c.role], c.role == "expected"))
     if error.endswith(NO_REASON) or error.startswith(NAMES_ONLY):
         ordered = [c for c in ordered if c.role != "log"]
@@ -95,7 +99,7 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
 
 
 def _repeats(quotation: str, error: str) -> bool:
-    """Return whether a line of a quotation repeats the error, ignoring punctuation, prefixes and truncation."""
+    """Return whether a line of a quotation repeats the error. Punctuation, prefixes and cut-off ends are ignored."""
     error_letters = _letters(CODES.sub("", error))
     lines = [_letters(TIMES.sub("", TAG.sub("", line))) for line in quotation.split("\n")]
     return any(
@@ -127,19 +131,19 @@ def compose_report(
     agreement: Sequence[JudgeAgreement] = (),
     page_url: str | None = None,
 ) -> Report:
-    """Compose the report of a run without an existing report; `merge_report` then adds people's edits.
+    """Compose the report of a run as if no report existed. `merge_report` then adds people's edits.
 
     Args:
         run: The run.
         collation: Its findings and patterns.
-        judges: Ids of all judges that may have decided.
+        judges: Ids of all judges that could have decided.
         date: ISO date.
         evidence: Content ids of all evidence.
         earlier: Names of compared reports, newest first.
         own_prompts: True if the workspace overrides prompt templates.
         cascade: Cost and savings of a cascade.
         agreement: How often the judges agreed with people's corrections.
-        page_url: Address at which the pages of all runs are published; None if nowhere.
+        page_url: Address at which the pages of all runs are published; None if they are not published.
     """
     trials = count_trials(run)
     return Report(
@@ -226,7 +230,7 @@ def _judge_of(verdict: Verdict) -> JudgeLabel:
     return _label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage, cost)
 
 
-@lru_cache(1024)  # few are distinct; a copy for each of 10,000 findings takes 6 MB
+@lru_cache(1024)  # Few values are distinct. Copies for each of 10,000 findings would take 6 MB.
 def _label(
     judge: str, classification: Classification, confidence: float, stage: Stage | None, cost: float | None
 ) -> JudgeLabel:
@@ -234,15 +238,18 @@ def _label(
 
 
 def saved_by_cascade(verdict: Verdict) -> bool:
-    """Return whether the expensive model was not asked because an earlier stage of the cascade decided."""
+    """Return whether the expensive model was not asked because an earlier stage of the cascade had decided."""
     return verdict.stage in ("rules", "tag") and not verdict.provisional and verdict.before == Usage()
 
 
 def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> CascadeSaving:
-    """Compute a cascade's savings. `spared` has the estimated usage, by group, that the model `against` was spared."""
+    """Compute how much a cascade saved.
+
+    `spared` has, for each group, the estimated usage that the model `against` would have had.
+    """
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
-    # Without a cascade the expensive model would have judged these too, so only the earlier stages are extra cost.
+    # Without the cascade, the expensive model would have judged these too. Thus only the earlier stages are extra cost.
     earlier_usage = (
         finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged)
     )
@@ -264,7 +271,7 @@ def _tokens(usage: Usage | Estimate) -> float:
 
 
 def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:
-    """Return the number of decided evals by judge, in the order of the stages."""
+    """Return the number of evals that each judge decided, in the order of the stages."""
     order = (*STAGES, None)
     judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
     counts: dict[str, int] = {}
@@ -281,8 +288,10 @@ def analysis_document(
     changed: bool,
     spent: Mapping[str, Usage],
 ) -> Analysis:
-    """Build the JSON document of an analysis. `findings` add ids, groups and all citations to the report's findings.
-    `spent` is the usage of this command by stage.
+    """Build the JSON document of an analysis.
+
+    Ids, groups and citations that the report lacks are taken from `findings`. `spent` is the usage of this command by
+    stage.
     """
     by_path = {
         EvalRef(path=eval.path).path: (eval, member, finding.group)

@@ -1,6 +1,6 @@
 """Render a report as a page of markdown.
 
-The page is for people; the data beside it has everything. `reports/page_edits.py` reads people's edits back.
+The page is for people. The data file beside it has all facts. `reports/page_edits.py` reads people's edits back.
 """
 
 import json
@@ -43,31 +43,33 @@ SECTIONS: dict[str, Section] = {
     "Patterns": "patterns",
     "Net impact": "net-impact",
 }
-"""Maps each heading, in order, to the section of the notes below it."""
+"""Maps each heading of a section, in order, to the name of the section to which the notes below it belong."""
 ACTIONS = "Actions taken"
 NOTHING = "None."
 MOST_LINKED = 5
-"""Maximum findings that the first lines link to for one reason."""
+"""Maximum findings that the page's first lines link to for one reason."""
 MOST_REPEATED = 2
-"""Maximum findings that repeat a sentence; if more have it, it is printed once above them."""
+"""Maximum findings that repeat the same sentence. If more have it, it is printed once above all findings."""
 LONGEST_ERROR = 140
-"""Maximum characters of an error that is not shortened; the data has the whole error."""
+"""Maximum characters of an error that is printed in full. The data always has the whole error."""
 NEVER_PASSED = "no known trial passed"
-"""Reason to look first at a task that every trial of every model failed."""
+"""Reason to look first at a task in which no trial of any model passed."""
 CLOSE_SCORE = "The score is close to the threshold."
 SHORTEST_STATEMENT = 25
-"""Minimum characters of a sentence that is omitted because a quotation contains it; shorter ones match by chance."""
+"""Minimum characters of a sentence that is omitted if a quotation contains it. A shorter sentence could match by
+chance.
+"""
 ENOUGH = 60
-"""Characters that are enough to recognise a part of an error."""
+"""Number of characters at the start of a part of an error that are enough to recognise it."""
 _RULE = re.compile(r"^([a-z]+\d+): | \((?:[\w-]+/)*([\w-]+)\)$")
-"""The code of a rule, at the beginning or the end of an error: `TS2554: …`, `… (no-undef)`."""
+"""Matches the code of a rule at the beginning or the end of an error: `TS2554: …`, `… (no-undef)`."""
 _SENTENCE = re.compile(r"[.!?](?= +[A-Z`\0])")
 _WRITTEN = re.compile(r"^written: .*\n", re.MULTILINE)
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
 
 
 def render(report: Report) -> str:
-    """Return the page of a report, with its corrections applied, ending with a line end."""
+    """Return the page of a report with its corrections applied. The page ends with a newline."""
     sections = (_recommendations, _failures, _patterns, _net_impact, _actions)
     lines = [*_front_matter(report), *_first_lines(report), "", *_run_table(report)]
     for section in sections:
@@ -78,13 +80,13 @@ def render(report: Report) -> str:
 
 
 def page_digest(text: str) -> str:
-    """Return the digest of a page without its `written:` line; line ends and a byte order mark do not count."""
+    """Return the digest of a page without its `written:` line. Line ends and a byte order mark do not affect it."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
     return content_id(_WRITTEN.sub("", plain, count=1))[: len("sha256:") + 16]
 
 
 def first_screen(page: str) -> str:
-    """Return the part of a page before its failures: the outcome, where to look first, and what to do."""
+    """Return the part of a page above its failures: the outcome, where to look first, and what to do."""
     body = page.partition("\n---\n")[2] if page.startswith("---\n") else page
     return body.partition("\n## Failures\n")[0].rstrip("\n") + "\n"
 
@@ -106,7 +108,7 @@ def _scalar(text: str) -> str:
 
 
 def first_lines(report: Report) -> list[str]:
-    """Return title and outcome without people's notes, for a pull request or a comment."""
+    """Return title and outcome, without people's notes, for use in a pull request or a comment."""
     return list(_first_lines(replaced(report, notes=())))
 
 
@@ -123,7 +125,7 @@ def _first_lines(report: Report) -> Iterator[str]:
 
 
 def headline(report: Report) -> str:
-    """Return the outcome in one phrase: the one cause, if it explains every failure."""
+    """Return the outcome in one phrase, which names the cause if a single one explains every failure."""
     run = report.run
     failed = f"{run.failed} of {pluralise(run.total, 'eval')} failed"
     entries = report.entries
@@ -168,14 +170,17 @@ def _outcome(report: Report) -> Iterator[str]:
 
 
 def _replayed(report: Report) -> str:
-    """Return how many failures replays proved or reproduced, with the findings' numbers; empty if none."""
+    """Return how many failures replays proved or reproduced, with their findings' numbers; empty if there are none."""
     words: dict[VerdictBasis, str] = {"proved": _whose("proved not the model's", report), "reproduced": "reproduced"}
     counted = {basis: _with_basis(report, basis) for basis in words}
     return ", ".join(f"{total} {words[basis]} ({inline.ranges(at)})" for basis, (total, at) in counted.items() if total)
 
 
 def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
-    """Return how many failures have a label with this basis that no person changed, and their findings' numbers."""
+    """Return the number of failures whose label has this basis and was not changed by a person.
+
+    Also return their findings' numbers.
+    """
     counts = Counter[int]()
     for number, entry in enumerate(report.entries, 1):
         counts[number] = sum(len(part.evals) for part in entry.each if part.basis == basis and not _overruled(part))
@@ -183,7 +188,7 @@ def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
 
 
 def _outcome_counts(report: Report) -> Iterator[str]:
-    """Yield the failures as maintainers count them, with the numbers of their findings: `**2 model faults** (1, 3)`."""
+    """Yield a phrase per outcome, with the number of failures and their findings: `**2 model faults** (1, 3)`."""
     counts: Counter[str] = Counter()
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, entry in enumerate(report.entries, 1):
@@ -196,7 +201,7 @@ def _outcome_counts(report: Report) -> Iterator[str]:
 
 
 def _whose(text: str, report: Report) -> str:
-    """Replace the word model if the experiment runs another component in its place."""
+    """Replace the word `model` if the experiment runs another component instead of a model."""
     return text.replace("model", COMPONENT) if report.run.provider == COMPONENT else text
 
 
@@ -210,7 +215,7 @@ def _counted_as(entry: ReportEntry) -> str:
 
 
 def review_first(report: Report) -> dict[str, list[int]]:
-    """Return the numbers of the findings that a person should look at first, by reason."""
+    """Return, for each reason, the numbers of the findings that a person should look at first."""
     reasons: dict[str, Callable[[ReportEntry], bool]] = {
         "an earlier fix did not hold": lambda e: e.recurrence.kind == "fix-in-doubt" and e.classification is not None,
         NEVER_PASSED: lambda e: e.never_passed and e.uncertain,
@@ -226,7 +231,7 @@ def review_first(report: Report) -> dict[str, list[int]]:
 
 
 def _odd_quotations(report: Report) -> str:
-    """Return a sentence that counts quotations not verified at their cited place; empty without any."""
+    """Count in a sentence the quotations that were not verified at their cited place; empty if there are none."""
     states = Counter(snippet.status for part in _each(report) for snippet in part.snippets)
     words: dict[CitationStatus, str] = {"unverified": "not verified", "relocated": "found elsewhere than cited"}
     odd = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
@@ -238,7 +243,7 @@ def _each(report: Report) -> Iterator[ReportEntry]:
 
 
 def claimed(report: Report) -> str:
-    """Return `R1 and R2`: the recommendations that would let a failure pass."""
+    """Return a phrase such as `R1 and R2`, which names the recommendations that would let a failing eval pass."""
     hoped = set(report.hoped_for)
     claims = [item for item in report.recommendations if item.would_pass and hoped.intersection(item.evals)]
     return _and(item.id or "a recommendation" for item in claims)
@@ -282,7 +287,7 @@ def _saving(saving: CascadeSaving) -> str:
 
 
 def _amount(saving: CascadeSaving, value: float) -> str:
-    # USD in letters: between two dollar signs GitHub reads a formula.
+    # USD in letters, because GitHub reads text between two dollar signs as a formula.
     return f"{value:,.2f} USD" if saving.unit == "usd" else f"{value:,.0f} tokens"
 
 
@@ -347,10 +352,10 @@ def _deciders(report: Report) -> Iterator[str]:
 
 
 class RecommendationRow(NamedTuple):
-    """A recommendation as the report prints it."""
+    """A recommendation in the form that the report prints."""
 
     id: str
-    """`R1` …; empty for a remark that proposes nothing."""
+    """Id such as `R1`; empty for a remark that proposes nothing."""
     type: str
     text: str
     evals: tuple[str, ...]
@@ -359,7 +364,7 @@ class RecommendationRow(NamedTuple):
 
 
 def recommendation_rows(report: Report) -> list[RecommendationRow]:
-    """Return the recommendations by number, then the remarks."""
+    """Return the recommendations in the order of their numbers, followed by the remarks."""
     items = sorted(report.recommendations, key=lambda item: (item.id is None, _number(item)))
     return [
         RecommendationRow(item.id or "", _type(item, report), _sentence(item.text), item.evals, _effect(item, report))
@@ -390,7 +395,7 @@ def _effect(item: Recommendation, report: Report) -> str:
 
 
 def _is_proved(item: Recommendation, report: Report) -> bool:
-    """Return whether replays with this very change passed for each eval that it concerns."""
+    """Return whether, for each eval that the recommendation concerns, replays with this very change passed."""
     proofs = {proof.eval: [replay for replay in proof.replays if replay.change == item.text] for proof in report.proofs}
     tried = [proofs.get(path, []) for path in item.evals]
     return all(tried) and all(replay.passed for replays in tried for replay in replays)
@@ -430,20 +435,23 @@ def _failures(report: Report) -> Iterator[str]:
 
 
 class _Text(NamedTuple):
-    """The sentences that a finding prints."""
+    """The sentences that the page prints for a finding."""
 
     summary: str
-    """Sentence in its first line."""
+    """Sentence for the finding's first line."""
     error: tuple[str, ...]
-    """The error, unless other text of the finding contains it."""
+    """The error; empty if other text of the finding contains it."""
     details: tuple[str, ...]
-    """Further sentences that repeat neither the summary nor a quotation."""
+    """Further sentences. None of them repeats the summary or a quotation."""
     trials: tuple[str, ...] = ()
-    """Sentences of each trial that not all trials share; empty for a trial without any."""
+    """For each trial, its sentences that not all trials share; empty for a trial that has none."""
 
 
 def _texts(report: Report) -> list[_Text]:
-    """Return the text of each finding; a summary or error that finding 3 already has becomes `as 3`."""
+    """Return the text of each finding.
+
+    For example, a summary or error that finding 3 already has becomes `as 3`.
+    """
     texts: list[_Text] = []
     firsts: dict[str, int] = {}
     for number, text in enumerate(map(_text, report.entries), 1):
@@ -455,7 +463,7 @@ def _texts(report: Report) -> list[_Text]:
 
 
 def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
-    """Return the sentences that more than `MOST_REPEATED` findings have, with the findings' numbers."""
+    """Return the sentences that more than `MOST_REPEATED` findings have, each with the numbers of these findings."""
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, text in enumerate(texts, 1):
         for sentence in text.details:
@@ -468,12 +476,12 @@ def _shared(texts: Sequence[_Text]) -> dict[str, list[int]]:
 
 
 def _text(entry: ReportEntry) -> _Text:
-    """Return the text of a finding without repetitions."""
+    """Return the text of a finding, without repetitions."""
     return _shared_text(entry) if entry.joined else _verdict_text(entry, entry.snippets)
 
 
 def _shared_text(entry: ReportEntry) -> _Text:
-    """Return the text that all trials of a finding share, and the further sentences of each."""
+    """Return the text that all trials of a finding share, and for each trial its other sentences."""
     first, *_ = entry.each
     texts = [_verdict_text(part, first.snippets if part.snippets == first.snippets else ()) for part in entry.each]
     summaries = {text.summary for text in texts}
@@ -495,7 +503,7 @@ def _shared_text(entry: ReportEntry) -> _Text:
 
 
 def _verdict_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
-    """Return the text of one verdict, without sentences that the shown quotations contain."""
+    """Return the text of one verdict without the sentences that its printed quotations contain."""
     quoted = _plain("\n".join(snippet.text for snippet in quotations))
     statements = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
     unsaid = [
@@ -523,9 +531,12 @@ def sentences(text: str) -> list[str]:
 
 
 def _is_shown(error: str, context: str) -> bool:
-    """Return whether `context` has the error, or the code of its rule, to which the message adds nothing."""
+    """Return whether `context` already contains the error, or the code of its rule.
+
+    The code suffices, because the message adds nothing to it.
+    """
     if error.endswith(NO_REASON):
-        return True  # a recommendation says so
+        return True  # a recommendation gives the reason
     text = _plain(error)
     rule = _RULE.search(text)
     if rule and re.search(rf"(?<![\w-]){re.escape(rule[1] or rule[2])}(?![\w-])", context):
@@ -534,9 +545,9 @@ def _is_shown(error: str, context: str) -> bool:
 
 
 def _ends(error: str) -> str:
-    """Shorten a long error to the difference of the two values that it compares, else cut out its middle.
+    """Shorten a long error. If it compares two values, keep their difference; otherwise cut out the middle.
 
-    The beginning names the kind of error, the end says what was wrong.
+    The beginning is kept because it names the kind of error, and the end because it says what was wrong.
     """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
@@ -552,7 +563,7 @@ def _plain(text: str) -> str:
 
 
 def anchor(number: int, entry: ReportEntry) -> str:
-    """Return the fragment that GitHub gives to a finding's heading."""
+    """Return the fragment that GitHub generates for a finding's heading."""
     heading = f"{number}. {inline.uncode(labels.subject(entry))}".lower()
     return quote("".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_"), safe="-_")
 
@@ -570,7 +581,10 @@ def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> It
 
 
 def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
-    """Yield how the replays of a finding ended, with a command, its exit code, and where the data has its log."""
+    """Yield a line for each outcome of a finding's replays.
+
+    It has the outcome, a command, its exit code, and the place of its log in the data.
+    """
     lines: dict[str, list[str]] = defaultdict(list)
     places: dict[str, str] = {}
     quoted = {snippet.path for part in entry.each for snippet in part.snippets}
@@ -587,9 +601,9 @@ def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
 
 
 def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
-    """Describe the replays and their outcome; also return the index of the replay whose log to read."""
+    """Describe the replays and their outcome. Also return the index of the replay whose log a reader should open."""
     counts = list(proof.counts())
-    # The last answer decides, unless a quotation is from another one's log.
+    # Show the last replay, which decided the outcome, unless a quotation is from the log of another replay.
     number = next(
         (n for n, replay in enumerate(proof.replays) if replay.document and replay.document in quoted),
         next((count.shown for count in reversed(counts) if count.change is None), counts[-1].shown if counts else 0),
@@ -602,8 +616,11 @@ def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
-    """Yield a line for each text that only some trials have, and the quotations. If these differ, only the
-    first trial's are printed, below its line; the data has the others."""
+    """Yield a line for each text that only some trials have, and the quotations.
+
+    If the quotations of the trials differ, only those of the first trial are printed, below its line. The data has the
+    others.
+    """
     quoted, facts = snippets.render(entry.snippets), _shared_facts(entry, report)
     differ = any(part.snippets != entry.snippets for part in entry.each)
     lines: dict[tuple[str, bool], list[int]] = defaultdict(list)
@@ -613,7 +630,7 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
         lines[line, differ and at == 0] += labels.trials(part)
     for (line, first), numbers in lines.items():
         if line != ":" or (first and quoted):
-            # Not `#1`, which a forge takes for an issue.
+            # Not `#1`, because GitHub would read it as the number of an issue.
             yield f"- {'Trial' if len(numbers) == 1 else 'Trials'} {inline.ranges(numbers)}{line}"
         if first:
             yield from quoted
@@ -622,10 +639,10 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
 
 
 def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
-    """Return the first line under a finding's heading; people correct the bold label.
+    """Return the first line under a finding's heading. People correct its bold label.
 
-    If several judges decided in the report, it names the judge of this finding. If a person corrected the label, it
-    gives the judge's label and reason.
+    If several judges decided in the report, the line names this finding's judge. If a person corrected the label, the
+    line also has the judge's label and reason.
     """
     label = labels.of(entry)
     bold = f"**{label.classification or labels.UNCLASSIFIED}**"
@@ -644,13 +661,13 @@ def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
 
 
 def _shared_facts(entry: ReportEntry, report: Report) -> list[str]:
-    """Return the facts that hold for all trials of a finding."""
+    """Return the facts that are the same for all trials of a finding."""
     first, *others = ([*_facts(part, report)] for part in entry.each)
     return [fact for fact in first if all(fact in facts for facts in others)]
 
 
 def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
-    """Yield the failed step, how the verdict came about, and what earlier reports say."""
+    """Yield the failed step, the basis of the verdict, and what earlier reports say about the eval."""
     url = entry.evals[0].url if len(entry.evals) == 1 else None
     if entry.step or url:
         yield inline.link(labels.step_name(entry.step) if entry.step else "eval", url)
@@ -672,12 +689,12 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
 
 
 def _overruled(entry: ReportEntry) -> JudgeLabel | None:
-    """Return the judge's label if a person gave another one."""
+    """Return the judge's label if a person gave a different one, else None."""
     return entry.judge if entry.judge and entry.judge.classification != entry.classification else None
 
 
 def _decided(entry: ReportEntry, report: Report) -> str:
-    """Return a model's confidence, and who decided if the report has several judges."""
+    """Return a model's confidence, and the name of the judge if several judges decided in the report."""
     judge = entry.judge
     if judge is None or proves(judge.id) or by_people(judge.id):
         return ""
@@ -687,23 +704,23 @@ def _decided(entry: ReportEntry, report: Report) -> str:
 
 
 def _consulted_judges(report: Report) -> list[str]:
-    """Return the judges that were asked: not replays, and not people's corrections of earlier runs."""
+    """Return the judges that were asked. Replays, and people's corrections of earlier runs, are not among them."""
     return [judge for judge in report.judges if not (proves(judge) or by_people(judge))]
 
 
 def inline_words(slug: str) -> str:
-    """Return a short name in words: `missing-empty-args` as `missing empty args`."""
+    """Return a short name as words: `missing-empty-args` becomes `missing empty args`."""
     words = slug.replace("-", " ")
     return words if re.fullmatch(r"[A-Za-z0-9 .]+", words) else inline.code(slug)
 
 
 def reviewer_lines(entry: ReportEntry) -> list[str]:
-    """Return the `Reviewer:` lines, one for each statement."""
+    """Return the `Reviewer:` lines, one per statement."""
     return [f"Reviewer: {text}".rstrip() for text in entry.reviewer]
 
 
 def _history(entry: ReportEntry, earlier: Sequence[str]) -> str:
-    """Return the relation to earlier reports, which are named by date; the table at the top links them."""
+    """Return how the finding relates to earlier reports. They are named by date, and linked in the table at the top."""
     recurrence = entry.recurrence
     if recurrence.kind == "new":
         return ""
@@ -743,7 +760,7 @@ def _members(entry: ReportEntry) -> list[str]:
 
 
 def member_lists(entry: ReportEntry) -> list[str]:
-    """Return the list of a group's evals, one line for each category."""
+    """Return the lists of a group's evals, with one line per category."""
     categories = groupby(entry.evals, lambda ref: ref.category)
     return [f"- {inline.name(c) if c else '(no category)'}: {', '.join(map(_member, refs))}" for c, refs in categories]
 
@@ -774,7 +791,7 @@ def _patterns(report: Report) -> Iterator[str]:
 
 
 def _is_repeated(pattern: Pattern, report: Report) -> bool:
-    """Return whether a recommendation, the first lines or the only finding already contain the pattern."""
+    """Return whether the pattern is already stated in a recommendation, in the first lines, or in the only finding."""
     if pattern.kind == "cause":
         return any(item.evals == pattern.evals for item in report.recommendations if item.group != "none")
     if pattern.kind == "known-gaps":
@@ -796,7 +813,7 @@ def _resolved(report: Report) -> str:
 
 
 def _unless(report: Report) -> str:
-    """Return a caveat if the source names only failures: its other evals may never have completed."""
+    """Return a caveat if the source names only failures, because its other evals might not have completed."""
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
@@ -853,7 +870,7 @@ def _actions(report: Report) -> Iterator[str]:
 
 
 def _findings(paths: Sequence[str], report: Report) -> str:
-    """Return the numbers of findings, and the paths of evals that are only a part of their finding."""
+    """Return numbers for findings whose evals are all named, and paths for evals of other findings."""
     references = inline.render_references(paths, report.entries)
     numbers = [int(reference) for reference in references if reference.isdecimal()]
     return ", ".join(
@@ -862,7 +879,7 @@ def _findings(paths: Sequence[str], report: Report) -> str:
 
 
 def _links(report: Report, numbers: Sequence[int]) -> str:
-    """Return links to findings; only the numbers if there are many."""
+    """Return links to findings. If there are many, return only their numbers."""
     return inline.ranges(numbers) if len(numbers) > MOST_LINKED else _and(_link(report, number) for number in numbers)
 
 

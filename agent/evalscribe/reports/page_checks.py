@@ -1,4 +1,4 @@
-"""Check one page of a report: whether it can be read, consistency, file name, links and quotations."""
+"""Check one page of a report: whether it can be parsed and is consistent, its file name, links and quotations."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +26,13 @@ EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 FINDING = re.compile(r"###\s+(\d+)[.)]\s")
 FACTS = ("|", "# ", "### ", "**", "As run ")
-"""Beginnings of generated lines outside fences that state facts."""
+"""The first words of generated lines that state facts outside fences."""
 MOST_EDITED = 10
-"""Maximum changed lines that are reported one by one."""
+"""Maximum changed lines that get a problem each."""
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
-    """Check the file name. `name` is the path in the reports folder, or only the file name for a file outside it."""
+    """Check the file name. `name` is the path in the reports folder, or, for a file outside it, only the file name."""
     path = PurePosixPath(name)
     run = report.run
     match = NAME.fullmatch(path.name)
@@ -58,9 +58,9 @@ def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
             newer = not revision.isdecimal() or int(revision) > edits.written.revision
             message = f"{data} is of revision {edits.written.revision}, "
             if newer:
-                message += "the page is newer: restore the data that was written with it, for example from git"
+                message += "but the page is newer: restore the data that was written with it, for example from git"
             else:
-                message += "the page is older: analyze the run again to write the page anew"
+                message += "but the page is older: analyze the run again to rewrite the page"
             yield LineProblem(at, "error" if newer else "notice", message)
 
 
@@ -72,16 +72,16 @@ LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
-"""Maximum characters of a line; longer lines are not searched for links."""
+"""Maximum characters of a line in which links are searched for. Longer lines are skipped."""
 MOST_LISTED = 5
-"""Maximum further lines that are listed for a repeated link."""
+"""Maximum number of further lines that are listed for a repeated link."""
 
 
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
     """Check the links of a page.
 
-    Generated links must lead to a report. People may link to any file, so a broken link that a person added is a
-    warning, or a notice if a person wrote the whole report (`report` is None).
+    Generated links must lead to a report. People can link to any file, so a broken link that a person added is only a
+    warning. If a person wrote the whole report (`report` is None), it is a notice.
 
     Args:
         text: The page.
@@ -97,7 +97,7 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 
 def _also(lines: list[int]) -> str:
-    """Return a phrase with the further lines of a link, because a repeated link is reported only once."""
+    """Return a phrase that names the further lines with the same link, because each link is reported only once."""
     numbers = ", ".join(map(str, lines[:MOST_LISTED])) + (" …" if len(lines) > MOST_LISTED else "")
     return f" (also in {'line' if len(lines) == 1 else 'lines'} {numbers})" if lines else ""
 
@@ -155,7 +155,9 @@ def linked_reports(report: Report) -> frozenset[str]:
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
 HEAD = 40
-"""Number of lines that are searched for a report's kind, because the front matter may be broken."""
+"""Number of lines in which a report's kind is searched for. The lines are searched as text because the front matter can
+be broken.
+"""
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 
@@ -184,7 +186,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
         source: The page and its data.
         name: As in `links`.
         exists: As in `links`.
-        bases: Texts that may be the page as evalscribe wrote it.
+        bases: Texts that might be the page as evalscribe wrote it.
     """
     text = source.text
     conflicts = tuple(markers(text))
@@ -206,7 +208,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
 
 
 def _edited(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield a notice about edits of editable parts, and errors for edits of generated lines."""
+    """Yield a notice if editable parts were edited, and an error for each edit of a generated line."""
     if not edits.mergeable:
         yield LineProblem(
             1, "notice", "written by an earlier version; it gets the present form when it is written again"
@@ -227,7 +229,7 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
 
 
 def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield errors for generated lines that people changed or removed, and for added lines that look generated."""
+    """Yield an error for each generated line that was changed or removed, and each added line that looks generated."""
     facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
     for line, before, now in edits.outside_edits:
         if now is not None and line in facts:
@@ -246,7 +248,7 @@ def _short(line: str) -> str:
 
 
 def _generated_lines(page: str) -> dict[int, str]:
-    """Return the lines that look like generated facts, by number: headings, labels, tables and quotations."""
+    """Return the lines that look generated, by line number: headings, labels, tables and quotations."""
     outside = dict(outside_fences(page))
     lines = enumerate(lines_of(page), 1)
     return {
@@ -257,7 +259,7 @@ def _generated_lines(page: str) -> dict[int, str]:
 
 
 def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
-    """Return the lines of each finding of the report. A finding that is not on the page has no lines."""
+    """Return the lines of each finding of the report. A finding that is missing on the page has no lines."""
     lines = lines_of(text)
     starts = {}
     for number, line in outside_fences(text):
@@ -275,12 +277,12 @@ def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text without trailing white space, which an editor may change."""
+    """Return the lines of a text without trailing white space, because an editor can change that."""
     return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 
 def outside_fences(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of the lines outside fences and front matter."""
+    """Yield number and text of each line outside fences and front matter."""
     lines = lines_of(text)
     return ((at + 1, line) for at, line, fenced in _fenced(lines, _after_front_matter(lines)) if not fenced)
 
@@ -292,7 +294,7 @@ def _after_front_matter(lines: list[str]) -> int:
 
 
 def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield index and text of each line, and whether the line is in a fence or opens or closes one."""
+    """Yield index and text of each line, and whether it is in a fence or opens or closes one."""
     fence = ""
     for at, line in enumerate(lines[start:], start):
         mark = FENCE.fullmatch(line)
@@ -307,7 +309,10 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
-    """Yield an error for each conflict marker of a merge. With `code`, include those in fences, which may be quoted."""
+    """Yield an error for each conflict marker of a merge.
+
+    With `code`, also for those in fences, which can be quotations.
+    """
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
     if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
@@ -316,7 +321,10 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
 
 
 def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines outside fences and those of the front matter, where the revision conflicts in most merges."""
+    """Yield the lines outside fences and those of the front matter.
+
+    Most merges conflict at the revision in the front matter.
+    """
     numbers = dict(outside_fences(text))
     first = min(numbers, default=1)
     yield from ((at, line) for at, line in enumerate(lines_of(text)[: first - 1], 1))
@@ -356,7 +364,10 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
-    """Warn if a quotation marked as unverified is in the evidence. This is no error: an unprinted part may be wrong."""
+    """Warn if a quotation that is marked as unverified is in the evidence.
+
+    It is only a warning, because a part that is not printed might be wrong.
+    """
     if _stands_at(snippet, document, snippet.first, last):
         place = f"{snippet.role} {snippet.path}:{snippet.first}"
         yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {place}")
@@ -376,7 +387,7 @@ def _misplaced(snippet: Snippet, document: Document, last: int) -> str:
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
     """Return whether a quotation equals these lines of a document.
 
-    White space is ignored if the quotation joins several lines.
+    If it joins several lines, white space is ignored.
     """
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
@@ -393,7 +404,7 @@ def _squeezed(text: str) -> str:
 
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
-    """Return the document whose printed name equals the snippet's path."""
+    """Return the document whose printed name is the snippet's path."""
     documents = (document for document in evidence.of(snippet.role))
     return next((d for d in documents if _printed(d) == snippet.path), None)
 
@@ -403,7 +414,7 @@ def _printed(document: Document) -> str:
 
 
 def _generated_block(part: PagePart) -> PageBlock | None:
-    """Return the finding's first generated fence."""
+    """Return the finding's first fence that evalscribe generated."""
     opened, mark = 0, ""
     for at, line in enumerate(part.lines):
         match = FENCE.fullmatch(line)

@@ -1,7 +1,8 @@
 """Find people's edits on a page, and apply them to the page's data or to the next version of the page.
 
-Edits of the editable parts are applied to the data: the bold label under a finding's heading, `Reviewer:` lines, added
-text (notes) and the section `Actions taken`. Edits of other parts stay on the page through a three-way merge of lines.
+The editable parts are the bold label under a finding's heading, `Reviewer:` lines, added text (notes) and the section
+`Actions taken`. Their edits are applied to the data. Edits of other parts are kept on the page by a three-way merge of
+lines.
 """
 
 import re
@@ -33,17 +34,20 @@ _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
 _LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
 _AT_END = re.compile(r"\s*[:–—-]+\s*(\S.*)")
 _ALIKE = 0.6
-"""Minimum similarity of a paragraph to a generated one for it to count as a rewording. Measured on the edits in
-`tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated sentences below 0.5."""
+"""Minimum similarity of a paragraph to a generated paragraph for it to count as a rewording.
+
+Measured on the edits in `tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated
+sentences below 0.5.
+"""
 _MOST_PAIRS = 10_000
-"""Maximum pairs of changed paragraphs that are compared. With more pairs, the page counts as a different page."""
+"""Maximum pairs of changed paragraphs that are compared. If there are more, the page counts as a different page."""
 
 
 class TextPart(Frozen):
-    """A block of the page, or a block's lines other than the label and `Reviewer:` lines. Lines count from 1."""
+    """A block of the page, or the lines of a block without the label and `Reviewer:` lines. Lines count from 1."""
 
     owner: int | Section
-    """Number of the finding that contains the part, or else the section."""
+    """Number of the finding that contains the part. Outside findings, the section."""
     kind: str
     text: str
     first: int
@@ -62,7 +66,7 @@ class PageFinding(Frozen):
     label: PageLabel | None = None
     """None if the label's line is missing or cannot be parsed."""
     label_line: int
-    """Line number of the label, or of the heading if there is no label."""
+    """Line number of the label. Without a label, that of the heading."""
     tail: str = ""
     """Rest of the line after the label."""
     problem: str = ""
@@ -77,7 +81,7 @@ class ParsedPage(Frozen):
     lines: tuple[str, ...]
     findings: tuple[PageFinding, ...]
     parts: tuple[TextPart, ...]
-    """All text but labels, `Reviewer:` lines and `Actions taken`."""
+    """All text except labels, `Reviewer:` lines and the section `Actions taken`."""
     headings: tuple[str, ...]
     """Headings of sections and findings."""
     actions: str | None
@@ -101,26 +105,27 @@ class LineEdit(NamedTuple):
 
 
 class PageEdits(Frozen):
-    """A report with people's edits of its page applied."""
+    """A report to which people's edits of its page are applied."""
 
     report: Report
-    """The report in the data, with labels, reviewers, notes and actions from the page."""
+    """The report in the data, but with labels, reviewers, notes and actions from the page."""
     written: Report
-    """The report in the data, without edits."""
+    """The report in the data, without people's edits."""
     base: str
-    """The page as evalscribe wrote it, without people's text in its editable parts."""
+    """The page as evalscribe wrote it, without people's text in the editable parts."""
     base_known: bool
-    """False if the page as evalscribe wrote it is lost, so that `base` is rendered from the data."""
+    """False if the page as evalscribe wrote it is lost. Then `base` is rendered from the data."""
     other_text: str
-    """The page without the edits of its editable parts. It differs from `base` where other parts were edited."""
+    """The page on disk, but with its editable parts unedited. It differs from `base` where other parts were edited."""
     front: tuple[str, ...] = ()
     """Lines that a person added to the front matter."""
     numbers: tuple[int, ...] = ()
-    """Line number on the page for each line of `other_text`; empty if it is the whole page."""
+    """For each line of `other_text`, its line number on the page. Empty if `other_text` is the whole page."""
     page: str
     """The page on disk."""
     mergeable: bool = True
-    """False for a page of an earlier form, whose edits of other parts cannot be merged into a new page."""
+    """False for a page in an older format, because edits outside its editable parts cannot be merged into a new page.
+    """
 
     @property
     def outside_edits(self) -> tuple["LineEdit", ...]:
@@ -142,7 +147,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     Args:
         text: The page.
         written: The report in the page's data.
-        bases: Texts that may be the page as evalscribe wrote it: from the store, and from git.
+        bases: Texts that might be the page as evalscribe wrote it: from the store, and from git.
 
     Raises:
         UnreadableReport: An editable part cannot be parsed; the error gives the line.
@@ -171,7 +176,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
 
 
 def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
-    """Read labels, reviewers and actions of a page that is newer than its data, for example after a wrong merge."""
+    """Read labels, reviewers and actions of a page that is newer than its data, as can happen after a wrong merge."""
     page, old = parse_page(text), parse_page(rendered)
     pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
     entries = list(written.entries)
@@ -191,7 +196,7 @@ def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdit
 
 
 def normalised(text: str) -> str:
-    """Return the text with `\\n` at line ends, without a byte order mark and without white space at line ends."""
+    """Return the text with `\n` as line end, and without a byte order mark or trailing white space on lines."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
@@ -247,16 +252,16 @@ def parse_page(text: str) -> ParsedPage:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part. Each item of a list is a part, so that an added item does not change other parts."""
+    """Yield a block as one part, but each item of a list separately, so that an added item changes no other part."""
     for item in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=item.line, last=item.end)
 
 
 def _refuse_quoted_markers(page: str, written: str) -> None:
-    """Raise `UnreadableReport` for a conflict marker in a quotation, unless `written` also has it, as quoted evidence.
+    """Raise `UnreadableReport` for a conflict marker in a quotation, unless `written` quotes it as evidence.
 
-    Fences that people added may contain markers.
+    Fences that people added can contain markers.
     """
     if not any(map(blocks.MARKER.match, page.split("\n"))):
         return
@@ -264,7 +269,7 @@ def _refuse_quoted_markers(page: str, written: str) -> None:
     for block in blocks.read(page):
         new = Counter(_fenced(block)) - quoted
         if len(new) == len(set(_fenced(block))):
-            continue  # it shares no line with a quotation
+            continue  # it has no line in common with a quotation
         for at, line in enumerate(block.source.split("\n")):
             if blocks.MARKER.match(line) and line in new:
                 raise _conflict(block.line + at)
@@ -329,7 +334,10 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
 
 
 def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
-    """Return the `Reviewer:` statements of a block with their first and last lines. A label ends a statement."""
+    """Return the `Reviewer:` statements of a block with their first and last lines.
+
+    A statement also ends at a label.
+    """
     if block.kind == "heading":
         _, statements = labels.split_reviewer(block.text)
         return [(block.line, block.end, statements)] if statements else []
@@ -355,7 +363,10 @@ def _nested(item: PageBlock) -> str:
 
 
 def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
-    """Yield the lines of a block whose numbers are not in `apart`. Consecutive lines of an item form one part."""
+    """Yield the lines of a block except those whose numbers are in `apart`.
+
+    Consecutive lines of an item form one part.
+    """
     items = {item.line for item in block.items} if block.kind == "bullet_list" else set()
     run: list[tuple[int, str]] = []
     for number, line in (*lines, (0, "")):
@@ -376,7 +387,7 @@ class _LabelLine(Frozen):
 
 
 def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
-    """Return the first line with a label, or the first line with its problem if it looks like a label, or None."""
+    """Return the first line with a label, or the first line that looks like one with its problem, or None."""
     odd: _LabelLine | None = None
     paragraphs = [block for block in below if block.kind == "paragraph"]
     for block in paragraphs:
@@ -402,7 +413,7 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
 
 
 class _Reading:
-    """Compares a page with the page as evalscribe wrote it, and applies the edits to the report in the data."""
+    """Compares a page with the page as evalscribe wrote it, and applies people's edits to the report in the data."""
 
     def __init__(
         self, plain: str, tidied: NumberedLines, page: ParsedPage, then: ParsedPage, written: Report, base_known: bool
@@ -410,7 +421,7 @@ class _Reading:
         self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
         self.written, self.base_known = written, base_known
         self.pairs = _same_findings(page.findings, then.findings)
-        """Each finding as evalscribe wrote it, by its present number on the page."""
+        """For each finding, by its current number on the page: the finding as evalscribe wrote it."""
         self.quotations = _quotations(then)
         self._refuse_hidden()
         self.added = _Additions(page, then, self.pairs)
@@ -444,7 +455,7 @@ class _Reading:
         return ((now, self.pairs[now.number]) for now in self.page.findings if now.number in self.pairs)
 
     def _refuse_hidden(self) -> None:
-        """Raise an error if a heading is no longer parsed as a heading: the text below it would be misread."""
+        """Raise an error if a heading is no longer parsed as a heading, because the text below it would be misread."""
         headings = set(self.page.headings)
         for heading in self.then.headings:
             if heading in headings:
@@ -497,7 +508,7 @@ class _Reading:
         return tuple(dict.fromkeys((*notes, *unseen, *self._departed(numbers, texts | set(notes_by_text)))))
 
     def _departed(self, numbers: Mapping[int, int], texts: set[str]) -> Iterator[ReportNote]:
-        """Yield notes with the edits of findings that the data lacks because it was written after the page."""
+        """Yield notes with people's edits of findings that are on the page but not in newer data."""
         for now, then in self._both():
             if then.number in numbers:
                 continue
@@ -512,7 +523,7 @@ class _Reading:
                 yield ReportNote(section="findings", text=text)
 
     def _refuse_labels_in_headings(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
-        """Raise an error for a label that a person added to a heading, unless the finding has the same label."""
+        """Raise an error if a person added a label to a heading and it is not the finding's label."""
         for now, then in self._both():
             number = numbers.get(then.number)
             added = now.subject[len(then.subject) :] if now.subject.startswith(then.subject) else ""
@@ -529,7 +540,7 @@ class _Reading:
             )
 
     def _base_lines(self) -> Iterator[str]:
-        """Yield the lines of the page as evalscribe wrote it, without the notes and `Reviewer:` lines edited later."""
+        """Yield the lines of the page as evalscribe wrote it, without notes and `Reviewer:` lines edited later."""
         reviewers_unchanged = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
         edited = (finding for finding in self.then.findings if not reviewers_unchanged.get(finding.number, True))
         removed = {at for finding in edited for at in finding.reviewer_lines}
@@ -553,7 +564,7 @@ class _Reading:
         return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
 
     def _other_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield numbers and lines of the page, without the edits of its editable parts."""
+        """Yield number and text of the page's lines, with the edits of its editable parts undone."""
         lines: dict[int, str | None] = {}
         for part in self.added.parts:
             lines |= dict.fromkeys(range(part.first, part.last + 1))
@@ -578,7 +589,10 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
-    """Return the notes of a page as evalscribe wrote it. These are its blockquotes: no generated text is one."""
+    """Return the notes of a page as evalscribe wrote it.
+
+    They are its blockquotes, because no generated text is a blockquote.
+    """
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
         if part.kind == "blockquote":
@@ -614,9 +628,9 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
 
 
 def _numbers(written: Report, then: ParsedPage) -> dict[int, int]:
-    """Return the number of each finding in the data, by its number on the page as evalscribe wrote it.
+    """Map the number of each finding on the page as evalscribe wrote it to its number in the data.
 
-    The numbers differ if a process was killed after it wrote newer data and before it wrote the page.
+    The numbers differ if a process was killed after it had written newer data and before it wrote the page.
     """
     keys = {(labels.subject(entry), _member_lines(entry)): number for number, entry in enumerate(written.entries, 1)}
     numbers = {
@@ -655,7 +669,10 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
 
 
 def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
-    """Return the text that a person added at the end of the label's line; None if the line was edited otherwise."""
+    """Return the text that a person added at the end of the label's line.
+
+    None if the line was edited in another way.
+    """
     if now.tail == then.tail:
         return ""
     if then.tail and now.tail.startswith(then.tail):
@@ -664,7 +681,7 @@ def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
 
 
 class _Additions:
-    """The text that people added to a page, without rewordings of generated text."""
+    """The text that people added to a page, except rewordings of generated text."""
 
     def __init__(self, page: ParsedPage, then: ParsedPage, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
@@ -672,7 +689,7 @@ class _Additions:
         edited = [change for change in all_changes if change.kind != "equal"]
         moved = Counter(part.text for change in edited for part in self._generated_parts(change))
         self.parts: list[TextPart] = []
-        """Added parts, and lines added to generated parts."""
+        """Parts that people added, and lines that they added to generated parts."""
         self.unchanged = [
             part
             for change in all_changes
@@ -687,7 +704,7 @@ class _Additions:
             for part in then.parts[change.first_old : change.last_old]
             if part.kind == "blockquote"
         ]
-        """Earlier notes that were changed, moved or removed."""
+        """Earlier notes that people changed, moved or removed."""
         for change in edited:
             new = list(page.parts[change.first : change.last])
             reworded = _rewordings(self._generated_parts(change), new)
@@ -700,16 +717,16 @@ class _Additions:
                     self.parts.append(part)
 
     def _generated_parts(self, change: TextChange) -> list[TextPart]:
-        """Return the generated parts of a changed region as evalscribe wrote them."""
+        """Return the generated parts of a changed region, as evalscribe wrote them."""
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
     def _is_in_added_finding(self, part: TextPart) -> bool:
-        """Return whether a part is a finding's heading, or in a finding that a person added. Such a part is no note."""
+        """Return whether a part is the heading of an added finding or belongs to one. Such a part is not a note."""
         title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
         return isinstance(part.owner, int) and (title or part.owner not in self.pairs)
 
     def notes(self) -> dict[int | Section, list[str]]:
-        """Return the notes by finding or section. Adjacent parts form one note."""
+        """Return the notes, keyed by finding or section. Adjacent parts form one note."""
         notes: dict[int | Section, list[str]] = {}
         last: TextPart | None = None
         for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
@@ -735,7 +752,7 @@ class _Additions:
 
 
 def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPart, TextPart]:
-    """Map each part in `new` that is a rewording to the generated part in `old` that it replaces."""
+    """Map each part in `new` that rewords a generated part to the part in `old` that it replaces."""
     if len(old) * len(new) > _MOST_PAIRS:
         return {}
     likeness = sorted(
@@ -756,7 +773,7 @@ def _likeness(old: TextPart, new: TextPart) -> float:
 
 
 def _added_lines(old: TextPart, new: TextPart) -> Iterator[TextPart]:
-    """Yield the lines that a person added to a generated paragraph or list, if its other lines are unchanged."""
+    """Yield the lines that a person added to a generated paragraph or list whose other lines are unchanged."""
     if new.kind not in ("paragraph", "bullet_list"):
         return
     lines = new.text.split("\n")
@@ -776,14 +793,14 @@ def _agrees(label: PageLabel, entry: ReportEntry) -> bool:
 
 
 def _front_end(lines: Sequence[str]) -> int:
-    """Return the line number at which the front matter ends; 0 without front matter."""
+    """Return the number of the line that ends the front matter; 0 without front matter."""
     if not lines or lines[0] != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
 
 
 def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
-    """Return the line number of the heading of the finding that shares evals with the entry."""
+    """Return the line number of the heading of the finding that has evals in common with the entry."""
     number = next(n for n, candidate in enumerate(edits.report.entries, 1) if set(candidate.paths) & set(entry.paths))
     lines = enumerate(edits.page.split("\n"), 1)
     return next((at for at, line in lines if re.match(rf"###\s+{number}[.)]", line)), 1)
@@ -794,11 +811,11 @@ class UnmergedEdits(DataError):
 
 
 _NAMED = 5
-"""Maximum line numbers in the message of `UnmergedEdits`."""
+"""Maximum line numbers that the message of `UnmergedEdits` names."""
 
 
 def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
-    """Return an error with the numbers of the edited lines."""
+    """Return an error that names the numbers of the edited lines."""
     numbers = list(dict.fromkeys(edit.line for edit in edits.outside_edits))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return UnmergedEdits(
@@ -807,9 +824,10 @@ def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
 
 
 def merge_edits(edits: PageEdits, rendered: str) -> str:
-    """Return the newly rendered page with people's edits outside the editable parts of the old page.
+    """Return the newly rendered page with the edits that people made outside the editable parts of the old page.
 
-    Raises `UnmergedEdits` if generated lines next to the edits changed, or if the page as evalscribe wrote it is lost.
+    Raises `UnmergedEdits` if generated lines next to an edit have changed, or if the page as evalscribe wrote it is
+    lost.
     """
     if edits.other_text == edits.base:
         return with_front(rendered, edits.front)
@@ -822,13 +840,16 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
 
 
 def with_front(page: str, lines: Sequence[str]) -> str:
-    """Return the page with further lines at the end of its front matter."""
+    """Return the page with more lines at the end of its front matter."""
     added = "".join(f"{line}\n" for line in dict.fromkeys(lines))
     return page.replace("\n---\n", f"\n{added}---\n", 1)
 
 
 def merge_lines(mine: str, base: str, theirs: str) -> str | None:
-    """Return a three-way merge by git's `merge-file`; None if it conflicts. Raises `UsageError` without git."""
+    """Return the three-way merge that git's `merge-file` computes; None if it conflicts.
+
+    Raises `UsageError` without git.
+    """
     require_git()
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("mine", "base", "theirs")]

@@ -1,4 +1,4 @@
-"""Decide which files a patch may change, and apply a model's edits or explain why they cannot be applied."""
+"""Decide which files a patch can change, and apply a model's edits or explain why they cannot be applied."""
 
 import configparser
 import re
@@ -45,7 +45,7 @@ LOCK_FILES = re.compile(
 SECRETS = re.compile(
     r"\.env(?:\..*)?|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519).*|.+\.(?:pem|key|p12|pfx|jks)"
 )
-"""Matches names of files that contain keys. Such files are neither changed nor shown to a model."""
+"""Matches the names of files that contain keys. Such files are never changed and never shown to a model."""
 _IGNORED_BY_FILE_SYSTEMS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
 _UNSEEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _EMPTY_LETTERS = re.compile(
@@ -58,7 +58,7 @@ LONGEST = 400
 
 
 def protected_reason(path: str) -> str | None:
-    """Return why a path is protected, as a phrase that follows "it is"; None if the path is not protected."""
+    """Return why a path is protected, as a phrase that follows "it is"; None if it is not protected."""
     parts = path.split("/")
     if not path or len(path) > LONGEST or _DRIVE_OR_STREAM.search(path) or path != unicodedata.normalize("NFC", path):
         return "no plain path with `/` below the repository's root"
@@ -75,12 +75,15 @@ def is_unseen(character: str) -> bool:
 
 
 def holds_secrets(path: str) -> bool:
-    """Return whether a file with this name is meant to contain keys."""
+    """Return whether a file with this name is meant to hold keys."""
     return bool(SECRETS.fullmatch(fold_file_name(PurePosixPath(path).name)))
 
 
 def fold_file_name(name: str) -> str:
-    """Return the form of a name by which file systems compare names if they ignore case and Unicode forms."""
+    """Return the form of a name that is the same for all names that a file system can treat as equal.
+
+    Some file systems ignore case and Unicode forms.
+    """
     plain = _IGNORED_BY_FILE_SYSTEMS.sub("", unicodedata.normalize("NFKC", name))
     return plain.casefold().rstrip(" .")
 
@@ -101,22 +104,22 @@ def _reserved(parts: list[str]) -> str | None:
 OUTPUTS = frozenset(
     ("output", "outputs", "results", "runs", "logs", "transcripts", "reports", "generations", "completions", "samples")
 )
-"""Names of folders with model outputs. A category or an eval may have the same name."""
+"""Names of folders with model outputs. A category or an eval can have such a name, too."""
 
 Parts = tuple[str, ...]
-"""Parts of a path."""
+"""The parts of a path."""
 
 
 def parts_of(eval: str) -> Parts:
-    """Return the parts of an eval's path without its trial."""
+    """Return the parts of an eval's path, without its trial."""
     return _parts(re.sub(r"#\d+$", "", eval))
 
 
 class EvalFolders:
     """Finds the folders and files of a repository that are named like evals.
 
-    If names of several evals match the end of a path, the longest name decides. A name without a category is ambiguous,
-    so it matches only if it is in a single place.
+    If the end of a path matches the names of several evals, the longest name wins. A name without a category is
+    ambiguous, so it matches only if it occurs in a single place.
     """
 
     def __init__(self, files: Sequence[str], concerned: Iterable[Parts], other_evals: Iterable[Parts]) -> None:
@@ -133,11 +136,14 @@ class EvalFolders:
         return concerned, tuple(folder for folder, name in called if name not in self._concerned)
 
     def means(self, file: str) -> bool:
-        """Return whether a file, without its suffixes, is named like an eval that the recommendation concerns."""
+        """Return whether a file is named, apart from its suffixes, like an eval that the recommendation concerns."""
         return self._eval(_stem(file)) in self._concerned
 
     def _eval(self, parts: Parts) -> Parts | None:
-        """Return the eval whose name a path ends with; None if there is none, or if it is in a folder for outputs."""
+        """Return the eval with whose name a path ends.
+
+        None if there is no such eval, or if the path is in a folder for outputs.
+        """
         for length in self._lengths:
             if parts[-length:] in self._names and not OUTPUTS & {part.casefold() for part in parts[:-length]}:
                 return parts[-length:]
@@ -153,7 +159,7 @@ class EvalFolders:
 
 
 class FolderIndex:
-    """Finds the innermost eval folder that contains a path."""
+    """Finds the innermost eval folder that contains a given path."""
 
     def __init__(self, folders: Sequence[str], foreign: Sequence[str]) -> None:
         self._folders = frozenset(folders)
@@ -167,7 +173,7 @@ class FolderIndex:
         return self._innermost(path) in self._foreign
 
     def is_output(self, path: str) -> bool:
-        """Return whether the path is in a folder for outputs directly below its eval's folder."""
+        """Return whether the path is in a folder for outputs that is directly below its eval's folder."""
         below = path.removeprefix(f"{self.folder(path)}/").split("/")
         return len(below) > 1 and below[0].casefold() in OUTPUTS
 
@@ -203,27 +209,27 @@ TOOL_CONFIGURATION = re.compile(
     r"|\.?ktlint.*|detekt\.ya?ml|analysis_options\.ya?ml|\.credo\.exs|\.formatter\.exs",
     re.IGNORECASE,
 )
-"""Matches names of files with settings of linters, type checkers and formatters."""
+"""Matches the names of configuration files of linters, type checkers and formatters."""
 
 
 class PatchScope(Frozen):
-    """The paths that a patch may change or create."""
+    """The paths that a patch can change or create."""
 
     files: tuple[str, ...]
-    """Existing files that may be changed, tool settings first."""
+    """Existing files that can be changed, beginning with tool settings."""
     folders: tuple[str, ...]
-    """Folders of the evals that the recommendation concerns, in which new files may be created."""
+    """Folders of the evals that the recommendation concerns. New files can be created in them."""
     foreign: tuple[str, ...] = ()
     """Folders of other evals."""
     existing: frozenset[str] = frozenset()
     """All paths of files and folders in the repository."""
     closed: tuple[str, ...] = ()
-    """Links and submodules. No file may be created in their place or below them."""
+    """Links and submodules. No file can be created at their paths or below them."""
     subfolder: str = ""
     """The folder named by `--repo`, relative to the repository's root; empty for the root."""
 
     def refusal(self, path: str) -> str | None:
-        """Return why a file may not be changed or created, as a phrase that follows "it is"; None if it may."""
+        """Return why a file must not be changed or created, as a phrase that follows "it is"; None if it is allowed."""
         if path in self.files:
             return None
         reason = protected_reason(path)
@@ -240,7 +246,7 @@ class PatchScope(Frozen):
         return None if self.owns(path) else "not what the recommendation concerns"
 
     def owns(self, path: str) -> bool:
-        """Return whether the path is in the folder of a concerned eval, but not in its folder for outputs."""
+        """Return whether the path is in the folder of a concerned eval, outside its folder for outputs."""
         inside = FolderIndex(self.folders, self.foreign)
         return inside.folder(path) is not None and not inside.is_output(path)
 
@@ -259,7 +265,7 @@ def patch_scope(
     subfolder: str = "",
     other_evals: Iterable[str] = (),
 ) -> PatchScope:
-    """Return the paths that a patch for a recommendation may change or create.
+    """Return the paths that a patch for a recommendation can change or create.
 
     Args:
         files: Files of the repository.
@@ -296,7 +302,7 @@ def _belongs(path: str, eval_folders: EvalFolders, inside: FolderIndex) -> bool:
 
 
 def _documented(files: Sequence[str], documents: Iterable[Document], above: Iterable[str]) -> Iterable[str]:
-    """Yield the files that documents' paths identify uniquely, relative to the root or to a folder above an eval."""
+    """Yield each file that a document's path identifies uniquely, relative to the root or to a folder above an eval."""
     existing = frozenset(files)
     tops = {"", *above}
     for document in documents:
@@ -306,7 +312,7 @@ def _documented(files: Sequence[str], documents: Iterable[Document], above: Iter
 
 
 def _configures(path: str, above: frozenset[str]) -> bool:
-    """Return whether a file is a tool's configuration at the root or in a folder above an eval."""
+    """Return whether a file configures a tool and is at the root or in a folder above an eval."""
     folder, _, name = path.rpartition("/")
     return folder in above and TOOL_CONFIGURATION.fullmatch(name) is not None
 
@@ -316,7 +322,7 @@ def _spelt(path: str) -> str:
 
 
 def _new_parts(path: str, existing: frozenset[str]) -> Iterable[str]:
-    """Return those that do not exist among the path and its folders."""
+    """Return those of the path and its folders that do not exist yet."""
     return (part for part in (path, *parents(path)) if part not in existing)
 
 
@@ -330,7 +336,10 @@ Tables = Mapping[str, object]
 
 
 def changes_more_than_tools(path: str, before: str, after: str) -> bool:
-    """Return whether a change affects more than the tables of `_TOOLS`, or one of the texts cannot be parsed."""
+    """Return whether a change affects more than the tables in `_TOOLS`.
+
+    Also True if one of the texts cannot be parsed.
+    """
     name = path.rpartition("/")[2].casefold()
     read = _toml if name == "pyproject.toml" else _ini if name in ("setup.cfg", "tox.ini") else None
     if read is None:
@@ -359,17 +368,18 @@ def _ini(text: str) -> Tables:
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000
-"""Maximum characters that all edits together may write."""
+"""Maximum characters that all edits together can write."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Maximum consecutive blanks within a line. More would move the text after the blanks out of view."""
+"""Maximum consecutive blanks within a line. More blanks would hide the text after them beyond the edge of the screen.
+"""
 
 ReadFileText = Callable[[str], str | None]
-"""Returns the text of the file with this path; None if the file does not exist or is not text."""
+"""Returns the text of the file at this path. None if the file does not exist or is not text."""
 
 
 class EditRefusal(Frozen):
-    """The reasons why edits do not form a patch."""
+    """The reasons why edits cannot become a patch."""
 
     problems: tuple[str, ...]
     forbidden: bool = False
@@ -377,7 +387,7 @@ class EditRefusal(Frozen):
 
 
 def apply_edits(edits: Sequence[Edit], scope: PatchScope, read: ReadFileText) -> tuple[FileChange, ...] | EditRefusal:
-    """Apply all edits or none. Return the changed files, sorted by path."""
+    """Apply all edits or none. Return the changed files, sorted by path, or the reasons why nothing was applied."""
     forbidden = dict.fromkeys(f"{e.path!r} is {reason}" for e in edits if (reason := scope.refusal(e.path)) is not None)
     if forbidden:
         return EditRefusal(problems=tuple(forbidden), forbidden=True)
@@ -414,14 +424,14 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
 
 
 def _unseen(text: str) -> Counter[str]:
-    """Count characters that a diff does not show, or that only some programs read as line ends."""
+    """Count the characters that a diff does not show, or that only some programs read as line ends."""
     return Counter(
         character for character in text.replace("\r\n", "\n") if character not in "\n\t" and is_unseen(character)
     )
 
 
 def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Container[str]) -> str | None:
-    """Change the file's text in `files`, or return what is wrong with the edit.
+    """Apply an edit to the file's text in `files`, or return the problem with the edit.
 
     If `read` returns None for an `existing` file, the file is too large or not text.
     """
@@ -442,7 +452,7 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Cont
 
 
 def _with_ends_of(text: str, piece: str) -> str:
-    """Give the piece the line ends of the text, because the model saw the text without carriage returns."""
+    """Give the piece the same line ends as the text. The model saw the text without carriage returns."""
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
@@ -465,28 +475,28 @@ def _flaw(change: FileChange) -> str | None:
 
 
 LARGEST = 400_000
-"""Maximum characters of a file that may be shown or changed."""
+"""Maximum characters of a file that can be shown or changed."""
 MOST_SEARCHED = 400
-"""Maximum files that a search reads."""
+"""Maximum number of files that a search reads."""
 
 
 class CommitFiles:
-    """The files of a commit, read on demand. Only files in `paths` are accessible."""
+    """The files of a commit, which are read when needed. Only files in `paths` are accessible."""
 
     def __init__(self, paths: Sequence[str], read: ReadFileText) -> None:
-        """Store the arguments. Files are listed and searched in the order of `paths`."""
+        """Store the arguments. The order of `paths` is the order of listings and searches."""
         self.paths = tuple(path for path in paths if not holds_secrets(path))
         self._path_set = frozenset(self.paths)
         self._read = read
         self._texts: dict[str, str | None] = {}
 
     def raw(self, path: str) -> str | None:
-        """Return the file's original text, to which edits apply; None if the file is too large or not text."""
+        """Return the file's original text, to which edits are applied. None if the file is too large or not text."""
         text = self._read(path) if path in self._path_set else None
         return text if text is not None and len(text) <= LARGEST and "\0" not in text else None
 
     def text(self, path: str) -> str | None:
-        """Return the file's text as the model sees it: with secrets redacted."""
+        """Return the file's text as the model sees it, with secrets redacted."""
         if path not in self._texts:
             raw = self.raw(path)
             self._texts[path] = None if raw is None else redact(raw.replace("\r\n", "\n"))
@@ -497,7 +507,7 @@ class CommitFiles:
         return tuple(path for path in self.paths if not folder or path.startswith(f"{folder}/"))
 
     def hits(self, words: str, paths: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-        """Yield path, number and text of each line that contains the words, ignoring case."""
+        """Yield path, number and text of each line that contains the words. Case is ignored."""
         for path, _ in zip(paths, range(MOST_SEARCHED), strict=False):
             for number, line in enumerate((self.text(path) or "").split("\n"), 1):
                 if words.casefold() in line.casefold():

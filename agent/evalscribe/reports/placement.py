@@ -12,18 +12,18 @@ from evalscribe.reports.reading import PageSource, read_page, run_of, source_of
 from evalscribe.text import name as printed
 
 BESIDE = ".evalscribe.md"
-"""Suffix of a report that is written beside an existing file, because that file must not be overwritten."""
+"""Suffix of a report that is written beside an existing file because that file must not be overwritten."""
 
 
 KIND_LINE = "\nkind: evalscribe-report/"
-"""Text that all reports of evalscribe contain, even if a person added text before the front matter."""
+"""Text that every report of evalscribe contains. It is found even if a person added text before the front matter."""
 
 
 class ReportPlacement(Frozen):
     """The file for a report."""
 
     name: str
-    """Relative to the reports folder."""
+    """Path of the file, relative to the reports folder."""
     current: PageSource | None = None
     """Text and data of the file; None if it does not exist."""
     message: str | None = None
@@ -31,9 +31,10 @@ class ReportPlacement(Frozen):
 
 
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:
-    """Return the file of the run's report among the files of its model, or a new file named after the date.
+    """Return the run's report among the files of its model, or a new file that is named after the date.
 
-    A run has one file, whatever the date. If the file cannot be read, it stays unchanged and the report goes beside it.
+    A run has only one file, even if it is analysed again on another date. If the file cannot be read, it stays
+    unchanged and the report is written beside it.
     """
     of_run = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
     refused = {file.name: reason for file in of_run if (reason := _unreadable(file, last_written))}
@@ -51,7 +52,7 @@ def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written:
 def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
     """Return the folder of the run's report, relative to the reports folder.
 
-    This is the folder of an existing report on the run, else the folder of the model's reports.
+    If a report on the run exists, this is its folder, else the folder of the model's reports.
 
     Args:
         files: Reports on the run's model.
@@ -62,7 +63,10 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
 
 
 def _is_of(run: Run, file: ReportFile) -> bool:
-    """Return whether a file is the run's report, by its front matter or, if that is broken, by its name."""
+    """Return whether a file is the run's report.
+
+    Its front matter shows that, or its name if the front matter is broken.
+    """
     run_id = run_of(file.text)
     torn = run_id is None and KIND_LINE in file.text
     return run_id == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
@@ -72,7 +76,7 @@ def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
     try:
         read_page(source_of(file), [last_written] if last_written is not None else [])
     except ConflictingEdits:
-        return None  # readable; the merge reports the contradiction
+        return None  # readable; the merge will report the contradiction
     except DataError as error:
         return str(error)
     return None
@@ -89,13 +93,13 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
-    """Return whether a report of another run has a name with this stem, with any date."""
+    """Return whether a report of another run already has a name with this stem and any date."""
     same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
     return any(run_of(file.text) is not None for file in same)
 
 
 def beside(placement: ReportPlacement, files: Sequence[ReportFile], reason: str) -> ReportPlacement:
-    """Return the file for a new page beside a page whose edits cannot be merged into it."""
+    """Return the file for a new page beside an existing one, into which edits cannot be merged."""
     message = (
         f"{placement.name} keeps its edits and is left as it is: {reason}; the new page, with the labels, is beside it"
     )
@@ -103,7 +107,7 @@ def beside(placement: ReportPlacement, files: Sequence[ReportFile], reason: str)
 
 
 def _free_name(name: str, files: Sequence[ReportFile]) -> str:
-    """Return a free file name beside a file."""
+    """Return a name that is not taken, for a file beside this one."""
     stem = name.removesuffix(".md").removesuffix(".evalscribe")
     candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))
     return next(candidate for candidate in candidates if not _taken(candidate, files))

@@ -1,4 +1,4 @@
-"""Render the problems of a check as lines, GitHub annotations and markdown."""
+"""Render the problems that a check found, as lines, as GitHub annotations and as markdown."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -21,18 +21,18 @@ class LineProblem(NamedTuple):
 
 
 ANNOTATIONS = 10
-"""Maximum annotations of a level that GitHub shows per workflow step."""
+"""Maximum number of annotations per level that GitHub shows for a workflow step."""
 ROWS = 50
 COMMENT_ROWS = 20
 COMMENT_REPORTS = 10
 COMMENT_SUMMARY = 3000
-"""Maximum characters of one report's first lines in a comment."""
+"""Maximum characters of the first lines of one report in a comment."""
 COMMENT_LIMIT = 60_000
 """Maximum characters of a comment; GitHub accepts 65,536."""
 
 
 def check_lines(checked: CheckResult) -> Iterator[str]:
-    """Yield a line per problem, then the numbers of checked reports and problems."""
+    """Yield one line per problem, then a line with the numbers of checked reports and of problems."""
     for problem in checked.problems:
         yield _line(problem)
     yield from (f"notice: {note}" for note in checked.notes)
@@ -40,7 +40,7 @@ def check_lines(checked: CheckResult) -> Iterator[str]:
 
 
 def check_annotations(checked: CheckResult) -> Iterator[str]:
-    """Yield as many problems as GitHub shows as annotation commands, and the others as plain log lines."""
+    """Yield annotation commands for as many problems as GitHub shows, and plain log lines for the rest."""
     for level in PROBLEM_LEVELS:
         problems = checked.of(level)
         yield from (_annotation(problem) for problem in problems[:ANNOTATIONS])
@@ -54,12 +54,12 @@ def check_annotations(checked: CheckResult) -> Iterator[str]:
 
 
 def notice(text: str) -> str:
-    """Return the GitHub annotation command for a notice."""
+    """Return the command that makes GitHub annotate a workflow step with a notice."""
     return f"::notice title=evalscribe::{_data(escape_ci_commands(text))}"
 
 
 def check_table(checked: CheckResult, rows: int = ROWS) -> str:
-    """Render markdown with the total and a table of problems, the worst first. Text from reports is escaped."""
+    """Render markdown with the totals and a table of problems, worst first. Text from reports is escaped."""
     worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
     out = [f"**{_total(checked)}**{_other_counts(checked)}"]
     if worst:
@@ -71,7 +71,10 @@ def check_table(checked: CheckResult, rows: int = ROWS) -> str:
 
 
 def check_comment(checked: CheckResult, changed: Sequence[CheckedReport] | None) -> str:
-    """Render the comment on a pull request. `changed` are the reports that it changes; None if unknown."""
+    """Render the comment on a pull request.
+
+    `changed` has the reports that the pull request changes; None if unknown.
+    """
     out = [check_table(checked, COMMENT_ROWS)]
     for report in (changed or ())[:COMMENT_REPORTS]:
         browser = f" ([in the browser]({report.page_url}))" if report.page_url else ""
@@ -95,7 +98,7 @@ def _line(problem: Problem) -> str:
 
 
 def _file(name: str) -> str:
-    """Escape a path, so that GitHub's runner does not parse it as a command."""
+    """Escape a path so that GitHub's runner does not parse it as part of a command."""
     return f"./{name}" if name.startswith("::") else name
 
 

@@ -37,17 +37,17 @@ if TYPE_CHECKING:
 
 FOLDER = "propose"
 SHOWN_FILES = 8_000
-"""Tokens of file text shown at once; the model reads other files with tools."""
+"""Maximum tokens of file text in the first prompt. The model reads other files with tools."""
 MOST_SHOWN = 40
 MOST_NAMED = 100
 
 
 class ConcernedFinding(Frozen):
-    """One finding that the recommendation concerns."""
+    """A finding that the recommendation concerns."""
 
     entry: ReportEntry
     packed: PackedEvidence | None = None
-    """None if its evidence is not in the store, or other findings' evidence is enough."""
+    """None if the finding's evidence is not in the store, or if other findings already provide enough evidence."""
 
 
 def patch_delimiter(
@@ -101,7 +101,7 @@ def _finding(entry: ReportEntry) -> str:
 
 
 def _of_each(texts: Iterable[str]) -> str:
-    """Join the distinct texts of a finding's trials."""
+    """Join the distinct texts of the trials of a finding."""
     return " / ".join(dict.fromkeys(texts))
 
 
@@ -115,7 +115,7 @@ def _excerpts(concerns: Iterable[ConcernedFinding], delimiter: Delimiter) -> Ite
 
 
 def _short_files(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
-    """Return the first files that may be changed, with their whole text if they are short."""
+    """Return the first files that can be changed. Short files include their whole text."""
     room = SHOWN_FILES
     texts = []
     for path in scope.files[:MOST_SHOWN]:
@@ -186,7 +186,7 @@ TOOLS = tuple(tool_of(name, fields) for name, fields in NAMES.items())
 
 
 class ToolMisuse(Exception):
-    """A tool call that cannot be answered; the model is sent the reason."""
+    """A tool call that cannot be answered. The reason is sent to the model."""
 
 
 def fields_of(call: ToolCall) -> BaseModel:
@@ -200,7 +200,10 @@ def fields_of(call: ToolCall) -> BaseModel:
 
 
 class PatchTools:
-    """The reading tools over one commit's files. Answers are delimited as data."""
+    """The tools that read the files of one commit.
+
+    Their results are delimited, so that the model reads them as data.
+    """
 
     def __init__(self, files: CommitFiles, scope: PatchScope, delimiter: Delimiter) -> None:
         self._files = files
@@ -208,7 +211,7 @@ class PatchTools:
         self._delimiter = delimiter
 
     def answer(self, call: ToolCall, arguments: BaseModel) -> ToolResult:
-        """Answer a call. Never raises: an invalid call gets an error as its result."""
+        """Return the result of a tool call. Never raises: an invalid call gets an error as its result."""
         try:
             about, lines = self._run(arguments)
         except ToolMisuse as misused:
@@ -268,20 +271,20 @@ CUT_OFF = "Your last answer was cut off because it was too long. Think less, and
 
 
 class ProposalLimits(TurnBounds):
-    """Limits of one proposal."""
+    """Limits of a proposal."""
 
     turns: int = 16
     answer_tokens: int = 16_000
     seconds: float = 600.0
     nudges: int = 2
     broken: int = 2
-    """Maximum patches that do not apply and are sent back."""
+    """Maximum number of patches that are sent back to the model because they do not apply."""
     forbidden: int = 1
-    """Maximum patches that touch unrelated files and are sent back."""
+    """Maximum number of patches that are sent back to the model because they touch unrelated files."""
 
 
 class PatchConversation:
-    """One conversation with the model; used once."""
+    """One conversation with the model. An object is used only once."""
 
     def __init__(
         self,
@@ -375,7 +378,7 @@ class PatchConversation:
         return ToolResult(call_id=call.id, text=text, is_error=True)
 
     def _give_up(self, reason: str) -> DataError:
-        """Return the error and drop the cached answers, so that a later request gets new ones."""
+        """Return the error, and drop the cached answers so that a later request gets new ones."""
         self._turns.forget()
         return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 
@@ -394,7 +397,7 @@ EFFORT: Effort = "high"
 
 
 class Proposer:
-    """Proposes a patch for one recommendation, over the files of one commit, with one model."""
+    """Proposes a patch for one recommendation: from the files of one commit, and with one model."""
 
     def __init__(
         self,
@@ -426,12 +429,12 @@ class Proposer:
     def key(self) -> str:
         """Return the content id of the question.
 
-        A cached answer with this id is used if it still applies to the files.
+        A cached answer with this id is used if its edits still apply to the files.
         """
         return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: "AnalysisStore", *, fresh: bool = False) -> Proposal:
-        """Return the cached proposal, unless `fresh`, or ask the model.
+        """Return the cached proposal, or ask the model if there is none or `fresh` is set.
 
         Raises:
             DataError: The model produces no patch that applies.
@@ -452,7 +455,7 @@ class Proposer:
         return proposal
 
     def patch(self, proposal: Proposal, *, run: str, recommendation: str, base: str) -> Patch:
-        """Build the patch against the files of the commit `base`, which this object was created with."""
+        """Build the patch against the files of the commit `base`, for which this object was created."""
         changes = self._changes(proposal)
         if isinstance(changes, EditRefusal):
             raise DataError(f"the proposal does not apply: {'; '.join(changes.problems)}. Nothing was changed.")

@@ -1,4 +1,4 @@
-"""Publish a report: commit it on a branch for its run, push the branch, and open a pull request."""
+"""Publish a report: commit it on a branch for its run, push that branch, and open a pull request."""
 
 import re
 import time
@@ -30,18 +30,18 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class LocalReport:
-    """The local report and its place in the repository."""
+    """The local report and its path in the repository."""
 
     remote: str
     branch: str
     path: str
-    """Path of the page in the repository, with `/`."""
+    """Path of the page in the repository, with `/` as separator."""
     source: PageSource
     report: Report
     bases: Callable[[], Iterable[str]]
-    """Returns texts that may be the page as evalscribe wrote it."""
+    """Returns texts that might be the page as evalscribe wrote it."""
     own_files: Mapping[str, str]
-    """Texts of files such as `labels.md` that belong to the reports folder, by path in the repository."""
+    """Texts of files such as `labels.md` that belong to the reports folder, keyed by path in the repository."""
 
     @property
     def data_path(self) -> str:
@@ -50,25 +50,25 @@ class LocalReport:
 
 
 class BranchPlan(Frozen):
-    """A commit that is planned for the current state of the remote."""
+    """The planned commit, based on the current state of the remote."""
 
     base: str
     """Name of the main branch."""
     main: str
     """Newest commit of the main branch."""
     tip: str | None
-    """Newest commit of the run's branch; None if the branch does not exist."""
+    """Newest commit of the run's branch; None if there is no such branch."""
     parent: str
     merging: str | None = None
     text: str
     data: str | None
     report: Report
     on_branch: PageSource | None = None
-    """The page and its data in the commit `parent`; None if it has none."""
+    """The page and its data in the commit `parent`; None if that commit lacks them."""
     own_files: Mapping[str, str]
-    """Files that belong to the reports folder and that the commit `parent` lacks."""
+    """Those files of the reports folder that the commit `parent` lacks."""
     merged: bool = False
-    """True if the main branch has this text, and the run's branch has no other version that is not merged."""
+    """True if the main branch has this text, and the run's branch has no other version that waits to be merged."""
 
     @property
     def needed(self) -> bool:
@@ -77,13 +77,15 @@ class BranchPlan(Frozen):
         )
 
     def files(self, local: LocalReport) -> dict[str, str]:
-        """Return the files of the commit: their texts by path."""
+        """Return the texts of the commit's files, keyed by path."""
         data = {local.data_path: self.data} if self.data is not None else {}
         return {local.path: self.text, **data, **self.own_files}
 
 
 def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
-    """Plan a commit on top of the run's branch, or of the main branch if the run's branch is merged or does not exist.
+    """Plan a commit on top of the run's branch.
+
+    If that branch is merged or does not exist, plan it on top of the main branch.
 
     Raises:
         UsageError: The remote has no main branch.
@@ -121,7 +123,8 @@ def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
 
 def _moved_on(repository: GitRepository, local: LocalReport, tip: str, main: str, on_main: PageSource | None) -> bool:
     """Return whether a squashed merge or an edit changed the report on the main branch after the run's branch diverged.
-    The commit must then be a merge, because the pull request would otherwise conflict.
+
+    If so, the commit must be a merge, because the pull request would otherwise conflict.
     """
     common_commit = repository.common(tip, main)
     return on_main is not None and on_main.text != (
@@ -140,7 +143,7 @@ def _parse_remote(repository: GitRepository, local: LocalReport, commit: str, br
 
 
 def _united(local: LocalReport, remote_pages: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
-    """Merge people's edits in the remote's versions into the local page and its data."""
+    """Merge the edits that people made in the remote's versions into the local page and its data."""
     source, report = local.source, local.report
     for branch, remote_page in remote_pages.items():
         if remote_page is None or remote_page == source:
@@ -159,12 +162,12 @@ def _united(local: LocalReport, remote_pages: Mapping[str, PageSource | None]) -
 
 
 TRIES = 5
-"""Maximum attempts to push, because the remote's branch may move during a push."""
+"""Maximum attempts to push. A retry is needed if the remote's branch moves during a push."""
 PAUSE_S = 0.2
 
 
 class Publication(Frozen):
-    """A publication, or the plan of a dry run."""
+    """A finished publication, or the plan that a dry run made."""
 
     report: Path
     data: Path | None = None
@@ -172,20 +175,20 @@ class Publication(Frozen):
     remote: str
     branch: str
     base: str
-    """The branch to merge into."""
+    """The branch into which the pull request is to be merged."""
     files: tuple[str, ...]
     """Files in the commit; empty if the branch already has them."""
     commit: str | None = None
     title: str
     body: str
     pull_request: PullRequest | None = None
-    """None if the forge was not contacted: in a dry run, or if the report is already merged."""
+    """None if the forge was not contacted, which is so in a dry run and if the report is already merged."""
     merged: bool = False
     """True if the remote's main branch already has this text."""
     richer: bool = False
-    """True if the published text contains edits that the local file lacks."""
+    """True if the published text has edits that the local file lacks."""
     missing: tuple[str, ...] = ()
-    """Paths in the repository of linked reports that the remote's main branch lacks."""
+    """Paths in the repository of those linked reports that the remote's main branch lacks."""
 
 
 def publish_report(
@@ -195,8 +198,8 @@ def publish_report(
 
     Args:
         workspace: Provides the report and the forge's token.
-        name: Path of the report, its name in the reports folder, or the beginning of its run's id.
-        remote: Name of the remote; None for the current branch's remote, else `origin`, else the only remote.
+        name: Path of the report, its name in the reports folder, or the first characters of its run's id.
+        remote: Name of the remote. None selects the current branch's remote, else `origin`, else the only remote.
         draft: True to open the pull request as a draft.
         dry_run: True to plan the publication without pushing.
 
@@ -231,7 +234,7 @@ def publish_report(
 
 
 def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
-    """Yield texts that may be the page as evalscribe wrote it, from the store if there is one, and from git."""
+    """Yield texts that could be the page as evalscribe wrote it: from the store, if there is one, and from git."""
     run = run_of(file.text)
     stored = workspace.store.analyses.get_report(run) if run and workspace.has_store else None
     if stored:
@@ -241,7 +244,10 @@ def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
 
 
 def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFile) -> dict[str, str]:
-    """Return the files that belong to the reports folder, by path in the repository; empty for a report outside it."""
+    """Return the files that belong to the reports folder, keyed by path in the repository.
+
+    Empty for a report outside the folder.
+    """
     root, top = library.root.resolve(), repository.root.resolve()
     if not file.path.resolve().is_relative_to(root) or not root.is_relative_to(top):
         return {}
@@ -249,7 +255,10 @@ def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFi
 
 
 def _pushed(repository: GitRepository, local: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
-    """Push the report, and plan again if the remote moved. Returns the last plan, and the push if one was needed."""
+    """Push the report. If the remote moved meanwhile, plan and push again.
+
+    Return the last plan, and the push if one was needed.
+    """
     for attempt in range(TRIES):
         plan = plan_branch(repository, local)
         if not plan.needed:
@@ -265,7 +274,7 @@ def _pushed(repository: GitRepository, local: LocalReport) -> tuple[BranchPlan, 
         except DataError:
             now = repository.fetch(local.remote, local.branch)
             if attempt and (now[1] if now else None) == plan.tip:
-                raise  # not a race: the remote refuses the push
+                raise  # the branch did not move: the remote refuses the push
             time.sleep(PAUSE_S)
     raise DataError(f"the branch {local.branch} of {local.remote} keeps changing; try again")
 
@@ -307,7 +316,7 @@ def _linked(path: str, report: Report) -> list[str]:
 
 
 def branch_of(report: Report, path: str) -> str:
-    """Return the branch `evalscribe/<provider>/<model>/<run>`; the run is named as in the file name."""
+    """Return the branch `evalscribe/<provider>/<model>/<run>`. The run is named as in the file name."""
     run, name = report.run, PurePosixPath(path).name
     stems = report_stems(run.id)
     stem = next((stem for stem in reversed(stems) if name.startswith(f"{stem}_")), stems[0])
@@ -353,13 +362,13 @@ def _inside(repository: GitRepository, file: ReportFile) -> str:
 
 
 def _first_lines(report: Report) -> str:
-    """Return the report's text between the title and the run's table, without people's notes."""
+    """Return the text between the report's title and the table about its run, without people's notes."""
     _title, *lines = first_lines(report)
     return "\n".join(lines).strip()
 
 
 def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
-    """Load the newest earlier report that the report links to; None if it is missing or cannot be read."""
+    """Load the newest earlier report to which the report links; None if it is missing or cannot be read."""
     name = PurePosixPath(report.earlier[0]).name if report.earlier else None
     files = library.of_model(report.run.provider, report.run.model) if name else ()
     for file in files:

@@ -1,6 +1,6 @@
-"""Render title and text of a report's pull request, which tell reviewers what to look at first.
+"""Render title and text of a report's pull request, which tell reviewers where to look first.
 
-Evidence is in code spans and normalised prose only, so that no forge acts on text that a model wrote.
+Evidence is printed only in code spans and as normalised prose, so that no forge acts on text that a model wrote.
 """
 
 import posixpath
@@ -15,9 +15,11 @@ from evalscribe.model.finding import RecurrenceKind
 from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
-"""Maximum characters of the text. GitHub accepts 65,536, including evalscribe's markers and people's additions."""
+"""Maximum characters of the text. GitHub accepts 65,536, which must also hold evalscribe's markers and people's
+additions.
+"""
 MOST_LISTED = 20
-"""Maximum printed names or lines of a list."""
+"""Maximum number of names or lines that a list prints."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
 SEEN: dict[RecurrenceKind, str] = {
@@ -29,15 +31,15 @@ SEEN: dict[RecurrenceKind, str] = {
 
 
 class PublishedReport(Frozen):
-    """The report's place in the repository, and the report that it is compared with."""
+    """The report's place in the repository, and the earlier report with which it is compared."""
 
     branch: str
     path: str
-    """Path of the report in the repository, with `/`."""
+    """Path of the report in the repository, with `/` as separator."""
     summary: str
     """The report's first lines, without people's text."""
     previous: Analysis | None = None
-    """The newest earlier report."""
+    """The newest earlier report; None if there is none."""
 
 
 def pull_request_title(report: Report) -> str:
@@ -52,7 +54,7 @@ def commit_message(report: Report) -> str:
 
 
 def _title_words(report: Report) -> str:
-    """Name run and model by parts of paths, because a forge acts on this text, and a model may be called `fixes #1`."""
+    """Name run and model by parts of paths, because a forge acts on this text. A model could be called `fixes #1`."""
     model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
     return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
@@ -81,7 +83,7 @@ def _summary(report: Report, published: PublishedReport) -> Iterator[str]:
 
 
 def _changes(report: Report, published: PublishedReport) -> Iterator[str]:
-    """Yield lines on the changes since the newest earlier report."""
+    """Yield lines on what changed since the newest earlier report."""
     if not report.earlier:
         yield "**No earlier report** of this model was compared."
         yield from _followed(report)
@@ -110,13 +112,13 @@ def _followed(report: Report) -> Iterator[str]:
 
 
 def _unless(report: Report) -> str:
-    """Return the caveat about incomplete evals, for a source that lists only failures."""
+    """Return the caveat about incomplete evals if the source lists only failures."""
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
 
 def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
-    """Yield a line per pair of old and new label, for labels that differ from the previous report."""
+    """Yield a line for each pair of an old and a new label, where labels differ from the previous report."""
     before = {finding.eval: finding.classification for finding in previous.findings} if previous else {}
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
@@ -127,7 +129,7 @@ def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
 
 
 def _changed_by_people(report: Report) -> Iterator[str]:
-    """Yield a line per pair of old and new label, for labels that a person changed."""
+    """Yield a line for each pair of an old and a new label, where a person changed the label."""
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
         if entry.reviewed and entry.judge and entry.classification not in (None, entry.judge.classification):
@@ -139,7 +141,7 @@ def _changed_by_people(report: Report) -> Iterator[str]:
 
 
 def _eyes(report: Report) -> Iterator[str]:
-    """Yield a line with all reasons for each finding that needs a person's attention."""
+    """Yield one line for each finding that needs a person's attention, with all reasons."""
     lines = [
         f"- {n}. {_code(_subject(entry))}: {', '.join(reasons)}"
         for n, entry in enumerate(report.entries, 1)
@@ -181,18 +183,18 @@ def _subject(entry: ReportEntry) -> str:
 
 
 def _link(published: PublishedReport) -> str:
-    """Return a link to the report's page, relative to the address of the pull request."""
+    """Return a link to the report's page, relative to the pull request's address."""
     return f"[{_code(posixpath.basename(published.path))}](../blob/{quote(published.branch)}/{quote(published.path)})"
 
 
 def _name(path: str) -> str:
-    """Return the file name, or the placeholder `REPORT` if a shell needs quotes around the name."""
+    """Return the file name. If a shell would need quotes around it, return the placeholder `REPORT`."""
     name = posixpath.basename(path)
     return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
 
 
 def _code(text: str) -> str:
-    """Return a text as a code span, with backticks replaced."""
+    """Return a text as a code span, with its backticks replaced."""
     line = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
     return f"`{line}`"
 

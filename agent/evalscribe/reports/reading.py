@@ -1,4 +1,4 @@
-"""Find and read reports. Front matter shows that evalscribe wrote a report; all others are read as free-form pages."""
+"""Find and read reports. A report with front matter is evalscribe's own; all others are read as free-form pages."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,15 +31,15 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class ParsedReport:
-    """A parsed report, with facts for which `Analysis` has no field."""
+    """A parsed report, and facts for which `Analysis` has no field."""
 
     analysis: Analysis
     date: str | None
-    """ISO date in the report, else in its file name."""
+    """The ISO date that the report states, else the one in its file name."""
     run_ids: tuple[str, ...]
     """Ids of the runs that the report is about."""
     other_experiments: tuple[str, ...]
-    """Further experiments that the report mentions. It does not list their failures."""
+    """Further experiments that the report mentions. The report does not list their failures."""
 
 
 class PageSource(Frozen):
@@ -62,7 +62,7 @@ def source_of(file: ReportFile) -> PageSource:
 def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
     """Read a page that evalscribe wrote, and apply people's edits.
 
-    `bases` are texts that may be the page as evalscribe wrote it.
+    `bases` are texts that might be the page as evalscribe wrote it.
 
     Raises:
         UnreadableReport: An editable part cannot be parsed, or evalscribe did not write the page.
@@ -75,7 +75,7 @@ def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
 
 
 def _data(source: PageSource) -> Analysis:
-    """Return a page's data. Raises `DataError` if it is missing, broken, or of another run."""
+    """Return a page's data. Raises `DataError` if the data is missing, broken, or about another run."""
     if source.data is None:
         raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
     data = read_data(source.data, source.data_name)
@@ -86,7 +86,7 @@ def _data(source: PageSource) -> Analysis:
 
 
 def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
-    """Read a page of the earlier form, which has no data file."""
+    """Read a page in the older format, which has no data file."""
     written = None
     for base in bases:
         with suppress(UnreadableReport):
@@ -94,7 +94,7 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
             now = old_page.parse(text, then)
             if (now.run.id, now.revision) == (then.run.id, then.revision):
                 written = then
-                break  # later versions of this revision in git have people's edits
+                break  # Later versions of this revision in git contain people's edits.
     report = old_page.parse(text, written)
     return PageEdits(
         report=report,
@@ -108,7 +108,7 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
 
 
 def _as_judged(report: Report) -> Report:
-    """Return the report with the judge's labels and without people's text. It replaces a lost original."""
+    """Return the report with the judge's labels and without people's text. It stands in for a lost original."""
     entries = tuple(
         replaced(entry, classification=entry.judge.classification, reviewer=(), notes=())
         if entry.judge
@@ -119,15 +119,15 @@ def _as_judged(report: Report) -> Report:
 
 
 def read_report(text: str, name: str, data: str | None = None) -> Analysis:
-    """Parse a report. Facts that the report does not state are null. Raises `DataError` if it cannot be read."""
+    """Parse a report. Facts that the report does not state are None. Raises `DataError` if it cannot be read."""
     return parse_report(text, name, data).analysis
 
 
 def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
     """Parse a report like `read_report`, with more facts. A missing date is taken from the file name.
 
-    A page whose data is missing or broken is read like a report that people wrote. Texts are redacted, because people
-    edit reports, and the texts are used in prompts and new reports.
+    If a page's data is missing or broken, it is read like a report that people wrote. Texts are redacted because people
+    can add secrets to reports, and the texts are used in prompts and new reports.
     """
     name = name.rpartition("/")[2]
     try:
@@ -137,7 +137,7 @@ def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
 
 
 def _reading(source: PageSource, name: str) -> ParsedReport:
-    from evalscribe.redaction.redact import redact  # `reports list` on an empty folder imports no judging code
+    from evalscribe.redaction.redact import redact  # Import no judging code for `reports list` on an empty folder.
 
     text = redact(source.text)
     if has_data(text):
@@ -145,7 +145,7 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
         try:
             analysis = _data(redacted)
         except DataError:
-            pass  # the page alone is history; `reports check` names the problem
+            pass  # Without its data, the page is read as history. `reports check` names the problem.
         else:
             report = read_edits(text, report_from_analysis(analysis)).report
             return ParsedReport(updated_analysis(analysis, report), report.date, (report.run.id,), ())
@@ -162,7 +162,7 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
 
 
 def _with_labels(analysis: Analysis, text: str) -> Analysis:
-    """Add the labels under the headings to the findings of a page whose data is missing or broken."""
+    """For a page whose data is missing or broken, add the labels under its headings to its findings."""
     try:
         findings = parse_page(normalised(text)).findings
     except UnreadableReport:
@@ -186,13 +186,13 @@ def _analysis_with_actions(report: Report) -> Analysis:
 
 
 def _kind(text: str) -> str | None:
-    """Return the `kind` in the front matter; None without one."""
+    """Return the `kind` in the front matter; None if there is none."""
     kind = front_matter(text).get("kind")
     return str(kind) if kind is not None else None
 
 
 def run_of(text: str) -> str | None:
-    """Return the run id in the front matter of a report that evalscribe wrote; None for all other documents."""
+    """Return the run id in the front matter of a report that evalscribe wrote; None for any other document."""
     front = front_matter(text)
     return str(front["run"]) if front.get("kind") in (old_page.KIND, REPORT_KIND) and "run" in front else None
 
@@ -206,7 +206,10 @@ class ListedReport(Frozen):
 
 
 def list_reports(library: ReportsFolder, model: str | None = None) -> tuple[ListedReport, ...]:
-    """Return all reports of the folder, sorted by name, or those on one model (`provider/model`, in any spelling)."""
+    """Return all reports of the folder, sorted by name.
+
+    With `provider/model`, in any spelling, return those on this model.
+    """
     return tuple(_listed(file) for file in _files(library, model))
 
 
@@ -218,10 +221,10 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report by its path, its name in the reports folder, or its run. The run is given by its id or the
-    beginning of the id, its URL, or the name of an experiment's run.
+    """Find a report by its path, its name in the reports folder, or its run.
 
-    Raises `NotFoundError` if none or more than one matches.
+    The run is given by its id, the first characters of the id, its URL, or the name of an experiment's run. Raises
+    `NotFoundError` if none or more than one matches.
     """
     try:
         path = Path(name)
@@ -241,7 +244,7 @@ def _file(path: Path, name: str) -> ReportFile:
 
 
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report like `find_report`, but only in the reports folder, for callers that may not read other files."""
+    """Find a report like `find_report`, but only in the reports folder. For callers that must not read other files."""
     reports = list(workspace.reports.all())
     files = [file for file in reports if _means(name, file)]
     files = files or list(_document(workspace.reports, name)) or _of_run(reports, name)
@@ -262,13 +265,13 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
 
 
 def _last_parts(path: str) -> tuple[str, str]:
-    """Return a report's file name, and the beginning of the run's id with which it starts."""
+    """Return a report's file name, and the first part of that name: the first characters of the run's id."""
     file = path.rpartition("/")[2]
     return file, file.partition("_")[0]
 
 
 def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
-    """Return the reports on the run with this id or URL. File names have only the beginning of a run's id."""
+    """Return the reports on the run with this id or URL. File names contain only the first characters of a run's id."""
     if "://" in name:
         name = re.split("[/?#]", name.partition("/run/")[2])[0]
     stem = run_id_prefix(name)
@@ -284,7 +287,7 @@ def _runs_of(file: ReportFile) -> tuple[str, ...]:
 
 
 def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
-    """Yield the document of another kind, such as a comparison, that has this name in the reports folder."""
+    """Yield the document that has this name in the reports folder and is not a report, such as a comparison."""
     for candidate in (name, f"{name}.md"):
         with suppress(DataError):
             if is_report(candidate) and (text := library.document(candidate)) is not None:
@@ -292,7 +295,7 @@ def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
 
 
 def reload_report(file: ReportFile) -> ReportFile:
-    """Read the report again. Raises `NotFoundError` if it can no longer be read."""
+    """Read the report again. Raises `NotFoundError` if that is no longer possible."""
     try:
         return _file(file.path, file.name)
     except OSError as error:
@@ -341,8 +344,9 @@ def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
 
 
 def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummary]:
-    """Return the findings in the run's current report, with people's corrections, by printed path; empty without a
-    report.
+    """Return the findings in the run's current report, keyed by printed path, with people's corrections.
+
+    Empty without a report.
     """
     for file in library.of_model(run.provider, run.model, run.id):
         try:

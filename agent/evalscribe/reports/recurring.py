@@ -42,7 +42,7 @@ MOST_NAMED = 10
 
 
 class ReportReference(Frozen):
-    """A report in which an eval failed."""
+    """A report that lists a failure of an eval."""
 
     report: str
     """File name."""
@@ -50,18 +50,18 @@ class ReportReference(Frozen):
 
 
 class RecordedAction(Frozen):
-    """An action that was taken on an eval's failure, and its outcome."""
+    """An action taken on an eval's failure, and the outcome of this action."""
 
     model: str
-    """The model whose report names the action, as its folder in the reports folder."""
+    """The model whose report records the action, as its folder in the reports folder."""
     report: ReportReference
     text: str
     outcome: FollowUpOutcome
-    """Outcome of the action in later runs of the same experiment with any model."""
+    """Outcome of the action in later runs of the same experiment, with any model."""
 
 
 class RecurringRow(Frozen):
-    """The failures of one eval with one model."""
+    """All failures of one eval with one model."""
 
     model: str
     """The model's folder in the reports folder: `provider/model`."""
@@ -71,37 +71,37 @@ class RecurringRow(Frozen):
     times: int
     """Number of runs in which the eval failed."""
     labels: tuple[Classification, ...] = ()
-    """The labels of the failures without duplicates, the newest first."""
+    """The labels of the failures without duplicates, newest first."""
     causes: tuple[str, ...] = ()
     kinds: tuple[CauseKind, ...] = ()
-    """The kinds of cause without duplicates, the newest first."""
+    """The kinds of cause without duplicates, newest first."""
     proved: bool = False
-    """True if replays proved the newest label."""
+    """True if replays proved the newest label to be right."""
     actions: tuple[RecordedAction, ...] = ()
 
     @property
     def is_outage(self) -> bool:
-        """True if all failures are outages without a recorded action."""
+        """True if every failure is an outage and no action is recorded."""
         return self.kinds == ("infrastructure",) and not self.actions
 
 
 class RecurringEvals(Frozen):
     rows: tuple[RecurringRow, ...] = ()
-    """Rows sorted by model, then by number of failures (most first), then by path."""
+    """Rows sorted by model; within each model by number of failures (highest first), then by path."""
     notes: tuple[str, ...] = ()
     """Notes on files that could not be read."""
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A report, with its position among the reports on its model."""
+    """A report and its position among the reports on its model."""
 
     model: str
     place: int
-    """Position among the reports on the model, where 0 is the newest."""
+    """Position among the reports on the model; 0 is the newest."""
     report: PastReport
     failures: Mapping[str, FindingSummary]
-    """Findings by eval path. A bare name is completed to a path from the model's other reports."""
+    """Findings, keyed by eval path. A bare name is completed to a path with the help of the model's other reports."""
 
     @property
     def reference(self) -> ReportReference:
@@ -109,7 +109,7 @@ class ModelReport:
 
     @cached_property
     def actions_by_eval(self) -> Mapping[str, Sequence[tuple[str, FindingSummary]]]:
-        """Actions on the failures of this report, by eval path."""
+        """Actions on the failures of this report, keyed by eval path."""
         paths = {finding.eval: path for path, finding in self.failures.items()}
         by_eval: dict[str, list[tuple[str, FindingSummary]]] = {}
         for text, finding in actions_done(self.report):
@@ -117,7 +117,10 @@ class ModelReport:
         return by_eval
 
     def follows(self, other: "ModelReport") -> bool:
-        """Return whether its run is later than another report's. Reports on two models from one day have no order."""
+        """Return whether the report's run is later than another's.
+
+        Runs of two models on the same day are never ordered.
+        """
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
         if self.report.run == other.report.run or not same:
             return False
@@ -126,7 +129,7 @@ class ModelReport:
         return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
 
     def now(self, eval: str, find_record: FindRecord) -> LaterRun:
-        """Return the result of an eval in the report's run."""
+        """Return the eval's result in the report's run."""
         finding = self.failures.get(eval)
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
@@ -136,7 +139,7 @@ class ModelReport:
 
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load reports, grouped by model, the newest first. Also returns notes on files that cannot be read."""
+    """Load reports, grouped by model, newest first. Also return notes on files that cannot be read."""
     reports: list[tuple[str, PastReport]] = []
     notes: list[str] = []
     for file in files:
@@ -147,7 +150,7 @@ def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, 
 
 
 def group_by_model(reports: Iterable[tuple[str, PastReport]]) -> tuple[ModelReport, ...]:
-    """Group reports by model, the newest first; each comes with its folder below the reports folder."""
+    """Group reports by model, newest first. Each comes with its folder, relative to the reports folder."""
     folders: dict[tuple[str, ...], dict[str, list[PastReport]]] = {}
     for folder, report in reports:
         folders.setdefault(_key(folder), {}).setdefault(folder, []).append(report)
@@ -160,7 +163,7 @@ def group_by_model(reports: Iterable[tuple[str, PastReport]]) -> tuple[ModelRepo
 
 
 def _key(folder: str) -> tuple[str, ...]:
-    """Return a key that is equal for all folders of a model: its vendor's, and those of providers that serve it."""
+    """Return a key that is the same for all folders of a model: its vendor's, and those of providers that serve it."""
     provider, slash, model = folder.partition("/")
     return model_key(provider, model) if slash else (folder,)
 
@@ -172,7 +175,9 @@ def _plainest(folder: str) -> tuple[int, str]:
 def recurring_in_reports(
     files: Sequence[ReportFile], models: Sequence[str] = (), find_record: FindRecord = lambda *_: None
 ) -> RecurringEvals:
-    """Return the recurring evals of the models in the given folders, or of all models. Unreadable files become notes.
+    """Return the recurring evals of the models in the given folders, or of all models.
+
+    Each unreadable file becomes a note.
 
     `files` are the reports on all models, because a later report on any model can show the outcome of an action.
     """
@@ -186,7 +191,7 @@ def recurring_in_reports(
 def actions(
     eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], find_record: FindRecord
 ) -> Iterator[RecordedAction]:
-    """Yield the actions on an eval that the reports in `mine` record, with their outcome in later reports."""
+    """Yield the actions on an eval that the reports in `mine` record, with their outcomes in later reports."""
     for report in mine:
         for text, finding in report.actions_by_eval.get(eval, ()):
             later = [other.now(eval, find_record) for other in everywhere if other.follows(report)]
@@ -198,7 +203,7 @@ def actions(
 def actions_by_eval(
     reports: Sequence[ModelReport], find_record: FindRecord = lambda *_: None
 ) -> Mapping[str, Sequence[RecordedAction]]:
-    """Return all actions that the reports record, by eval path, with their outcome in later reports."""
+    """Return all actions that the reports record, keyed by eval path, with their outcomes in later reports."""
     recorded: dict[str, list[RecordedAction]] = defaultdict(list)
     for report in reports:
         for eval in report.actions_by_eval:
@@ -207,7 +212,7 @@ def actions_by_eval(
 
 
 def _model_reports(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
-    """Convert the reports on one model, which are sorted, the newest first."""
+    """Convert the reports on one model. They are sorted, newest first."""
     paths = _paths_by_bare_name(finding.eval for report in reports for finding in report.analysis.findings)
     for place, report in enumerate(map(_outline, reports)):
         failures = {paths.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
@@ -215,7 +220,7 @@ def _model_reports(model: str, reports: Sequence[PastReport]) -> Iterator[ModelR
 
 
 def _outline(report: PastReport) -> PastReport:
-    """Drop the parts of a report that are not needed here, to save memory."""
+    """Drop those parts of a report that this module does not need, to save memory."""
     unsaid = {"reasoning": None, "output_snippet": None, "expected_snippet": None, "citations": ()}
     findings = tuple(finding.model_copy(update=unsaid) for finding in report.analysis.findings)
     analysis = report.analysis.model_copy(update={"findings": findings, "patterns": (), "recommendations": ()})
@@ -223,7 +228,7 @@ def _outline(report: PastReport) -> PastReport:
 
 
 def _paths_by_bare_name(evals: Iterable[str]) -> dict[str, str]:
-    """Map each bare name that only one path has to this path."""
+    """Map each bare name to its path. A bare name that several paths share is left out."""
     paths: dict[str, set[str]] = {}
     for path in evals:
         if "/" in path:
@@ -257,21 +262,21 @@ def _row(
 
 
 class AffectedModel(Frozen):
-    """A model for which an eval fails in the same way as for others."""
+    """A model with which an eval fails in the same way as with others."""
 
     model: str
     """`provider/model`."""
     runs: tuple[str, ...]
     label: Classification | None = None
-    """Label in force in the newest report on a run with this failure."""
+    """Label in force in the newest report on a run that has this failure."""
     by_person: bool = False
     """True if a person gave or confirmed the label."""
     proved: bool = False
-    """True if replays proved the label."""
+    """True if replays proved the label to be right."""
 
 
 class SharedFailure(Frozen):
-    """One version of an eval in one experiment that fails in the same way for several models."""
+    """A version of an eval, in one experiment, that fails in the same way with several models."""
 
     eval: str
     experiment: str
@@ -282,15 +287,15 @@ class SharedFailure(Frozen):
     models: int
     """Number of models that can be compared."""
     affected: tuple[AffectedModel, ...]
-    """Sorted by name."""
+    """The models that fail in this way, sorted by name."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way in an earlier version of this eval; they are not counted."""
+    """Models that failed in the same way in an earlier version of this eval. They are not counted."""
     actions: tuple[RecordedAction, ...] = ()
 
 
 class SharedFailures(Frozen):
     rows: tuple[SharedFailure, ...] = ()
-    """Rows sorted by number of models (most first), then by path."""
+    """Rows sorted by number of models (highest first), then by path."""
     notes: tuple[str, ...] = ()
 
 
@@ -308,7 +313,7 @@ def find_shared_failures(
         experiments: For each experiment, all failures of its stored runs, and its complete runs.
         files: Reports on all models.
         labels: Human labels from git.
-        least: Minimum number of models in a row.
+        least: Minimum number of models for a result.
         find_record: Looks up the failure of an eval in an earlier run.
     """
     groups = [
@@ -330,7 +335,7 @@ def find_shared_failures(
 
 
 def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: int) -> Iterator[str]:
-    """Yield notes on evals of an experiment that fail for several models, but not in the same way."""
+    """Yield a note on each eval of an experiment that fails with several models, but not in the same way."""
     models: dict[str, dict[str, bool]] = defaultdict(dict)
     for failure in failures:
         if failure.eval not in reported:
@@ -351,7 +356,7 @@ def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: in
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load the reports on the models of these runs. If one of them records an action, load all other reports, too.
+    """Load the reports on the models of these runs. If one of these records an action, load all other reports, too.
 
     Not all are loaded at once, because parsing a report with a thousand failures takes a second.
     """
@@ -371,7 +376,7 @@ def _folder(file: ReportFile) -> str:
 def _failure_groups(
     failures: Sequence[CompactFailure], complete: Sequence[CompleteRun]
 ) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
-    """Yield groups of failures of one eval version with one error signature, each with the results of all models."""
+    """Yield groups of failures with the same eval version and signature, each with the results of all models."""
     by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
     groups: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
     for failure in failures:
@@ -434,16 +439,16 @@ def _model(
 
 
 Key = tuple[str, ...]
-"""Key of a model. It is equal for all spellings of the model's name."""
+"""Key of a model. All spellings of the model's name have the same key."""
 
 
 def recurring_evals(
     library: ReportsFolder, models: Sequence[str] = (), store: "AnalysisStore | None" = None
 ) -> RecurringEvals:
-    """Return the evals that fail in all reports, or in those on the named models (`provider/model`, in any spelling).
+    """Return the recurring evals of all reports, or of those on the named models (`provider/model`, in any spelling).
 
-    Models of the shipped sample are left out, unless they are named or there are no others. A store makes the outcomes
-    of actions more precise. Raises `NotFoundError` if a model has no report.
+    Models of the shipped sample are left out, unless they are named or there are no others. With a store, the outcomes
+    of actions are more precise. Raises `NotFoundError` if a model has no report.
     """
     folders = []
     for provider, name in map(_split_model, models):
@@ -460,7 +465,9 @@ def recurring_evals(
 def load_shared_failures(
     library: ReportsFolder, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2
 ) -> SharedFailures:
-    """Return evals that fail in the same way for at least `least` models, in stored runs of all or the named models.
+    """Return evals that fail in the same way with at least `least` models.
+
+    Uses the stored runs of the named models, or of all.
 
     Raises `NotFoundError` if a named model has neither a stored run nor a report.
     """
@@ -477,7 +484,7 @@ def load_shared_failures(
 
 
 class _Gathered:
-    """The failures and the complete runs of each experiment. Runs are loaded one at a time."""
+    """The failures and the complete runs of each experiment. Only one run at a time is loaded."""
 
     def __init__(self, store: "AnalysisStore", keys: frozenset[Key]) -> None:
         self.stored_keys: set[Key] = set()
@@ -510,7 +517,7 @@ def _split_model(model: str) -> tuple[str, str]:
 
 
 def _uncounted(library: ReportsFolder, models: Sequence[str], stored_keys: Set[Key]) -> list[str]:
-    """Return a note on each model that has reports but no stored run."""
+    """Return a note on each model with reports but without a stored run."""
     files = [file for model in models for file in library.of_model(*_split_model(model))] if models else library.all()
     folders = {str(PurePosixPath(file.name).parent) for file in files}
     missing = sorted(

@@ -1,4 +1,4 @@
-"""Undo the changes that an editor's formatter makes: aligned tables, added blank lines, other bullets, escapes."""
+"""Undo the changes of an editor's formatter: aligned tables, added blank lines, different bullets, escapes."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 
 class TextChange(NamedTuple):
-    """A region of two sequences that is equal or changed, as in `SequenceMatcher.get_opcodes`."""
+    """A region in two sequences that is either equal or changed, as in `SequenceMatcher.get_opcodes`."""
 
     kind: str
     first_old: int
@@ -63,7 +63,10 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
 
 
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
-    """Return the page with the base's blank lines, and the base's lines for those that differ only in formatting."""
+    """Return the page with the base's blank lines.
+
+    Lines that differ from the base only in formatting are replaced by the base's.
+    """
     page_forms, base_forms = _forms(page.lines), _forms(base)
     page_indexes = [at for at, form in enumerate(page_forms) if form is not None]
     base_indexes = [at for at, form in enumerate(base_forms) if form is not None]
@@ -98,7 +101,7 @@ def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
 
 
 def _forms(lines: Sequence[str]) -> list[str | None]:
-    """Return the part of each line that a formatter does not change; None for a blank line outside fences."""
+    """Return the part of each line that a formatter never changes; None for a blank line outside fences."""
     forms: list[str | None] = []
     fence = ""
     in_front = lines[:1] == ["---"]
@@ -115,7 +118,7 @@ def _forms(lines: Sequence[str]) -> list[str | None]:
     return forms
 
 
-@lru_cache(maxsize=4096)  # a page is compared with several others, most of whose lines are the same
+@lru_cache(maxsize=4096)  # The same page is compared with several others, and most of their lines are the same.
 def _form(line: str) -> str:
     if line.startswith("|"):
         cells = [cell.strip() for cell in _BAR.split(line)[1:]]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 SHORTEST_PREFIX = 6
-"""Minimum characters of an abbreviated run id, because a shorter word can match any id."""
+"""Minimum characters of an abbreviated run id. A shorter word could match any id by chance."""
 
 
 class ReviewerLabel(Frozen):
@@ -40,7 +40,7 @@ class ReviewerLabel(Frozen):
 
 
 class Disagreement(Frozen):
-    """A failure that people labelled differently."""
+    """A failure to which people gave different labels."""
 
     run: str
     eval: str
@@ -51,11 +51,11 @@ class Disagreement(Frozen):
 
 
 class PendingLabel(Frozen):
-    """Corrections in a report that are not merged yet."""
+    """The corrections in a report that are not merged yet."""
 
     report: str
     branch: str | None
-    """Name of the branch; None for the working tree."""
+    """Name of the branch that has them; None for the working tree."""
     corrections: int
 
 
@@ -65,12 +65,12 @@ class UnreadableVersion(Frozen):
 
 
 class SyncResult(Frozen):
-    """Result of `review sync`."""
+    """The result of `review sync`."""
 
     ref: str
     commit: str
     labels: int
-    """Number of labels, including replaced ones."""
+    """Number of labels, including those that were replaced later."""
     reviewers: tuple[str, ...]
     reports: int
     """Number of reports with labels."""
@@ -91,15 +91,15 @@ class ExportedLabels(Frozen):
     path: str
     subjects: int
     duplicates: int
-    """Number of failures that were left out because an exported failure has the same verdict."""
+    """Number of failures that were not exported because an exported failure has the same verdict."""
     contradicted: int
-    """Number of failures that were left out because two reports on the run give them different labels."""
+    """Number of failures that were not exported because two reports on the run label them differently."""
     not_stored: int
-    """Number of failures that were left out because their run is not in the store."""
+    """Number of failures that were not exported because the store lacks their run."""
 
 
 def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
-    """Replace the stored labels by the labels in the merged reports.
+    """Replace the stored labels with the labels in the merged reports.
 
     Raises:
         UsageError: The reports folder is in no git repository.
@@ -129,9 +129,9 @@ def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None 
 
 
 def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
-    """Return the labels in the merged reports without storing them. Outside git, return the stored labels.
+    """Return the labels in the merged reports, without storing them.
 
-    Raises `NotFoundError` if there are none.
+    Outside a git repository, return the stored labels. Raises `NotFoundError` if there are none.
     """
     try:
         by_report = _labels_by_report(_Reader(store), library, library.merged(None))
@@ -143,7 +143,7 @@ def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[Huma
 def _labels_by_report(
     reader: "_Reader", library: ReportsFolder, merged: MergedReports
 ) -> dict[str, tuple[HumanLabel, ...]]:
-    """Return the labels in every merged report, by the report's name."""
+    """Return the labels in each merged report, keyed by the report's name."""
     versions = library.versions_of(merged.reports, merged.commit)
     by_report = {name: reader.labels(name, states) for name, states in versions}
     for copy in reader.copies():
@@ -152,7 +152,10 @@ def _labels_by_report(
 
 
 def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
-    """Export labels in force on stored runs as a dataset for `judge-eval`. Raises `NotFoundError` if there are none."""
+    """Export the labels in force on stored runs, as a dataset for `judge-eval`.
+
+    Raises `NotFoundError` if there are none.
+    """
     labels = _labels(store)
     agreed = labels_in_force(labels)
     runs = {run: store.get_run(run) for run in {label.run for label in agreed}}
@@ -191,9 +194,9 @@ class _Reader:
         self._store = store
         self.unread: list[UnreadableVersion] = []
         self.newest: dict[str, Analysis] = {}
-        """The newest version of each merged report that can be read, by name."""
+        """The newest readable version of each merged report, keyed by name."""
         self._since: dict[str, int] = {}
-        """Age of each report whose newest version can be read, by name."""
+        """For each report, the age of its newest readable version."""
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
         reading = cache(self.read)
@@ -216,9 +219,9 @@ class _Reader:
         return self._with_full_paths(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
-        """Yield judges' reports on runs that also have an older report, and add each to `unread`.
+        """Yield judges' reports on runs about which an older report exists. Each is also added to `unread`.
 
-        Their labels are copies of those in the older report, so they do not count.
+        Their labels are copies of those in the older report and would count twice.
         """
         first: dict[str, str] = {}
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
@@ -231,7 +234,7 @@ class _Reader:
 
     @staticmethod
     def read(page: PageSource) -> Analysis | str:
-        """Parse a page. Return the reason if it cannot be read."""
+        """Parse a page. If it cannot be read, return the reason."""
         try:
             return read_report(page.text, page.name, page.data)
         except DataError as error:
@@ -248,14 +251,14 @@ class _Reader:
         )
 
     def _run(self, run_id: str) -> str:
-        """Return the id of the stored run that an abbreviated id refers to; without one, the abbreviated id."""
+        """Return the id of the stored run to which an abbreviated id refers, or the abbreviated id if there is none."""
         if self._store.get_run(run_id) or len(run_id) < SHORTEST_PREFIX:
             return run_id
         matches = self._store.run_ids(run_id)
         return matches[0] if len(matches) == 1 else run_id
 
     def _with_full_paths(self, labels: tuple[HumanLabel, ...]) -> tuple[HumanLabel, ...]:
-        """Replace bare names of evals by their paths in the stored run."""
+        """Replace the bare names of evals with their paths in the stored run."""
         run = self._store.get_run(labels[0].run) if labels else None
         if run is None:
             return labels
@@ -268,7 +271,7 @@ def _readable(content: Analysis | str) -> Analysis | None:
 
 
 def _with_distinct_names(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Add the e-mail address to the names of people who have the same name."""
+    """Where people have the same name, add the e-mail address to it."""
     emails: dict[str, set[str]] = {}
     for label in labels:
         emails.setdefault(label.reviewer, set()).add(label.email)
@@ -288,7 +291,7 @@ def _store_labels(store: "AnalysisStore", labels: Iterable[HumanLabel], before: 
 
 
 def _difference(before: Iterable[HumanLabel], after: Iterable[HumanLabel]) -> tuple[int, int, int]:
-    """Count new, changed and withdrawn labels."""
+    """Count the labels that are new, changed or withdrawn."""
     old, new = _by_giver(before), _by_giver(after)
     changed = sum(key in old and old[key] != facts for key, facts in new.items())
     return len(new.keys() - old.keys()), changed, len(old.keys() - new.keys())
@@ -302,7 +305,10 @@ def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[ob
 
 
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
-    """Yield the failures that people labelled differently, one for each group."""
+    """Yield the failures to which people gave different labels.
+
+    Failures of a group with the same labels are yielded once.
+    """
     groups: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
     for conflicting in disagreements(labels):
         opinions = tuple(
@@ -317,7 +323,10 @@ def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
 
 
 def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
-    """Yield the numbers of unmerged corrections by report and branch. A correction on several branches counts once."""
+    """Yield the number of unmerged corrections for each report and branch.
+
+    A correction on several branches counts once.
+    """
     reported: set[object] = set()
     for report in unmerged:
         content = reader.read(PageSource(name=report.name, text=report.text, data=report.data))

@@ -1,8 +1,8 @@
 """Render and parse the quotations of a finding.
 
-A single quoted line is a list item. Other quotations of a finding are in one fence, with places as comments at line
-ends. A statement of several lines is joined into one line if only white space changes; its place then has a dash, not a
-hyphen.
+If a finding quotes a single line, the quotation is a list item. Otherwise all its quotations are in one fence, with
+their places as comments at line ends. A statement of several lines is joined into one line if only white space changes.
+The line range in its place then has a dash, not a hyphen.
 """
 
 import re
@@ -21,10 +21,10 @@ PLACE = re.compile(rf"(.*?) *  (?:#|//|--) {_PLACE}")
 ITEM = re.compile(rf"- (`+.+`+) {_PLACE}")
 LONGEST = 4000
 ALIGNED = 80
-"""Maximum characters of a line of output or reference whose place is aligned with other places."""
+"""Maximum characters of a line of output or reference whose place is aligned with the others."""
 SIDES = ("output", "expected")
 JOINED = 120
-"""Maximum characters of a line that is joined from several lines."""
+"""Maximum characters of a line that is made by joining several lines."""
 _STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _INSIDE = re.compile(r"\s+(?=[)\]])|(?<=[(\[])\s+")
 LANGUAGES = {
@@ -56,10 +56,10 @@ DASHES = {"sql", "lua"}
 
 
 class Quoted(NamedTuple):
-    """A quotation on a page."""
+    """A quotation as a page shows it."""
 
     snippet: Snippet
-    """The quotation. A text that was joined is on one line."""
+    """The quotation. If lines were joined, its text is one line."""
     line: int
     """Line number on the page at which the quotation begins."""
     last: int
@@ -88,7 +88,7 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
 
 
 def _joined(text: str) -> str:
-    """Join the lines if every line but the last ends inside brackets, none has a comment, and the result is short."""
+    """Join the lines if all but the last end inside brackets, none has a comment, and the result is short."""
     lines = [line.strip() for line in text.split("\n")]
     if len(lines) == 1:
         return lines[0]
@@ -116,7 +116,7 @@ def parse(block: PageBlock) -> list[Quoted]:
 
 
 def parse_item(text: str, line: int) -> Quoted | None:
-    """Parse a list item; return None if it is not a quotation."""
+    """Parse a list item. Returns None if it is not a quotation."""
     match = ITEM.fullmatch(text) if len(text) <= LONGEST else None
     return _quoted(match, inline.uncode(match[1]), [], line) if match else None
 
@@ -149,6 +149,9 @@ def _language(snippets: Sequence[Snippet]) -> str:
 
 
 def is_generated(block: PageBlock) -> bool:
-    """Return whether evalscribe generated the fence: its first line ends with a place, unlike in people's fences."""
+    """Return whether evalscribe generated the fence.
+
+    Then its first line ends with a place, unlike the fences of people.
+    """
     first = block.text.partition("\n")[0]
     return len(first) <= LONGEST and PLACE.fullmatch(first) is not None

@@ -1,1 +1,4 @@
-"""The page in the browser: an inbox of decisions, runs with their evidence, and comparisons, served or as files."""
+"""The pages in the browser: an inbox of decisions, runs with their evidence, and comparisons.
+
+A server shows them, or they are written as files.
+"""

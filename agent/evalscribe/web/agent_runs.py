@@ -1,4 +1,4 @@
-"""Imported agent runs as pages: where they are, which of them a bundle has, and their messages in parts."""
+"""Pages about imported agent runs: their paths, which of them a bundle contains, and their messages in parts."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,21 +17,21 @@ from evalscribe.web.report_index import Entry
 from evalscribe.web.site import Query, Site, anchor, slug
 
 ON_PAGE = 200
-"""Messages on one page; rows of a list on one page."""
+"""Maximum messages on one page, and maximum rows of a list on one page."""
 MOST_IN_BUNDLE = 200
-"""Agent runs of a collection in a bundle, besides those that a result cites."""
+"""Maximum agent runs of a collection in a bundle, not counting those that a result cites."""
 LARGEST_IN_BUNDLE = 8_000_000
-"""Characters of a collection's agent runs in a bundle. Agent runs that do not fit are left out."""
+"""Maximum characters of a collection's agent runs in a bundle. Agent runs beyond this limit are left out."""
 LONGEST_TEXT = 20_000
-"""Characters of a text that a page with others shows; the page of its message shows all."""
+"""Maximum characters of a text on a page with other texts. The page of its message shows the whole text."""
 LONGEST_IN_BUNDLE = 500_000
-"""Characters of a message that has its own page in a bundle."""
+"""Maximum characters of a message that has its own page in a bundle."""
 FOLDED_TEXT, FOLDED_LINES = 2_000, 25
-"""Size from which a text is folded."""
+"""Maximum characters and lines of a text that is shown unfolded."""
 MOST_LINES = 2_000
-"""Lines of a document that are shown."""
+"""Maximum number of lines of a document that are shown."""
 STATUSES = ("failed", "error", "incomplete", "passed")
-"""Statuses of evals, in the order in which a bundle prefers them."""
+"""Statuses of evals. A bundle prefers the evals whose status comes first."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TextPassage:
 
     text: str
     left_out: int = 0
-    """Number of characters that follow."""
+    """Number of further characters that are not shown."""
 
     @property
     def folded(self) -> bool:
@@ -48,7 +48,7 @@ class TextPassage:
 
     @property
     def beginning(self) -> str:
-        """The first line, for a folded text."""
+        """The first line of a folded text."""
         return self.text.strip().partition("\n")[0][:160]
 
     @property
@@ -66,13 +66,13 @@ class CallView:
 
 @dataclass(frozen=True)
 class MessageView:
-    """A message as `agent_run.html.j2` shows it."""
+    """A message in the form that `agent_run.html.j2` shows."""
 
     number: int
     """Position in its transcript, from 1."""
     role: str
     name: str | None
-    """The model, or the tool that answers."""
+    """Name of the model, or of the tool that answers."""
     text: TextPassage
     reasoning: TextPassage
     calls: tuple[CallView, ...]
@@ -85,12 +85,12 @@ class MessageView:
 
     @property
     def left_out(self) -> bool:
-        """True if one of its texts is longer than shown."""
+        """True if one of the message's texts is longer than the part shown."""
         return any(passage.left_out for passage in self.passages)
 
     @property
     def length(self) -> int:
-        """Number of characters."""
+        """Number of characters of the message."""
         return sum(passage.length for passage in self.passages)
 
     @property
@@ -99,7 +99,7 @@ class MessageView:
 
 
 def view_message(number: int, message: ChatMessage, longest: int | None = LONGEST_TEXT) -> MessageView:
-    """Prepare a message for display. `longest`: characters of each text; None for all."""
+    """Prepare a message for display. `longest` is the maximum number of characters of each text; None for no limit."""
 
     def passage(text: str | None) -> TextPassage:
         text = text or ""
@@ -123,7 +123,7 @@ def view_message(number: int, message: ChatMessage, longest: int | None = LONGES
 
 
 def _arguments(arguments: Mapping[str, object]) -> str:
-    """Render arguments with one line each; texts of several lines stay readable."""
+    """Render arguments, one per line. Texts of several lines remain readable."""
     return "\n".join(
         f"{name}:\n{value}" if isinstance(value, str) and "\n" in value else f"{name}: {_json(value)}"
         for name, value in arguments.items()
@@ -135,45 +135,48 @@ def _json(value: object) -> str:
 
 
 class AgentRunFinder:
-    """Imported agent runs, and the paths of their pages."""
+    """Finds imported agent runs and the paths of their pages."""
 
     def __init__(self, site: Site, cited: Callable[[], Iterable[str]]) -> None:
-        """Store the arguments; read nothing yet.
+        """Store the arguments. Nothing is read yet.
 
         Args:
             site: The pages.
-            cited: Returns the ids of the agent runs that a bundle must have because a result in it cites them.
+            cited: Returns the ids of the agent runs that a bundle must contain because a result in it cites them.
         """
         self._site = site
         self._cited = cited
 
     @property
     def store(self) -> Storage | None:
-        """The store; None if there is none yet, because opening it would create it."""
+        """The store. None if it does not exist yet, because opening it would create it."""
         return self._site.workspace.store if self._site.workspace.has_store else None
 
     @property
     def limited(self) -> bool:
-        """True if the pages are only about some reports."""
+        """True if the pages are about a selection of reports only."""
         scope = self._site.reports.scope
         return scope.report is not None or bool(scope.folder)
 
     def collections(self) -> Sequence[tuple[Collection, Sequence[Run]]]:
-        """Return the collections with their runs; if the pages are about some reports, only the runs of these."""
+        """Return the collections with their runs.
+
+        If the pages are about a selection of reports, return only the runs of these.
+        """
         if self.store is None:
             return ()
         pairs = [(collection, self._runs(collection)) for collection in own_collections(self._site.workspace)]
         return [(collection, runs) for collection, runs in pairs if runs or not self.limited]
 
     def _runs(self, collection: Collection) -> Sequence[Run]:
-        """Return the runs, the newest first."""
+        """Return the runs, newest first."""
         assert self.store is not None
         runs = self.store.runs.runs(collection.id)[::-1]
         shown = {report.run for report in self._site.reports.shown} if self.limited else set()
         return [run for run in runs if not self.limited or run.id in shown]
 
     def listed(self, collection: Collection, run: Run) -> Sequence[GradedEval]:
-        """Return the evals of a run in the source's order; in a bundle, only those that it has."""
+        """Return the evals of a run in the source's order. In a bundle, return only the evals that it contains."""
         assert self.store is not None
         evals = self.store.runs.graded(run.id)
         if not self._site.is_static:
@@ -183,9 +186,9 @@ class AgentRunFinder:
 
     @cached_property
     def chosen(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The eval ids of a bundle's agent runs, by collection and run.
+        """The eval ids of the agent runs in a bundle, by collection and run.
 
-        They are those of the newest runs, failed ones first, and those that a result cites.
+        They are those that a result cites, and those of the newest runs, failed evals first.
         """
         assert self.store is not None
         shown = {(collection.id, run.id) for collection, runs in self.collections() for run in runs}
@@ -214,7 +217,7 @@ class AgentRunFinder:
         return not self.limited or any(report.run == place.run_id for report in self._site.reports.shown)
 
     def entry(self, run_id: str, path: str) -> Entry | None:
-        """Return the finding about a failed eval, in a report that has pages."""
+        """Return the finding about a failed eval if its report has pages."""
         reports = (report for report in self._site.reports.shown if report.run == run_id)
         return next((entry for report in reports if (entry := report.entry_of.get(path))), None)
 
@@ -246,7 +249,7 @@ def metadata_anchor(key: str) -> str:
 
 
 def message_href(place: AgentRunPlace, transcript_id: str | None, block: int) -> str:
-    """Return the address of a message, by its index in a transcript."""
+    """Return the address of a message, given its index in a transcript."""
     transcript = place.transcripts.index(transcript_id) if transcript_id in place.transcripts else 0
     return f"{folder_of(place)}/{messages_file(transcript, block // ON_PAGE)}#m{block + 1}"
 
@@ -261,7 +264,7 @@ def document_href(place: AgentRunPlace, role: str, path: str, line: int) -> str:
 
 @dataclass(frozen=True)
 class MessagesPage:
-    """Some messages of a transcript."""
+    """A page with some of the messages of a transcript."""
 
     transcript: int
     """Index of the transcript."""
@@ -274,7 +277,7 @@ class MessagesPage:
 
 
 def messages_page(transcripts: Sequence[Transcript], transcript: int, page: int) -> MessagesPage | None:
-    """Return a page of messages; None if there is no such page."""
+    """Return a page of messages; None if it does not exist."""
     if transcript >= len(transcripts):
         return None
     messages = transcripts[transcript].messages
@@ -317,14 +320,14 @@ def metadata_rows(metadata: Mapping[str, object]) -> Sequence[MetadataRow]:
 
 @dataclass(frozen=True)
 class DocumentView:
-    """A document of an agent run with its first lines."""
+    """A document of an agent run, of which the first lines are shown."""
 
     role: str
     path: str
     lines: tuple[tuple[str, str], ...]
-    """Anchor and text of each line."""
+    """Anchor and text of each line that is shown."""
     left_out: int
-    """Number of lines that follow."""
+    """Number of further lines that are not shown."""
 
 
 def view_document(document: Document) -> DocumentView:
@@ -341,7 +344,7 @@ def view_document(document: Document) -> DocumentView:
 
 
 def matching_evals(evals: Sequence[GradedEval], query: Query) -> Sequence[GradedEval]:
-    """Return the evals that the filters of the address let through."""
+    """Return the evals that match the filters in the address."""
     words = query.get("q", "").lower().split()
     status = query.get("status", "")
     return [

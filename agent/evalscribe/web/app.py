@@ -28,11 +28,11 @@ from evalscribe.web.site import Query, Site
 log = logging.getLogger(__name__)
 LOOPBACK = "127.0.0.1"
 LARGEST_BODY = 64 * 1024
-"""Bytes of a request's body."""
+"""Maximum bytes of a request's body."""
 HEAD_START_S = 1
-"""Seconds that the first page may take before the address is printed."""
+"""Maximum seconds to wait for the first page before the address is printed."""
 GRACE_S = 1
-"""Seconds that open requests may take when the server is to end."""
+"""Maximum seconds for open requests to finish when the server stops."""
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -55,17 +55,17 @@ _STATUS: tuple[tuple[type[EvalscribeError], int], ...] = (
 
 
 class LocalRequestsOnly:
-    """Refuses every request that does not come from this machine's browser with the token of this start.
+    """Refuses every request that is not from this machine's browser with the token of this start of the server.
 
-    The token is in the address that the command prints; it is then kept in a cookie that other sites cannot send.
-    Changes also need it in a header, which a page of another origin cannot set.
+    The command prints the token as part of the address. The browser then keeps it in a cookie that other sites cannot
+    send. Changes also need the token in a header, which a page of another origin cannot set.
     """
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._token = token
         self._cookie = f"evalscribe-{secrets.token_hex(4)}"
-        """Name of the cookie; browsers send cookies to all ports, so that each start has its own."""
+        """Name of the cookie. It differs for each start, because browsers send a host's cookies to all of its ports."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -95,14 +95,17 @@ class LocalRequestsOnly:
         return None
 
     def _signed_in(self, scope: Scope) -> Response | None:
-        """Return None if the browser has the cookie; else set it if the address has the token, or refuse."""
+        """Return None if the browser has the cookie.
+
+        Otherwise set it if the address has the token, or else refuse the request.
+        """
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if self._is_token(query.get("token", "")):
-            # One slash: with two, the path would name another server.
+            # Only one slash, because the path would name another server if it began with two.
             response = RedirectResponse(f"/{scope['path'].lstrip('/')}", 303, headers=HEADERS)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return response
-        # Parse leniently, as browsers do: the cookies of all servers on this machine arrive, even malformed ones.
+        # Parse leniently, as browsers do. The cookies of all servers on this machine arrive, even malformed ones.
         for value in Headers(scope=scope).getlist("cookie"):
             if self._is_token(cookie_parser(value).get(self._cookie, "")):
                 return None
@@ -123,7 +126,7 @@ def make_app(site: Site) -> ASGIApp:
     decisions, lock = Decisions(site), Lock()
 
     def one_at_a_time(work: Callable[[], Response]) -> Callable[[], Response]:
-        # Reports are parsed once for all pages, and a reviewer looks at one page at a time.
+        # One request at a time: reports are parsed once for all pages, and a reviewer looks at one page at a time.
         def locked() -> Response:
             with lock:
                 return _answer(work)
@@ -162,9 +165,9 @@ def make_app(site: Site) -> ASGIApp:
 
     @asynccontextmanager
     async def parsed(_: Starlette) -> AsyncIterator[None]:
-        # Parse the reports and load the libraries before the browser asks, or at the latest while it waits.
+        # Parse the reports and load the libraries before the browser asks for a page, or at the latest while it waits.
         first = asyncio.ensure_future(run_in_threadpool(one_at_a_time(lambda: HTMLResponse(site.render("index.html")))))
-        first.add_done_callback(lambda task: task.cancelled() or task.exception())  # the request will meet it again
+        first.add_done_callback(lambda task: task.cancelled() or task.exception())  # the request will raise it again
         await asyncio.wait({first}, timeout=HEAD_START_S)
         yield
 
@@ -181,7 +184,7 @@ def make_app(site: Site) -> ASGIApp:
 
 
 class _WithHeaders:
-    """Adds the headers of all answers."""
+    """Adds headers to every response."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -206,7 +209,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _page(site: Site, path: str, query: Query) -> Response:
-    """Answer with a page. Any exception becomes a page too, so that a reviewer is not left with a blank one."""
+    """Respond with a page. Any exception becomes a page, too, so that a reviewer never sees a blank one."""
     try:
         return HTMLResponse(site.render(path, query))
     except EvalscribeError as error:
@@ -223,7 +226,7 @@ def _status(error: EvalscribeError) -> int:
 
 
 def _answer(work: Callable[[], Response]) -> Response:
-    """Run the work; an expected error becomes an answer with its message."""
+    """Do the work. An expected error becomes a response with the error's message."""
     try:
         return work()
     except EvalscribeError as error:
@@ -236,7 +239,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
     Args:
         site: The pages.
         port: Port on loopback; 0 for a free one.
-        started: Called with the address once requests are answered.
+        started: Called with the address as soon as requests are answered.
 
     Raises:
         UnavailableError: The port is taken.
@@ -256,7 +259,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
         log_level="critical",
         access_log=False,
         server_header=False,
-        http="h11",  # uvicorn would choose another parser, with other limits, if it is installed
+        http="h11",  # If another parser is installed, uvicorn would choose it, and its limits differ.
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
     )

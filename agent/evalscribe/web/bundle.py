@@ -1,4 +1,4 @@
-"""The whole site, and how it is written as files that open without a server."""
+"""The whole site, and a bundle: the site written as files that open without a server."""
 
 import shutil
 from pathlib import Path
@@ -33,22 +33,22 @@ ALL_PAGES = (
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"
-"""Name of a file that lists what a bundle has at the top of its folder: nothing else is ever removed."""
+"""Name of a file that lists what a bundle has at the top of its folder. Only what it lists is ever removed."""
 
 
 def open_site(workspace: Workspace, scope: Scope, *, token: str | None = None) -> Site:
-    """Return the site with all sections. The arguments are those of `Site`."""
+    """Return the site with all sections. Takes the same arguments as `Site`."""
     return Site(workspace, ALL_PAGES, scope, token=token)
 
 
 class WrittenBundle(Frozen):
     pages: int
     size: int
-    """Bytes of all files."""
+    """Total bytes of all files."""
 
 
 def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBundle:
-    """Write every page of the scope; replaces an earlier bundle in the folder.
+    """Write every page of the scope. An earlier bundle in the folder is replaced.
 
     Raises:
         DataError: The folder has files that are not a bundle.
@@ -61,7 +61,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
         shutil.rmtree(new, ignore_errors=True)
         try:
             written = _write(open_site(workspace, scope), new)
-            for name in old - {MARK}:  # keep the mark until the new one replaces it: this may be interrupted
+            for name in old - {MARK}:  # Keep the mark until the new one replaces it, because this can be interrupted.
                 _remove(folder / name)
             for name in sorted((path.name for path in new.iterdir()), key=lambda name: name != MARK):
                 (new / name).replace(folder / name)
@@ -75,7 +75,8 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
 def _old_names(folder: Path) -> set[str]:
     """Return what an earlier bundle has at the top of the folder. Raises `DataError` if the folder has anything else.
 
-    A bundle may have got more: the `.git` of a branch from which it is published, or a host's configuration.
+    What people add to a bundle must not be removed, such as the `.git` of a branch from which it is published, or a
+    host's configuration.
     """
     if not folder.exists():
         return set()

@@ -1,4 +1,4 @@
-"""Collections with their runs, agent runs as conversations, and the answers of models and judges about them."""
+"""Pages about collections: their runs, agent runs as conversations, and what models and judges answered about them."""
 
 import re
 from abc import abstractmethod
@@ -28,18 +28,18 @@ T = TypeVar("T")
 
 
 class StorePages(Pages):
-    """Pages about the store's contents. An object that cannot be read becomes a sentence on the page."""
+    """Pages about the store's contents. If an object cannot be read, its page says so in a sentence."""
 
     first: str
-    """Path of the section's first page."""
+    """Path of the first page of the section."""
 
     @abstractmethod
     def stored_page(self, path: str, query: Query) -> Page | None:
-        """Return the page; None if there is no such page. May raise `EvalscribeError`."""
+        """Return the page; None if it does not exist. Can raise `EvalscribeError`."""
 
     @abstractmethod
     def stored_paths(self) -> Iterator[str]:
-        """Yield the paths of the pages in a bundle besides the first. May raise `EvalscribeError`."""
+        """Yield the paths of the pages that a bundle has besides the first page. Can raise `EvalscribeError`."""
 
     def page(self, path: str, query: Query) -> Page | None:
         try:
@@ -57,7 +57,7 @@ class StorePages(Pages):
 
     @property
     def store(self) -> Storage | None:
-        """The store; None if there is none yet, because opening it would create it."""
+        """The store. None if it does not exist yet, because opening it would create it."""
         return self.site.workspace.store if self.site.workspace.has_store else None
 
 
@@ -65,11 +65,11 @@ def _or_none(read: Callable[[], T | None]) -> T | None:
     try:
         return read()
     except EvalscribeError:
-        return None  # the first page says so
+        return None  # the first page shows the problem
 
 
 def or_problem(read: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return the object, or the reason why it cannot be read."""
+    """Return the object, or the text of the error if it cannot be read."""
     try:
         return read(), None
     except EvalscribeError as error:
@@ -116,7 +116,7 @@ class CollectionPages(StorePages):
         return None
 
     def _summaries(self) -> Sequence[Mapping[str, Any]]:
-        """Return the collections with their contents."""
+        """Return the collections with a summary of their contents."""
         if self.store is None:
             return ()
         return [
@@ -229,7 +229,7 @@ class CollectionPages(StorePages):
         return Page("agent_run_page.html.j2", title, COLLECTIONS, values)
 
     def _message_file(self, transcript: int, message: agent_runs.MessageView) -> str | None:
-        """Return the page of a long message; None if a bundle does not have it."""
+        """Return the page of a long message. None if a bundle does not contain it."""
         too_long = message.length > agent_runs.LONGEST_IN_BUNDLE
         return None if self.site.is_static and too_long else agent_runs.message_file(transcript, message.number)
 
@@ -250,7 +250,7 @@ class CollectionPages(StorePages):
         return None if id is None else self._agent_runs.record(run.id, id)
 
     def _answers(self, record: Record) -> Sequence[tuple[RubricResultCounts | None, Any]]:
-        """Return what judges answered about an agent run."""
+        """Return the answers of judges about an agent run."""
         if self.store is None or self._agent_runs.limited:
             return ()
         subjects = (record.eval.id, f"{record.run_id}/{record.eval.path}")
@@ -260,7 +260,7 @@ class CollectionPages(StorePages):
         return [(_counts(result), views.answer(number, result)) for number, result in enumerate(judged)]
 
     def _sets(self) -> Sequence[tuple[ResultSet, Collection, ResultCounts, str]]:
-        """Return the result sets with their collections, counts and paths, the newest first."""
+        """Return the result sets with their collections, counts and paths, newest first."""
         if self.store is None or self._agent_runs.limited:
             return ()
         sets = [
@@ -271,7 +271,7 @@ class CollectionPages(StorePages):
         return sorted(sets, key=lambda item: item[0].created_at, reverse=True)
 
     def _judged(self) -> Sequence[tuple[RubricResultCounts, str]]:
-        """Return the results of judges by rubric, with their paths."""
+        """Return the results of judges, grouped by rubric, with their paths."""
         if self.store is None or self._agent_runs.limited:
             return ()
         counted = self.store.collections.result_counts()
@@ -334,13 +334,13 @@ def _sums(runs: Iterable[Run]) -> Mapping[str, int]:
 
 
 def _number(query: Query, name: str) -> int:
-    """Return a page's index; the address counts from 1."""
+    """Return a page's index, from 0. The number in the address counts from 1."""
     text = query.get(name, "")
     return max(0, int(text) - 1) if re.fullmatch(r"\d{1,6}", text) else 0
 
 
 def _addresses(query: Query, start: int, total: int, size: int) -> Mapping[str, Mapping[str, str] | None]:
-    """Return the queries of the previous and the next page, None at the ends."""
+    """Return the queries of the previous and of the next page; None where there is no such page."""
     page = start // size + 1
     filters = {name: value for name, value in query.items() if name != "page" and value}
     return {

@@ -1,4 +1,4 @@
-"""Two runs side by side: tasks that broke, were fixed or stayed broken, and whether the change may be chance."""
+"""Two runs side by side: tasks that broke, were fixed or stayed broken, and whether the difference could be chance."""
 
 import re
 from collections import defaultdict
@@ -28,16 +28,16 @@ from evalscribe.web.site import Page, Pages, Query, slug
 from evalscribe.web.task_index import RunResults, TaskResult
 
 MOST_CONSECUTIVE = 40
-"""Pairs of consecutive runs of one model that the list names, the newest ones."""
+"""Maximum pairs of consecutive runs of one model in the list. The newest pairs are listed."""
 MOST_MODELS = 5
-"""Models of one experiment whose newest runs the list pairs with each other."""
+"""Maximum models of one experiment whose newest runs are paired with each other in the list."""
 MOST_PAIRS = 80
 MOST_SHOWN = 100
-"""Evals of one list that are shown in full; further ones are only named."""
+"""Maximum evals of a list that are shown in full. Of further evals, only the names are shown."""
 MOST_OUTPUTS = 30
-"""Evals whose two outputs are read and compared."""
+"""Maximum evals whose two outputs are read and compared."""
 LONGEST_OUTPUT = 3000
-"""Characters of each output that are shown."""
+"""Maximum characters of each output that are shown."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class ChangedTask:
-    """One eval in two runs."""
+    """One eval, as it ended in each of the two runs."""
 
     pair: EvalPair
     base: TaskResult | None
@@ -112,7 +112,7 @@ class ComparisonPages(Pages):
         return [run for run in self.site.tasks.table.runs if self.site.tasks.in_scope(run)]
 
     def _list(self, query: Query) -> Page:
-        """Return the list of pairs; if the address names two runs, their comparison."""
+        """Return the list of pairs, or the comparison if the address names two runs."""
         runs = sorted(self._runs(), key=lambda run: (run.started, run.key), reverse=True)
         by_key = {run.key: run for run in runs}
         base, candidate = by_key.get(query.get("base", "")), by_key.get(query.get("candidate", ""))
@@ -123,7 +123,10 @@ class ComparisonPages(Pages):
         return Page("compare.html.j2", "Compare", "compare.html", values)
 
     def _pairs(self) -> Sequence[RunPair]:
-        """Return consecutive runs of a model on an experiment, then the newest runs of the models on an experiment."""
+        """Return pairs of consecutive runs of one model, then of the newest runs of different models.
+
+        The runs of a pair are on the same experiment.
+        """
         by_start = sorted(self._runs(), key=lambda run: (run.started, run.key))
         of_experiment: list[list[RunResults]] = []
         for run in by_start:
@@ -200,7 +203,7 @@ class ComparisonPages(Pages):
         )
 
     def _evals(self, run: RunResults, problems: list[str]) -> RunEvals:
-        """Return a run's evals from the store; if it has none, from the report."""
+        """Return a run's evals from the store, or from the report if the store has none."""
         if run.stored:
             try:
                 return load_run_evals(self.site.workspace, run.run, run.findings)
@@ -209,7 +212,7 @@ class ComparisonPages(Pages):
         return RunEvals(run=run.run, graded=run.graded, findings=run.findings)
 
     def _with_output(self, task: ChangedTask, number: int) -> ChangedTask:
-        """Add where the outputs differ, unless the first differing call is known."""
+        """Add where the outputs differ, unless the first call in which they differ is already known."""
         if number >= MOST_OUTPUTS or (task.pair.why and task.pair.why.quotes) or not self.site.workspace.has_store:
             return task
         passed = next((trial for trial in task.pair.base if trial.passed), None)
@@ -217,7 +220,7 @@ class ComparisonPages(Pages):
         try:
             records = [self._record(trial) for trial in (passed, failed)]
         except EvalscribeError:
-            return task  # the page says more about the eval than this
+            return task  # The page of the eval gives more details than this.
         if records[0] is None or records[1] is None:
             return task
         output = first_output_difference(evidence_of(records[0]), evidence_of(records[1]))
@@ -230,7 +233,7 @@ class ComparisonPages(Pages):
         return load_record(store.runs, store.analyses, trial.run_id, trial.eval_id)
 
     def _written(self, comparison: Comparison, problems: list[str]) -> tuple[str, str] | None:
-        """Return name and text of the page that `compare` wrote about these runs, if there is one."""
+        """Return name and text of the page that `compare` wrote about these runs; None if there is none."""
         base, candidate = comparison.base.runs, comparison.candidate.runs
         table = self.site.tasks.table
         run = next((run.run for run in table.runs if run.run.id == candidate[0]), None)
@@ -243,7 +246,10 @@ class ComparisonPages(Pages):
 
 
 def first_output_difference(base: Evidence, candidate: Evidence) -> OutputDifference | None:
-    """Return the first difference between the outputs of two trials; None if they are equal, or one has none."""
+    """Return the first difference between the outputs of two trials.
+
+    None if the outputs are equal or one is missing.
+    """
     as_expected = [document.model_copy(update={"role": "expected"}) for document in base.of("output")]
     both = candidate.model_copy(update={"documents": (*candidate.of("output"), *as_expected)})
     for pair in pair_documents(both):
@@ -267,21 +273,21 @@ def _of(tasks: Sequence[ChangedTask], change: str) -> list[ChangedTask]:
 
 
 def _reason(trial: Trial | None) -> str:
-    """Return the reason of a failure in the words of its report, else the error."""
+    """Return the reason of a failure in the words of its report, or else the error."""
     if trial is None:
         return ""
     return trial.why or (trial.cause or "").replace("-", " ") or trial.error or ""
 
 
 def _rate(comparison: Comparison, name: str) -> ValueWithInterval | None:
-    """Return the pass rate of one side over the compared evals, with its interval."""
+    """Return the pass rate of one run over the compared evals, with its confidence interval."""
     sides = [pair.base if name == "Base" else pair.candidate for pair in comparison.pairs]
     clusters = [TrialCluster(sum(trial.passed for trial in side), len(side)) for side in sides]
     return estimate_rate([*clusters, *[TrialCluster(1, 1)] * comparison.unnamed])
 
 
 def _left_out(comparison: Comparison) -> Mapping[str, Mapping[str, Sequence[str]]]:
-    """Return the evals that are not compared, by reason and detail."""
+    """Return the evals that are not compared, grouped by reason and detail."""
     grouped: dict[str, dict[str, list[str]]] = {}
     for item in comparison.apart:
         grouped.setdefault(TITLES[item.reason], {}).setdefault(item.detail, []).append(item.eval)

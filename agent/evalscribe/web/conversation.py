@@ -11,45 +11,45 @@ from evalscribe.text import cut, one_line
 from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, ShownLine
 
 FOLDED_LINES, FOLDED_CHARACTERS = 12, 1_500
-"""Size from which calls, results and reasoning are folded."""
+"""Maximum lines and characters of a call, a result or a reasoning that is shown unfolded."""
 SPOKEN_LINES, SPOKEN_CHARACTERS = 80, 8_000
-"""Size from which messages of the user and the model are folded."""
+"""Maximum lines and characters of a message from the user or the model that is shown unfolded."""
 PREVIEW = 80
-"""Characters of a folded text that are shown."""
+"""Maximum characters of a folded text that remain visible."""
 TURN_LINES = 60
-"""Lines of one turn in an excerpt."""
+"""Maximum lines of one turn in an excerpt."""
 EXCERPT_START, EXCERPT_END, EXCERPT_AROUND = 2, 4, 2
-"""Turns of an excerpt at the start, at the end, and around a message that the finding names."""
+"""Number of turns that an excerpt shows at the start, at the end, and around a message that the finding names."""
 
 
 @dataclass(frozen=True)
 class ConversationPart:
-    """A text of a message: speech, reasoning, a tool call, or a tool's answer."""
+    """One text of a message: speech, reasoning, a tool call or a tool's answer."""
 
     kind: TurnKind
     name: str | None
     """Name of the tool."""
     blocks: Sequence[LineBlock]
-    """The text, as lines with their numbers."""
+    """The text as lines with their numbers."""
     header: ShownLine | None
-    """Line of the transcript with which the part begins; None if the part does not include that line."""
+    """The line of the transcript that begins the part; None if the part does not include that line."""
     hidden: int
     """Number of lines that are left out at the end."""
     hidden_page: int | None
-    """Number of the document's page with the first hidden line."""
+    """Number of the document's page that has the first hidden line."""
     lines: int
     folded: bool
 
     @property
     def preview(self) -> str:
-        """The beginning of the text."""
+        """The first characters of the text."""
         first = next((line.text for block in self.blocks for line in block.lines), "")
         return cut(one_line(first[:PREVIEW]), PREVIEW)
 
 
 @dataclass(frozen=True)
 class ConversationMessage:
-    """A message with its number, role and texts."""
+    """A message with its number, its role and its texts."""
 
     number: int
     role: str
@@ -58,7 +58,7 @@ class ConversationMessage:
     mark: str | None = None
     """Reason for the mark, such as `the run went wrong here`."""
     skipped: int = 0
-    """Messages that are left out before this one."""
+    """Number of messages that are left out before this one."""
     skipped_page: int | None = None
 
 
@@ -69,7 +69,7 @@ def _is_long(role: str, kind: TurnKind, lines: int, characters: int) -> bool:
 
 
 class RecordedConversation:
-    """The messages of a transcript in the evidence, whose lines have anchors."""
+    """The messages of a transcript in the evidence. Their lines have anchors."""
 
     def __init__(self, document: PagedDocument, turns: Sequence[TranscriptTurn], marks: Mapping[int, str]) -> None:
         """Store the arguments.
@@ -94,17 +94,17 @@ class RecordedConversation:
 
     @property
     def base(self) -> str:
-        """Anchor of a message without its number."""
+        """Anchor of a message, without the message's number."""
         return f"{self._document.base.removesuffix('L')}message-"
 
     @cached_property
     def page_starts(self) -> Sequence[int]:
-        """First message that starts on each page of the document or later."""
+        """For each page of the document, number of the first message that starts on this page or a later one."""
         indices = (bisect_left(self._firsts, line) for line in self._document.page_starts)
         return [self._turns[min(at, len(self._turns) - 1)].number for at in indices]
 
     def excerpt(self) -> Sequence[LineSpan]:
-        """Return the start, the marked messages, the cited lines, each with some context, and the end."""
+        """Return the start, the marked messages and the cited lines with some context, and the end."""
         turns = self._turns
         shown = {*range(EXCERPT_START), *range(len(turns) - EXCERPT_END, len(turns))}
         marked = [at for at, turn in enumerate(turns) if turn.number in self._marks]
@@ -123,7 +123,7 @@ class RecordedConversation:
         return self._document.spans([*ranges, *around], near=0)
 
     def messages(self, spans: Iterable[LineSpan], *, clip: bool = False) -> Iterator[ConversationMessage]:
-        """Yield the messages in some spans of the document; with `clip`, only pieces of very long lines."""
+        """Yield the messages in some spans of the document. With `clip`, shorten very long lines to some pieces."""
         pieces: dict[int, list[LineSpan]] = {}
         for span in spans:
             for at in self._turns_of(span):
@@ -158,7 +158,7 @@ class RecordedConversation:
         return range(self._index(span.first[0]), self._index(span.end[0]) + 1)
 
     def _index(self, line: int) -> int:
-        """Return the index of the turn with a line; 0 for the lines before the first turn."""
+        """Return the index of the turn that contains a line; 0 for the lines before the first turn."""
         return max(0, bisect_right(self._firsts, line) - 1)
 
     def _turn_part(self, turn: TranscriptTurn, spans: Sequence[LineSpan], clip: bool) -> ConversationPart:
@@ -200,6 +200,6 @@ def _unindented(line: ShownLine, indent: str) -> ShownLine:
 
 
 def recorded_turns(text: str) -> Sequence[TranscriptTurn]:
-    """Return the turns of a transcript's text; empty if it has another form, or if text precedes the first turn."""
+    """Return the turns of a transcript's text. Empty if the text has another format, or text before the first turn."""
     turns = parse_transcript(text)
     return turns if turns and turns[0].first == 1 else ()

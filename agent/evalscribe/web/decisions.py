@@ -1,4 +1,4 @@
-"""Decisions that a reviewer makes on the page: each writes what `review label` writes, and can be undone."""
+"""Decisions that a reviewer makes on the page. Each writes the same as `review label`, and can be undone."""
 
 from os.path import relpath
 from shlex import quote
@@ -17,7 +17,7 @@ from evalscribe.web.report_index import Entry
 from evalscribe.web.site import Site
 
 MOST_UNDONE = 200
-"""Decisions that can be undone."""
+"""Maximum number of decisions that can be undone."""
 
 
 class Decision(Frozen):
@@ -29,28 +29,28 @@ class Decision(Frozen):
     n: int = Field(ge=1, le=1_000_000)
     """Number of the finding."""
     seen: str = Field(default="", max_length=200)
-    """State of the finding when the page was made (`Entry.state`)."""
+    """State of the finding at the time when the page was made (`Entry.state`)."""
     label: Classification | None = None
-    """The label, for `label`."""
+    """The new label, for the action `label`."""
     kind: CauseKind | None = None
     note: str | None = Field(default=None, max_length=2000)
 
 
 class Decisions:
-    """The decisions of one start of the server."""
+    """The decisions since the server was started."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
         self._written: list[LabelWritten] = []
         self._changed: dict[str, None] = {}
-        """Names of the reports that were changed."""
+        """Names of the reports that decisions have changed."""
 
     def decide(self, decision: Decision) -> tuple[str, bool]:
-        """Carry out a decision; return a sentence about the result, and whether the report has changed.
+        """Carry out a decision. Return a sentence about the result, and whether the report has changed.
 
         Raises:
-            ChangedError: Somebody else has decided the finding meanwhile.
-            UsageError: The finding does not exist or cannot be decided like this.
+            ChangedError: Somebody else has corrected or confirmed the finding meanwhile.
+            UsageError: The finding does not exist, or the decision does not fit it.
         """
         entry = self.entry(decision)
         if decision.action == "undo":
@@ -78,7 +78,10 @@ class Decisions:
         return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}", written.changed
 
     def resolved(self, decision: Decision) -> Decision | None:
-        """Return a decision to undo the last one, which names no finding, with that finding; None if there is none."""
+        """Return the decision with its finding; None if there is nothing to undo.
+
+        The page does not name a finding when it undoes the last decision, so that decision's finding is added.
+        """
         if decision.action != "undo" or decision.report:
             return decision
         if not self._written:
@@ -87,7 +90,7 @@ class Decisions:
         return decision.model_copy(update={"report": last.report, "n": last.number})
 
     def entry(self, decision: Decision) -> Entry:
-        """Return the finding that a decision is about. Raises `UsageError` if it does not exist."""
+        """Return the finding that a decision concerns. Raises `UsageError` if it does not exist."""
         self._site.reports.refresh()
         report = next((report for report in self._site.reports.shown if report.name == decision.report), None)
         entry = next((entry for entry in report.entries if entry.n == decision.n), None) if report else None
@@ -107,7 +110,7 @@ class Decisions:
         return f"{in_report[-1].subject}: {in_report[-1].before} again"
 
     def card(self, decision: Decision) -> str:
-        """Render the card of a finding as it is now."""
+        """Render the card of a finding in its current state."""
         module = self._site.environment.get_template("parts.html.j2").module
         return str(module.card(Card(self.entry(decision)), "", False))  # type: ignore[attr-defined]
 
@@ -125,14 +128,14 @@ class Decisions:
 
 
 def commit_command(library: ReportsFolder, names: list[str]) -> str:
-    """Return the command that commits reports with their data."""
+    """Return the command that commits reports together with their data."""
     files = [library.root / each for name in names for each in (name, data_name(name))]
     paths = " ".join(quote(relpath(file)) for file in files if file.exists())
     return f"git add -- {paths} && git commit -m 'Review findings' -- {paths}"
 
 
 def as_decision(body: bytes) -> Decision:
-    """Parse what the page sent. Raises `UsageError`."""
+    """Parse a decision as sent by the page. Raises `UsageError`."""
     try:
         return Decision.model_validate_json(body)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Documents of evidence as numbered lines with anchors, whole, as excerpts, or on pages of bounded size."""
+"""Documents of the evidence as numbered lines with anchors: whole, as excerpts, or on pages of limited size."""
 
 import re
 from bisect import bisect_right
@@ -18,34 +18,34 @@ from evalscribe.web.inbox import mark_differences
 from evalscribe.web.site import anchor, shown
 
 PAGE_LINES = 3_000
-"""Lines on one page of a document. A very long line counts as several."""
+"""Maximum lines on one page of a document. A very long line counts as several."""
 PAGE_CHARACTERS = 200_000
-"""Characters on one page; escaped in the worst way, five times as many bytes."""
+"""Maximum characters on one page. In the worst case, escaping makes them five times as many bytes."""
 WHOLE_LINES = 2_000
-"""Longest document that the page of its eval shows whole."""
+"""Maximum lines of a document that the page of its eval shows whole."""
 PIECE = 2_000
-"""Characters after which a very long line continues in another block."""
+"""Number of characters after which a very long line continues in another block."""
 BLOCK = 100
-"""Lines in one block of the page, which the browser lays out when it is scrolled to."""
+"""Number of lines in a block of the page. The browser lays a block out only when it is scrolled to."""
 AROUND = 12
-"""Lines of context around a cited line in an excerpt."""
+"""Number of context lines on each side of a cited line in an excerpt."""
 START, END, END_OF_LOG = 10, 20, 80
-"""Lines at the start and the end of an excerpt."""
+"""Number of lines at the start and at the end of an excerpt."""
 LONGEST_CITED = 200
-"""Lines of one citation that are marked."""
+"""Maximum lines of one citation that are marked."""
 CLIPPED = 3
-"""Pieces of a very long line in an excerpt."""
+"""Maximum pieces of a very long line that an excerpt shows."""
 MOST_MARKED = 300
-"""Changed lines in which the differing words are marked."""
+"""Maximum changed lines in which the differing words are marked."""
 MOST_MATCHES = 200
-"""Matching lines of one document in the results of a search."""
+"""Maximum matching lines of one document in the results of a search."""
 
 Position = tuple[int, int]
-"""A line, from 1, and one of its pieces, from 0."""
+"""Number of a line, from 1, and index of one of its pieces, from 0."""
 
 
 class LineSpan(NamedTuple):
-    """Consecutive pieces of lines; `end` is not included."""
+    """Consecutive pieces of lines. `end` itself is not included."""
 
     first: Position
     end: Position
@@ -56,36 +56,36 @@ class ShownLine:
     """A line, or a piece of a very long one."""
 
     n: int | None
-    """Number of the line; None for a further piece."""
+    """Number of the line; None for the second and later pieces of a line."""
     text: str
     id: str | None = None
     also: tuple[str, ...] = ()
-    """Further anchors: a report may spell the path of a document in another way."""
+    """Further anchors of the line. They are needed because a report can spell a document's path in different ways."""
     kind: str = ""
     """Classes in addition to `line`: `cited`, `changed`."""
     href: str | None = None
-    """Link of the line number."""
+    """Address to which the line number links."""
     hidden: int = 0
-    """Characters of the line that are left out after this piece."""
+    """Number of characters of the line that are left out after this piece."""
 
 
 @dataclass(frozen=True, slots=True)
 class LineBlock:
     lines: Sequence[ShownLine]
     skipped: int = 0
-    """Lines that are left out before the block."""
+    """Number of lines that are left out before the block."""
     skipped_page: int | None = None
-    """Number of the document's page with the first of them."""
+    """Number of the document's page that has the first of these lines."""
 
     @property
     def is_long(self) -> bool:
-        """True if the browser lays the block out only when it is scrolled to."""
+        """True if the block is so long that the browser lays it out only when it is scrolled to."""
         return len(self.lines) > BLOCK // 2
 
 
 @dataclass(frozen=True)
 class PairPart:
-    """Lines of output and reference that are equal, or that differ."""
+    """Lines of output and reference that are all equal, or all different."""
 
     equal: bool
     output: LineBlock
@@ -103,21 +103,21 @@ class PairPart:
 
 @dataclass(frozen=True)
 class PagedDocument:
-    """A document of the evidence as the pages show it."""
+    """A document of the evidence in the form that the pages show."""
 
     document: Document
     number: int
-    """Number in the evidence, from 1."""
+    """Number of the document in the evidence, from 1."""
     base: str
-    """Anchor of a line without its number."""
+    """Anchor of a line, without the line's number."""
     link: str
-    """Name in lasting links: the path, with the role if another document has the same path."""
+    """Name in permanent links: the path, preceded by the role if another document has the same path."""
     citations: tuple[CitationSummary, ...] = ()
     """The finding's citations of this document."""
     other_bases: tuple[str, ...] = ()
-    """Spellings of the anchor that links from reports have, if they differ from `base`."""
+    """Other spellings of the anchor, which links from reports use."""
     starts: Set[int] = field(default_factory=frozenset)
-    """Lines with which messages start, where pages preferably end."""
+    """Lines with which messages start. If possible, a page ends before such a line."""
 
     @property
     def path(self) -> str:
@@ -137,7 +137,7 @@ class PagedDocument:
 
     @cached_property
     def is_short(self) -> bool:
-        """True if the page of the eval can show the whole document."""
+        """True if the document is short enough to be shown whole on the page of its eval."""
         return len(self.document.text) <= PAGE_CHARACTERS and self.line_count <= WHOLE_LINES
 
     @cached_property
@@ -147,7 +147,7 @@ class PagedDocument:
 
     @cached_property
     def pages(self) -> tuple[LineSpan, ...]:
-        """The whole document on pages; at least one."""
+        """The whole document, divided into pages. There is at least one."""
         pages: list[LineSpan] = []
         start, rows, size = (1, 0), 0, 0
         for n, line in enumerate(self.lines, 1):
@@ -162,7 +162,7 @@ class PagedDocument:
 
     @cached_property
     def page_starts(self) -> Sequence[int]:
-        """First line that starts on each page or later."""
+        """For each page, the first line that starts on this page or a later one."""
         return [line + (piece > 0) for (line, piece), _ in self.pages]
 
     def page_of(self, n: int) -> int:
@@ -175,13 +175,13 @@ class PagedDocument:
 
     @cached_property
     def excerpt(self) -> Sequence[LineSpan]:
-        """The cited lines with context, the start and the end."""
+        """The cited lines with their context, and the start and the end of the document."""
         ranges = [(n - AROUND, n + AROUND) for n in self.cited]
         end = END_OF_LOG if self.role == "log" else END
         return self.spans([(1, START), *ranges, (self.line_count - end + 1, self.line_count)])
 
     def spans(self, ranges: Iterable[tuple[int, int]], near: int = 2) -> Sequence[LineSpan]:
-        """Return ranges of lines in order, at most as much as fits on a page."""
+        """Return ranges of lines in order, limited to the size of a page."""
         spans, room = [], PAGE_CHARACTERS
         for first, last in merge_ranges(ranges, self.line_count, near):
             end = first
@@ -199,8 +199,8 @@ class PagedDocument:
 
         Args:
             spans: The spans, in order.
-            clip: Whether to show only some pieces of very long lines.
-            changed: The lines that differ from their counterpart, each with its text as markup or None.
+            clip: True to show only some pieces of very long lines.
+            changed: The lines that differ from their counterparts, each with its text as markup, or None.
         """
         blocks, after = [], 1
         for span in spans:
@@ -237,7 +237,7 @@ class PagedDocument:
                 yield ShownLine(None, text, kind="cited" if n in self.cited else "", hidden=hidden)
 
     def _clipped(self, n: int, first: int, stop: int) -> Sequence[int]:
-        """Return the pieces of a very long line to show in an excerpt: the first pieces, and those with citations."""
+        """Return the pieces of a very long line that an excerpt shows: the first ones, and those with citations."""
         pieces = dict.fromkeys(range(first, min(stop, first + CLIPPED - 1)))
         for citation in self.citations:
             quoted = citation.text.strip().partition("\n")[0].rstrip("…")
@@ -254,7 +254,7 @@ class PagedDocument:
         return ShownLine(n, text, id_, also, kind, f"#{id_}" if cited else None, hidden)
 
     def matches(self, words: str) -> Sequence[int]:
-        """Return the first lines that contain a text, ignoring case."""
+        """Return the first lines that contain a text. Case is ignored."""
         lowered, numbers = words.lower(), []
         for n, line in enumerate(self.lines, 1):
             if lowered in line.lower():
@@ -264,11 +264,11 @@ class PagedDocument:
         return numbers
 
     def result(self, words: str, href: str) -> Sequence[LineBlock]:
-        """Return the lines that contain a text, with a line around each.
+        """Return the lines that contain a text, each with one line of context on both sides.
 
         Args:
             words: The text.
-            href: Beginning of the address of a line; `{page}` stands for the number of its page.
+            href: Beginning of a line's address. `{page}` in it is replaced with the number of the line's page.
         """
         matches = self.matches(words)[:MOST_MATCHES]
         pattern = re.compile(re.escape(words), re.IGNORECASE)
@@ -291,11 +291,11 @@ class PagedDocument:
 def page_documents(
     evidence: Evidence, citations: Sequence[CitationSummary], starts: Mapping[int, Set[int]]
 ) -> Sequence[PagedDocument]:
-    """Return the documents in the order of the evidence, each with its anchors and citations.
+    """Return the documents in the order of the evidence, with their anchors and citations.
 
     Args:
         evidence: The evidence.
-        citations: Citations of the finding. A report may shorten paths, and remove invisible characters.
+        citations: Citations of the finding. Their paths can be shortened by a report, and lack invisible characters.
         starts: Lines with which messages start, by index of the document.
     """
     paths: dict[str, int] = {}
@@ -335,7 +335,7 @@ def page_documents(
 
 
 def pair_parts(output: PagedDocument, expected: PagedDocument) -> Sequence[PairPart]:
-    """Return the lines of an output document beside those of its reference."""
+    """Return the lines of an output document paired with those of its reference."""
     pair = DocumentPair(output=output.document, expected=expected.document)
     parts: list[PairPart] = []
     left, right, marked = 1, 1, 0
@@ -383,7 +383,7 @@ def _pieces(line: str) -> int:
 
 
 def _around(pattern: re.Pattern[str], line: str) -> Markup:
-    """Return the part of a line around the first match, with the matches marked."""
+    """Return the part of a line around the first match. All matches in it are marked."""
     first_match = pattern.search(line)
     first = max(0, first_match.start() - PIECE // 4) if first_match else 0
     text = line[first : first + PIECE]

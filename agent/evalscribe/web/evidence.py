@@ -1,4 +1,4 @@
-"""The page of one failed eval with its whole evidence, and pages of its long documents."""
+"""The page of a failed eval with its whole evidence, and the pages of its long documents."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,10 +20,11 @@ from evalscribe.web.report_index import Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, Site, slug
 
 ROOM_CHARACTERS, ROOM_LINES = 400_000, 6_000
-"""Characters and lines of all documents that one page shows whole. The others have pages of their own."""
+"""Maximum characters and lines of all documents that one page shows whole. The other documents have pages of their own.
+"""
 LONGEST_QUERY = 200
 MOST_RESULTS = 50
-"""Documents in the results of a search."""
+"""Maximum documents in the results of a search."""
 TITLES = {
     "task": "Task",
     "output": "Output and expected",
@@ -32,7 +33,7 @@ TITLES = {
     "transcript": "Transcript",
     "known_gaps": "Known gaps",
 }
-"""The sections of the page. Output and expected answer are beside each other."""
+"""The sections of the page. Output and expected answer are shown side by side."""
 _PATH = re.compile(r"run/([^/]+)/eval/([^/]+?)(?:\.html|~/([1-9]\d{0,6})-([1-9]\d{0,6})\.html)")
 
 
@@ -50,12 +51,15 @@ class ShownEval:
 
     @property
     def folder(self) -> str:
-        """Folder of the pages of its documents. No page of an eval has this name, because no slug ends with `~`."""
+        """Folder of the pages of the eval's documents.
+
+        It never has the name of an eval's page, because no slug ends with `~`.
+        """
         return f"{slug(self.finding.eval)}~"
 
     @property
     def card(self) -> Card:
-        """The card of the finding, about this eval first."""
+        """The card of the finding. In a group, this eval comes first."""
         other_findings = (finding for finding in self.entry.findings if finding is not self.finding)
         return Card(Entry(self.report, self.entry.n, (self.finding, *other_findings)))
 
@@ -66,12 +70,12 @@ class StoredEvidence:
 
     evidence: Evidence | None
     problem: str = ""
-    """Sentence that says why there is no evidence."""
+    """A sentence with the reason why there is no evidence; empty if there is evidence."""
 
 
 @dataclass(frozen=True)
 class ShownDocument:
-    """A document, or a pair of output and reference, in a section of the page."""
+    """A document, or an output with its reference, in a section of the page."""
 
     document: PagedDocument
     complete: bool
@@ -80,13 +84,13 @@ class ShownDocument:
     messages: Sequence[ConversationMessage] = ()
     conversation: RecordedConversation | None = None
     expected: PagedDocument | None = None
-    """The counterpart of an output; both are whole."""
+    """The counterpart of an output. Both are shown whole."""
     parts: Sequence[PairPart] = ()
     folded: bool = False
 
     @cached_property
     def changes(self) -> Sequence[PairPart]:
-        """The first part of each difference."""
+        """For each difference, the first part that differs."""
         before = [None, *self.parts]
         return [part for part, last in zip(self.parts, before, strict=False) if not part.equal and _is_equal(last)]
 
@@ -100,7 +104,7 @@ def _is_equal(part: PairPart | None) -> bool:
 
 
 class EvalEvidence:
-    """The evidence of an eval as its pages show it."""
+    """The evidence of an eval in the form that its pages show."""
 
     def __init__(self, subject: ShownEval, evidence: Evidence) -> None:
         self.subject = subject
@@ -134,7 +138,7 @@ class EvalEvidence:
 
     @cached_property
     def marked(self) -> Sequence[tuple[int, str, str]]:
-        """Number, anchor and reason of each message that the finding names."""
+        """Number, anchor and mark of each message that the finding names."""
         conversation = next(filter(self._has_mark, self.conversations.values()), None)
         if conversation is None:
             return ()
@@ -146,7 +150,7 @@ class EvalEvidence:
 
     @cached_property
     def pairs(self) -> Sequence[tuple[PagedDocument | None, PagedDocument | None]]:
-        """Output documents with their references, those that say most first."""
+        """Output documents with their references, the most informative pairs first."""
         pairs = [
             (
                 self.documents[output] if output is not None else None,
@@ -158,7 +162,7 @@ class EvalEvidence:
 
     @cached_property
     def order(self) -> Sequence[PagedDocument]:
-        """The documents in the order of the page."""
+        """The documents in the order in which the page shows them."""
         paired = [document for pair in self.pairs for document in pair if document]
         by_role = {role: [document for document in self.documents if document.role == role] for role in ROLES}
         by_role["output"], by_role["expected"] = paired, []
@@ -166,7 +170,10 @@ class EvalEvidence:
 
     @cached_property
     def complete_numbers(self) -> frozenset[int]:
-        """Numbers of the documents that the eval's page shows in full: cited ones first, while there is room."""
+        """Numbers of the documents that the eval's page shows whole.
+
+        Cited documents come first, as long as there is room.
+        """
         characters, lines = ROOM_CHARACTERS, ROOM_LINES
         numbers: set[int] = set()
         partners = {document.number: pair for pair in self.pairs for document in pair if document}
@@ -183,12 +190,12 @@ class EvalEvidence:
 
     @property
     def paged(self) -> Sequence[PagedDocument]:
-        """The documents that have pages of their own."""
+        """The documents with pages of their own."""
         return [document for document in self.documents if document.number not in self.complete_numbers]
 
     @cached_property
     def groups(self) -> Mapping[str, Sequence[ShownDocument]]:
-        """The documents of the page of the eval, by title."""
+        """The documents on the page of the eval, grouped by the title of their section."""
         groups: dict[str, list[ShownDocument]] = {}
         for role, title in TITLES.items():
             if role == "output":
@@ -243,7 +250,7 @@ class EvalEvidence:
         return ShownDocument(document, complete=True, blocks=document.blocks([span]))
 
     def results(self, words: str, up: str) -> Sequence[tuple[PagedDocument, int, Sequence[LineBlock]]]:
-        """Return the documents that contain a text, with the number of matching lines, and the first of these."""
+        """Return the documents that contain a text, with the number of matching lines and the first of these."""
         results = []
         for document in self.order:
             if count := len(document.matches(words)):
@@ -309,7 +316,7 @@ class EvidencePages(Pages):
         return None
 
     def _of_report(self, report: LoadedReport) -> Mapping[str, ShownEval]:
-        """Return the evals of a report by the slugs of their names."""
+        """Return the evals of a report, keyed by the slugs of their names."""
         cached = self._subjects.get(report.name)
         if cached is None or cached[0] is not report:
             subjects = {
@@ -321,7 +328,7 @@ class EvidencePages(Pages):
         return cached[1]
 
     def _view(self, subject: ShownEval) -> tuple[StoredEvidence, EvalEvidence | None]:
-        """Return the evidence of an eval; in a bundle, of the last one without reading it again."""
+        """Return the evidence of an eval. A bundle keeps the last one, so that it is not read twice."""
         if self._last is not None and self._last[0] is subject and self.site.is_static:
             return self._last[1:]
         stored = self._stored(subject)
@@ -355,7 +362,7 @@ class EvidencePages(Pages):
         return None
 
     def _eval_ids(self, subject: ShownEval, run_id: str) -> Iterator[str]:
-        """Yield the ids that the eval may have: the report's, else those of the run's failures with its name."""
+        """Yield the ids that the eval could have: the report's, or else those of the run's failures with its name."""
         finding = subject.finding
         if finding.eval_id is not None:
             yield finding.eval_id

@@ -1,4 +1,4 @@
-"""Experiments and their runs: state, gate, scores, comparison and trials; a running one appears trial by trial."""
+"""Experiments and their runs: state, gate, scores, comparison and trials. A running one is shown trial by trial."""
 
 import json
 import re
@@ -47,27 +47,28 @@ T = TypeVar("T")
 
 FIRST = "experiments.html"
 VERDICTS: tuple[ItemVerdict, ...] = ("failed", "error", "unscored", "passed")
-"""The verdicts in the order in which a reader wants to see them."""
+"""The verdicts, in the order in which readers look for them."""
 PAGE = 50
-"""Trials on one page."""
+"""Maximum trials on one page."""
 MOST_LISTED_RUNS = 50
-"""Runs of one experiment in the list, newest first."""
+"""Maximum runs of one experiment in the list. The newest are listed."""
 MOST_COMPARED = 1_000
-"""Trials of a run whose interval is in the list and whose comparison is on its page. 10,000 take seconds, so that
-their comparison has a page of its own.
+"""Maximum trials of a run for which the list has the interval and the run's page has the comparison. Both take seconds
+for 10,000 trials, so the comparison of a larger run has a page of its own.
 """
 MOST_CHANGED = 20
-"""Items per kind of change in the comparison with the baseline."""
+"""Maximum items per kind of change in the comparison with the baseline."""
 MOST_KEYS = 200
-"""Items that never ran, which are named."""
+"""Maximum number of items without any trial that are named."""
 TEXT_LENGTH = 8_000
-"""Characters of an input, output or evidence in a list of trials; the trial's own page has everything."""
+"""Maximum characters of an input, an output or evidence in a list of trials. The trial's own page shows the whole text.
+"""
 MOST_NEW = 20
-"""Newest trials on the page of a running experiment when it is opened."""
+"""Maximum trials that the page of a running experiment shows when it is opened. The newest are shown."""
 BARS = 40
-"""Bars of the timeline."""
+"""Number of bars of the timeline."""
 WIDTH, HEIGHT = 640, 120
-"""Size of the timeline, in units of its picture."""
+"""Width and height of the timeline, in units of its picture."""
 _PLACE = re.compile(r"experiments/([^/]+)/(.+)\.html")
 _LIST = re.compile(rf"({'|'.join(VERDICTS)}|scorer-[^/]+)/([1-9]\d{{0,5}})")
 
@@ -78,21 +79,25 @@ class ListedResult:
 
     listed: ListedRun
     pass_rate: PassRate | None
-    """Pass rate with its interval; None before the run ends, and for many trials, because it takes a second."""
+    """Pass rate with its interval. None before the run ends, and for a run with many trials, because the interval takes
+    a second.
+    """
     cost_usd: float
 
 
 @dataclass(frozen=True)
 class TrialView:
-    """A trial as the pages show it."""
+    """A trial in the form that the pages show."""
 
     trial: TrialDetail
     texts: Sequence[tuple[str, Markup]]
-    """Input, expected output, and output or error with log, each with its title; differences are marked."""
+    """Input, expected output, and either the output or the error with its log. Each has a title. Differences are
+    marked.
+    """
     evidence: Mapping[str, str]
-    """Evidence of the scores, by score id."""
+    """Evidence of the scores, keyed by score id."""
     is_cut: bool
-    """True if a text is longer than shown."""
+    """True if a text is cut off."""
 
     @property
     def id(self) -> str:
@@ -104,7 +109,7 @@ class TrialView:
 
     @property
     def path(self) -> str:
-        """Path of the trial's own page, from the run's folder."""
+        """Path of the trial's own page, relative to the run's folder."""
         return f"trial/{slug(self.trial.run_item_id or '')}.html"
 
 
@@ -118,7 +123,7 @@ class TimelineBar:
     x: float
     width: float
     parts: Sequence[tuple[str, float, float]]
-    """Verdict, upper edge and height of each part of the bar."""
+    """Verdict, upper edge and height for each part of the bar."""
 
     @property
     def total(self) -> int:
@@ -127,14 +132,14 @@ class TimelineBar:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Times at which a run was queued, its trials ended, and the run ended."""
+    """The times at which a run was queued, its trials ended, and the run itself ended."""
 
     run: ExperimentRun
     bars: Sequence[TimelineBar]
     queued: float
-    """Width of the time in which the run waited for its worker."""
+    """Width of the time during which the run waited for its worker."""
     most: int
-    """Trials of the highest bar."""
+    """Number of trials in the highest bar."""
     seconds: float
 
     @property
@@ -143,7 +148,7 @@ class Timeline:
 
 
 class ExperimentPages(Pages):
-    """The list of experiments, and for each run its result, and its trials by verdict and by scorer."""
+    """The list of experiments. For each run: its result, and its trials by verdict and by scorer."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -194,7 +199,7 @@ class ExperimentPages(Pages):
         return self.site.workspace.store.experiment_runs.runs()
 
     def _first(self) -> Page | None:
-        """Return the list; None if there are no experiments. Its rows are read when it is rendered."""
+        """Return the list; None if there are no experiments. Its rows are read only when it is rendered."""
         if not self.site.workspace.has_store:
             return None
         problem: str | None = None
@@ -209,7 +214,10 @@ class ExperimentPages(Pages):
         return Page("experiments.html.j2", "Experiments", FIRST, values)
 
     def _experiments(self) -> Iterator[tuple[ListedExperiment, Sequence[ListedResult | str]]]:
-        """Yield the experiments, those with the newest runs first, each with its runs; a problem in place of a run."""
+        """Yield the experiments with their runs. Experiments with the newest runs come first.
+
+        A run that cannot be read is replaced by a text with the problem.
+        """
         runs: dict[str, list[ExperimentRun]] = {}
         for run in reversed(self._store_runs()):
             runs.setdefault(run.experiment_id, []).append(run)
@@ -230,7 +238,10 @@ class ExperimentPages(Pages):
         return self._once(("listed",), run, read)
 
     def _once(self, key: tuple[object, ...], run: ExperimentRun, read: Callable[[], T]) -> T:
-        """Return what `read` returns; read again only if the run has changed, or while it runs."""
+        """Return the result of `read`, and cache it for a run that has ended.
+
+        It is read again while the run is running or after it has changed.
+        """
         if not run.terminal:
             return read()
         full_key = (run.id, run.revision, run.state, *key)
@@ -253,7 +264,7 @@ class ExperimentPages(Pages):
         return self._once(("items",), run, read)
 
     def _not_passed_by(self, run: ExperimentRun) -> Mapping[str, Sequence[str]]:
-        """Return by scorer the ids of the trials that it failed, or on which it broke or abstained."""
+        """Return, for each scorer, the ids of the trials that it did not pass: it failed them, broke or abstained."""
 
         def read() -> Mapping[str, Sequence[str]]:
             ids: dict[str, list[str]] = {}
@@ -266,7 +277,10 @@ class ExperimentPages(Pages):
         return self._once(("scorers",), run, read)
 
     def _links(self, run: ExperimentRun) -> Callable[[str], str | None]:
-        """Return a function from an item's key to the link to its first trial, from the run's folder."""
+        """Return a function that maps an item's key to the link to the item's first trial.
+
+        Links are relative to the run's folder.
+        """
         places = {
             id: f"{verdict}/{at // PAGE + 1}.html#trial-{slug(id)}"
             for verdict, ids in self._items(run).items()
@@ -314,7 +328,10 @@ class ExperimentPages(Pages):
         )
 
     def _compared(self, run: ExperimentRun) -> Page | None:
-        """Return the page with the comparison of a run, which takes long for one with many trials."""
+        """Return the page with the comparison of a run.
+
+        It is a separate page because the comparison of many trials takes long.
+        """
         if not run.terminal:
             return None
         experiment = experiment_of(self.site.workspace, run).name
@@ -328,13 +345,13 @@ class ExperimentPages(Pages):
         return Page("experiment_comparison.html.j2", f"Comparison: {experiment}", FIRST, values)
 
     def _missing(self, run: ExperimentRun) -> Sequence[str]:
-        """Return the first keys of items without a trial."""
+        """Return the first keys of items that have no trial."""
         tried = {key for key, _ in self.site.workspace.store.experiment_runs.done(run.id)}
         keys = (item.key for item in items_of(self.site.workspace, run) if item.key not in tried)
         return [key for key, _ in zip(keys, range(MOST_KEYS), strict=False)]
 
     def _comparison(self, run: ExperimentRun) -> RunComparison | str | None:
-        """Return the comparison with the gate's baseline, else with the previous run; None if there is neither."""
+        """Return the comparison with the gate's baseline, or else with the previous run. None if there is neither."""
         if not run.terminal:
             return None
         base = version_of_run(self.site.workspace, run).config.base
@@ -350,7 +367,7 @@ class ExperimentPages(Pages):
         return self._once(("comparison", base), run, read)
 
     def _list(self, run: ExperimentRun, name: str, number: int) -> Page | None:
-        """Return one page of the trials with a verdict, or of those that a scorer did not pass."""
+        """Return one page of the trials that have a verdict, or that a scorer did not pass."""
         start = (number - 1) * PAGE
         if name in VERDICTS:
             ids = self._items(run)[name]
@@ -378,7 +395,7 @@ class ExperimentPages(Pages):
         return Page("experiment_trials.html.j2", f"{heading}: {experiment.name}", FIRST, values)
 
     def _trial(self, run: ExperimentRun, name: str) -> Page | None:
-        """Return the page of one trial, with its whole texts."""
+        """Return the page of one trial, with texts in full length."""
         store = self.site.workspace.store.experiment_runs
         id = next((id for ids in self._items(run).values() for id in ids if slug(id) == name), None)
         trial = store.attempt(id) if id else None
@@ -412,7 +429,7 @@ class ExperimentPages(Pages):
         )
 
     def _evidence(self, score: Score) -> str:
-        """Render what a scorer based its score on, as `experiments scores evidence` prints it; empty if nothing."""
+        """Render the evidence of a score as `experiments scores evidence` prints it; empty if there is none."""
         try:
             evidence = score_evidence(self.site.workspace, score.id, ("scorer_output", "evidence"))
         except EvalscribeError as error:
@@ -425,13 +442,16 @@ class ExperimentPages(Pages):
         return json.dumps(values | evidence.metadata, indent=2, ensure_ascii=False)
 
     def _timeline(self, run: ExperimentRun) -> Timeline | None:
-        """Return the timeline; None if no trial has ended."""
+        """Return the timeline. None if no trial has ended yet."""
         return self._once(
             ("timeline",), run, lambda: timeline(run, self.site.workspace.store.experiment_runs.finished(run.id))
         )
 
     def _live(self, run: ExperimentRun, query: Query) -> Page:
-        """Return the fragment with the trials since the last one. `seen` in the query is their number so far."""
+        """Return the fragment with the trials that are new.
+
+        `seen` in the query is the number of trials that the page already has.
+        """
         experiment = experiment_of(self.site.workspace, run)
         shown = query.get("seen", "")
         number = int(shown) if re.fullmatch(r"\d{1,9}", shown) else 0
@@ -441,7 +461,7 @@ class ExperimentPages(Pages):
         store = self.site.workspace.store.experiment_runs
         listed = listed_run(self.site.workspace, run)
         total = sum(store.tally(run.id).values())
-        # A trial is stored when it is scored, possibly after later ones, so some trials are sent again.
+        # A trial is stored when it is scored. Later trials can be scored first, so some trials are sent twice.
         new = min(total - shown, MOST_NEW) + (2 * run.concurrency if shown else 0) if total > shown else 0
         trials = [item.id for item in reversed(store.newest(run.id, new))]
         return {
@@ -450,7 +470,7 @@ class ExperimentPages(Pages):
             "counts": listed.counts,
             "done": run.terminal or listed.worker_gone,
             "seen": total,
-            # The page keeps its part if the fragment has none.
+            # If the fragment has no timeline, the page keeps the one that it shows.
             "timeline": self._timeline(run) if total != shown or run.terminal else None,
             "trials": self._views(run, trials),
         }
@@ -461,7 +481,7 @@ def run_path(run: ExperimentRun) -> str:
 
 
 def list_path(run: ExperimentRun, name: str, number: int) -> str:
-    """Return the path of a page of trials. `name` is a verdict, or `scorer-` with the scorer's slug."""
+    """Return the path of a page of trials. `name` is a verdict, or `scorer-` followed by the scorer's slug."""
     return f"experiments/{slug(run.id)}/{name}/{number}.html"
 
 
@@ -473,7 +493,7 @@ def _or_problem(read: Callable[[], T]) -> T | str:
 
 
 def _state(report: RunReport) -> tuple[str, str]:
-    """Return the state of a run in words, and its colour's class."""
+    """Return the state of a run in words, and the style class of its colour."""
     if report.gate is None:
         return report.summary.reason or report.summary.state, "inconclusive"
     if report.summary.state != "completed":
@@ -482,7 +502,7 @@ def _state(report: RunReport) -> tuple[str, str]:
 
 
 def _facts(lines: Sequence[str]) -> Sequence[tuple[str, Sequence[str]]]:
-    """Split the lines of a summary into names and values; an indented line continues the value above it."""
+    """Split the lines of a summary into names and values. An indented line continues the value of the line above it."""
     facts: list[tuple[str, list[str]]] = []
     for line in lines:
         name, value = line[:10].strip(), line[10:].strip()
@@ -498,7 +518,7 @@ def _cut(text: str, limit: int | None) -> str:
 
 
 def _repeats(score: Score, output: JsonValue) -> bool:
-    """Return whether a scorer's output has only what the score itself says."""
+    """Return whether a scorer's output adds nothing to what the score itself states."""
     facts = {score.status, score.value, score.passed, score.label, score.explanation, score.error_type}
     return output is None or (
         isinstance(output, dict)
@@ -507,7 +527,7 @@ def _repeats(score: Score, output: JsonValue) -> bool:
 
 
 def timeline(run: ExperimentRun, finished: Sequence[tuple[str, ItemVerdict]]) -> Timeline | None:
-    """Return when the trials of a run ended; None if none has ended.
+    """Return the times at which the trials of a run ended. None if none has ended.
 
     Args:
         run: The run.

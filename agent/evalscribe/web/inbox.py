@@ -1,4 +1,4 @@
-"""The inbox: findings that a person has not decided yet, in the order in which to read them."""
+"""The inbox: findings that nobody has confirmed or corrected yet, in the order in which they should be read."""
 
 import re
 from collections import Counter
@@ -18,12 +18,12 @@ from evalscribe.web.report_index import DECIDED, ORDER, Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, shown
 
 PAGE = 25
-"""Cards on one page."""
+"""Maximum cards on one page."""
 MOST_CHANGES = 5
-"""Recommended changes at the top of the inbox."""
+"""Maximum recommended changes that are shown at the top of the inbox."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 MOST_TOKENS = 400
-"""Longest quotation, in tokens, whose differences are marked; comparing is quadratic."""
+"""Maximum tokens of a quotation whose differences are marked. The comparison takes quadratic time."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,16 @@ class Change:
     evals: int
     """Number of evals that it concerns."""
     would_pass: int
-    """Number of these that would pass with the change, according to their reports."""
+    """Number of these evals that would pass with the change, according to their reports."""
 
     @property
     def proved(self) -> bool:
-        """True if a replay proves one of the findings."""
+        """True if a replay proved one of the findings."""
         return any(entry.first.basis == "proved" for entry in self.entries)
 
     @property
     def never_judged(self) -> int:
-        """Number of evals that failed for a reason outside the model's work."""
+        """Number of evals that failed for a reason that is not in the model's work."""
         return self._count(lambda entry: entry.first.cause_kind in NOT_THE_MODEL and not entry.first.uncertain)
 
     @property
@@ -54,7 +54,7 @@ class Change:
 
     @property
     def effect(self) -> str:
-        """Effect of the change, in a few words."""
+        """Effect of the change in a few words."""
         words = [
             f"{pluralise(self.would_pass, 'eval')} would pass" if self.would_pass else "",
             f"{pluralise(self.never_judged, 'eval')} never judged" if self.never_judged and not self.would_pass else "",
@@ -64,7 +64,7 @@ class Change:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Sort key: first the decisions that change the outcome of most evals, then proved ones."""
+        """Sort key. Decisions that change the outcome of the most evals come first, then proved ones."""
         return -max(self.would_pass, self.never_judged, self.uncertain), -self.proved, -self.evals
 
     def _count(self, holds: Callable[[Entry], bool]) -> int:
@@ -120,7 +120,10 @@ class InboxPages(Pages):
             yield from report.entries
 
     def _undecided(self) -> list[Entry]:
-        """Return the undecided findings by group; within a group, those of the newest report first."""
+        """Return the undecided findings by group of the inbox.
+
+        Within a group, those of the newest report come first.
+        """
         return sorted((entry for entry in self._entries() if entry.group != DECIDED), key=lambda entry: entry.group)
 
     @staticmethod
@@ -134,9 +137,9 @@ class InboxPages(Pages):
         ]
 
     def _start(self, entries: Sequence[Entry], query: Query) -> int:
-        """Return the index of the first card: the one after the place that the address names.
+        """Return the index of the first card to show, which follows the place that the address names.
 
-        A place and not a number, because decided findings leave the list.
+        The address has a place instead of a number, because findings leave the list once they are decided.
         """
         match = re.fullmatch(r"(\d):(\d{1,7}):(.+)", query.get("after", ""))
         if match is None:
@@ -173,18 +176,21 @@ class InboxPages(Pages):
 
 
 def _would_pass(report: LoadedReport, item: RecommendationSummary) -> bool:
-    """Return whether a report says that a change lets all its evals pass, as its table of recommendations does."""
+    """Return whether a report says that a change lets all its evals pass.
+
+    Follows the same rule as the report's table of recommendations.
+    """
     entries = map(report.entry_of.get, item.evals)
     return item.would_pass and all(entry and entry.first.classification != "MODEL_FAULT" for entry in entries)
 
 
 def _place(entry: Entry) -> str:
-    """Return the place of a finding in the inbox, for the address of the next page."""
+    """Return the place of a finding in the inbox, which the address of the next page contains."""
     return f"{entry.group}:{entry.n}:{entry.report.name}"
 
 
 class Card:
-    """One finding with what proves it."""
+    """A finding, with the quotations that prove it."""
 
     def __init__(self, entry: Entry) -> None:
         self.entry = entry
@@ -200,7 +206,7 @@ C = TypeVar("C", CitationSummary, Citation)
 
 
 def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
-    """Return quotations by role, with the differences between output and expected text marked."""
+    """Return quotations by role. In the output and in the expected text, the differences are marked."""
     ordered = sorted(citations, key=lambda citation: ROLES.index(citation.role))
     sides = {citation.role: citation for citation in reversed(ordered)}
     output, expected = sides.get("output"), sides.get("expected")
@@ -212,7 +218,7 @@ def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
 
 
 def search_text(entry: Entry) -> str:
-    """Return the text in which the search looks for words, in lower case."""
+    """Return the lower-case text that is searched for words."""
     first = entry.first
     parts = [entry.label, first.cause, first.cause_kind, first.step, first.error, first.why, entry.report.run]
     parts += [entry.report.model, *(finding.eval for finding in entry.findings)]
@@ -220,7 +226,7 @@ def search_text(entry: Entry) -> str:
 
 
 def mark_differences(left: str, right: str) -> tuple[Markup, Markup]:
-    """Return two texts as markup, with `<mark>` around the parts that the other text lacks."""
+    """Return two texts as markup, with `<mark>` around the parts that are missing in the other text."""
     a, b = _TOKEN.findall(left), _TOKEN.findall(right)
     if len(a) > MOST_TOKENS or len(b) > MOST_TOKENS:
         return Markup.escape(shown(left)), Markup.escape(shown(right))

@@ -1,4 +1,4 @@
-"""Pages about judges: their rubrics, and how often people agreed with their verdicts (accuracy)."""
+"""Pages about judges: their rubrics, and how often people agreed with their verdicts."""
 
 import re
 from collections import Counter
@@ -27,9 +27,9 @@ from evalscribe.web.site import Page, Pages, Query, slug
 RUBRICS, ACCURACY = "rubrics.html", "accuracy.html"
 _RUBRIC = re.compile(r"rubrics/([^/]+)/([^/]+)\.html")
 MOST_VERSIONS = 30
-"""Versions of a rubric on its page."""
+"""Maximum versions of a rubric on its page."""
 MOST_VERDICTS = 200
-"""Corrected verdicts of a judge on the page."""
+"""Maximum corrected verdicts of a judge on its page."""
 
 
 class RubricPages(StorePages):
@@ -53,7 +53,7 @@ class RubricPages(StorePages):
         return None
 
     def _listings(self) -> Sequence[tuple[str, Sequence[ListedRubric]]]:
-        """Return the rubrics of the shared collection with those of files, then those of other collections."""
+        """Return the rubrics of the shared collection and those in files, then the rubrics of other collections."""
         store, prompts = self.store, self.site.workspace.prompts
         listings = [(DEFAULT_COLLECTION, list_rubrics(store.collections if store else None, prompts).rubrics)]
         for collection in store.collections.collections() if store else ():
@@ -82,7 +82,7 @@ class RubricPages(StorePages):
         return Page("rubric.html.j2", f"Rubric {row.name}", COLLECTIONS, values)
 
     def _versions(self, collection_id: str, row: ListedRubric) -> Iterator[Mapping[str, Any]]:
-        """Yield the versions with their text and the change from the one before, the newest first."""
+        """Yield the versions of a rubric, newest first, with their text and the changes since the version before."""
         latest = row.version or 0
         if self.store is None or not latest:
             return
@@ -95,7 +95,7 @@ class RubricPages(StorePages):
         return to_yaml(self.site.workspace.store.collections.rubric(collection_id, name, version))
 
     def _diff(self, collection_id: str, name: str, version: int) -> str:
-        """Return the change from the version before."""
+        """Return the changes since the version before."""
         workspace = self.site.workspace
         names = (f"{name}@{version - 1}", f"{name}@{version}")
         return (
@@ -141,7 +141,10 @@ class AccuracyPages(Pages):
         return Page("accuracy.html.j2", "Accuracy", ACCURACY, values)
 
     def _read(self) -> tuple[Accuracy | None, str | None]:
-        """Return the accuracy, or why it cannot be measured; neither if nobody has corrected a finding."""
+        """Return the accuracy, or the reason why it cannot be measured.
+
+        Both are None if nobody has corrected a finding.
+        """
         try:
             return self._measured(), None
         except NotFoundError:
@@ -158,7 +161,7 @@ class AccuracyPages(Pages):
         return accuracy_of(shown, stored)
 
     def _href(self, verdict: CorrectedVerdict) -> str | None:
-        """Return the page of a failed eval, if its report is shown."""
+        """Return the address of a failed eval's page; None if its report is not shown."""
         reports = (report for report in self.site.reports.shown if report.run == verdict.run)
         entry = next((entry for report in reports if (entry := report.entry_of.get(verdict.eval))), None)
         return evidence_path(entry, verdict.eval) if entry else None
@@ -170,6 +173,6 @@ def _picture(row: JudgeAccuracy) -> object:
 
 
 def _labels_of(row: JudgeAccuracy) -> Sequence[str]:
-    """Return the labels of the confusion matrix that the judge or people used."""
+    """Return those labels of the confusion matrix that the judge or people used."""
     used = Counter[str](chain.from_iterable((verdict.label, verdict.judged) for verdict in (*row.wrong, *row.right)))
     return [label for label in row.confusion if used[label]]

@@ -1,4 +1,4 @@
-"""Analyses that run: where the pages mention them, and the cards of what they have judged so far."""
+"""Running analyses: how other pages mention them, and the cards of the findings judged so far."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -16,19 +16,19 @@ from evalscribe.web.runs import run_path
 from evalscribe.web.site import Page, Pages, Query, Site, slug
 
 MOST_CARDS = 50
-"""Cards in one answer; the next answer, a second later, has the next ones."""
+"""Maximum cards in one response. The page asks again a second later and gets the next ones."""
 _PLACE = re.compile(r"run/([^/]+)/(index|analysis|findings)\.html")
 
 
 @dataclass(frozen=True)
 class LiveAnalysis:
-    """An analysis without its report, as the pages mention it."""
+    """An analysis whose report is not written yet, in the form in which the pages mention it."""
 
     analysis: RunningAnalysis
     holder: str | None
-    """The process that analyses the run; None if the analysis was interrupted."""
+    """The process that analyses the run. None if the analysis was interrupted."""
     has_report: bool
-    """True if an earlier report on the run exists."""
+    """True if there is an earlier report on the run."""
 
     @property
     def path(self) -> str:
@@ -37,7 +37,10 @@ class LiveAnalysis:
 
     @property
     def start(self) -> str:
-        """Name of this start of the analysis: when the run is analysed again, the cards begin again."""
+        """Name of this start of the analysis.
+
+        If the run is analysed again, the name changes and the cards begin again.
+        """
         return slug(f"{self.analysis.started_at}.{self.analysis.process}")
 
     @property
@@ -51,7 +54,7 @@ class LiveAnalysis:
 
 @dataclass(frozen=True)
 class JudgedCard:
-    """The finding of an analysis on one group of failures."""
+    """An analysis's finding on one group of failures."""
 
     number: int
     finding: Finding
@@ -68,7 +71,10 @@ class JudgedCard:
 
 
 class LivePages(Pages):
-    """A run that is being analysed, until its report is written. Only served: a bundle has nothing that changes."""
+    """Pages of runs that are being analysed, until their reports are written.
+
+    A bundle has no such pages, because its pages never change.
+    """
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -97,7 +103,10 @@ class LivePages(Pages):
         return Page("analysis.html.j2", title, "runs.html", self._values(live, 0))
 
     def _findings(self, name: str, live: LiveAnalysis | None, query: Query) -> Page:
-        """Return the fragment with the cards after the first `after` ones, or with where to go when it has ended."""
+        """Return the fragment with the cards after the first `after` ones.
+
+        If the analysis has ended, it says where to go.
+        """
         after = int(query["after"]) if re.fullmatch(r"\d{1,9}", query.get("after", "")) else 0
         ended = None
         if live is None:
@@ -120,7 +129,7 @@ class LivePages(Pages):
 
 
 def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
-    """Return the analyses that run, and interrupted ones of runs without a report. Empty if the store has a problem."""
+    """Return the running analyses, and interrupted ones of runs without a report. Empty if the store cannot be read."""
     if site.is_static or site.reports.scope != Scope() or not site.workspace.has_store:
         return ()
     reported = {report.run for report in site.reports.all}
@@ -136,6 +145,9 @@ def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
 
 
 def _holder(analysis: RunningAnalysis, holder: Callable[[str], str | None]) -> str | None:
-    """Return the process that holds the run's lock if it is the one of the analysis; others also lock runs."""
+    """Return the process that holds the run's lock, but only if that is the analysis.
+
+    Other processes lock runs, too.
+    """
     described = holder(analysis.run_id)
     return described if described and f"{described} ".startswith(f"process {analysis.process} ") else None

@@ -1,4 +1,4 @@
-"""Pictures of numbers, as SVG made on the server. Colours come from classes of the style sheet, for light and dark."""
+"""Diagrams as SVG, rendered on the server. Their colours come from classes of the style sheet, for light and dark."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -11,16 +11,18 @@ from evalscribe.text import cut, one_line
 from evalscribe.web.site import shown
 
 WIDTH = 480
-"""Width of a picture in units of its own; one unit is one CSS pixel or less."""
+"""Width of a picture in its own units. One unit is at most one CSS pixel."""
 MOST_SERIES = 8
-"""Lines in one picture; there are as many classes `series-0`, `series-1` … in the style sheet."""
+"""Maximum lines in one picture. The style sheet has as many classes: `series-0`, `series-1` …"""
 MOST_BARS = 12
 LONGEST_NAME = 30
 CalibrationBin = tuple[float, float, float, float | None, int]
-"""Lower and upper confidence, mean stated confidence, observed agreement (None if unknown), number of verdicts."""
+"""Lower and upper bound of the confidence, mean stated confidence, observed agreement (None if unknown), and number of
+verdicts.
+"""
 
 
-_interval = lru_cache(4096)(wilson_interval)  # 3 ms each, and every view of a page has the same ones
+_interval = lru_cache(4096)(wilson_interval)  # Rendering takes 3 ms, and every view of a page has the same pictures.
 
 
 class RatePoint(NamedTuple):
@@ -43,7 +45,7 @@ class CountBar(NamedTuple):
     name: str
     value: int
     style: str = ""
-    """Class of the bar, such as a label."""
+    """Style class of the bar, such as a label."""
 
 
 class _Frame(NamedTuple):
@@ -62,15 +64,17 @@ class _Frame(NamedTuple):
 
 
 def percent(share: float) -> str:
-    """Format a share: `62 %`, or `62.5 %` if it has a fraction of a percent."""
+    """Format a share as `62 %`, or as `62.5 %` if it is not a whole percentage."""
     return f"{share * 100:.1f}".removesuffix(".0") + " %"
 
 
 def rates_over_time(series: Sequence[tuple[str, Sequence[RatePoint]]]) -> Markup:
-    """Draw the pass rate of each model's runs with 95 % intervals. Every run has its place, in the order of dates.
+    """Draw the pass rate of each model's runs with 95 % intervals.
+
+    The runs are evenly spaced, in the order of their dates.
 
     Args:
-        series: Name of each model with its runs. The first `MOST_SERIES` are drawn.
+        series: Name of each model with its runs. Only the first `MOST_SERIES` are drawn.
     """
     drawn = [(name, [point for point in points if point.total]) for name, points in series]
     drawn = [(name, points) for name, points in drawn if points][:MOST_SERIES]
@@ -107,7 +111,7 @@ def rates_over_time(series: Sequence[tuple[str, Sequence[RatePoint]]]) -> Markup
 
 
 def bars(title: str, rows: Sequence[CountBar]) -> Markup:
-    """Draw a bar with its number for each row; the first `MOST_BARS`."""
+    """Draw a bar and its number for each row. Only the first `MOST_BARS` rows are drawn."""
     drawn = rows[:MOST_BARS]
     most = max((row.value for row in drawn), default=0) or 1
     left = 12 + max((_width(row.name) for row in drawn), default=0)
@@ -130,7 +134,7 @@ def bars(title: str, rows: Sequence[CountBar]) -> Markup:
 def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
     """Draw stated confidence against the share of verdicts with which people agree, with 95 % intervals.
 
-    On the diagonal, a judge that is 80 % confident is right 80 % of the time.
+    A point on the diagonal means, for example, that a judge which is 80 % confident is right 80 % of the time.
     """
     frame = _Frame(52, 12, 288, 240)
     parts = [*_rate_axis(frame)]
@@ -170,7 +174,7 @@ def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
 def paired_differences(
     broke: int, fixed: int, unchanged: int, *, names: tuple[str, str] = ("broke", "fixed")
 ) -> Markup:
-    """Draw the evals that changed in either direction, on both sides of a line, and say how many did not change."""
+    """Draw the evals that changed, in one direction on each side of a line. A text says how many did not change."""
     most = max(broke, fixed, 1)
     middle, room = WIDTH / 2, WIDTH / 2 - 44
     parts = []
@@ -232,7 +236,7 @@ def _short(name: str) -> str:
 
 
 def _width(name: str) -> float:
-    """Return about how much room a name needs, with fonts of common widths."""
+    """Return the approximate width of a name, assuming fonts of common widths."""
     return sum(10.0 if c.isupper() or c in "_mwMW@%" or not c.isascii() else 7.4 for c in _short(name))
 
 
@@ -245,7 +249,7 @@ def _rate_axis(frame: _Frame) -> Iterator[Markup]:
 
 
 def _dates(frame: _Frame, dates: Sequence[str]) -> Iterator[Markup]:
-    """Write as many of the dates as there is room for, each at the first run of its day."""
+    """Write each date at the first run of its day, as far as there is room."""
     free = frame.left - 99.0
     for index, date in enumerate(dates):
         x = min(max(frame.x((index + 0.5) / len(dates)), frame.left + 30), frame.x(1) - 30)
@@ -270,7 +274,7 @@ def _legend(names: Sequence[str]) -> Iterator[Markup]:
 
 
 def _marker(number: int, x: float, y: float) -> Markup:
-    """Draw the mark of a series: its colour, and one of four forms, filled or not."""
+    """Draw the mark of a series in its colour. There are four forms, each filled or open."""
     style = f"mark series-{number}{' open' if number >= 4 else ''}"
     if number % 4 == 0:
         return _element("circle", {"cx": x, "cy": y, "r": 4.5, "class": style})

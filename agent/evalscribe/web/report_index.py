@@ -1,4 +1,4 @@
-"""The reports that the pages are about, parsed once and again when their files change."""
+"""The reports that the pages are about. A report is parsed once, and again whenever its files change."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ class Scope:
     """The reports to show."""
 
     report: str | None = None
-    """Name of one report; None for all."""
+    """Name of a single report; None for all reports."""
     folder: str = ""
-    """Only reports in this folder below the reports folder; empty for all."""
+    """Folder below the reports folder to which the reports are limited; empty for all reports."""
 
     def includes(self, name: str) -> bool:
         if self.report is not None:
@@ -42,17 +42,17 @@ ORDER = (
     "New",
     "Decided",
 )
-"""The groups of the inbox, in the order in which a reviewer reads them."""
+"""The groups of the inbox, in the order in which reviewers read them."""
 DECIDED = len(ORDER) - 1
 
 
 @dataclass(frozen=True, eq=False)  # the hash of all findings takes milliseconds, and one object stands for each entry
 class Entry:
-    """One finding of a report: an eval, or a group of evals with one verdict."""
+    """A finding of a report: one eval, or a group of evals with one verdict."""
 
     report: "LoadedReport"
     n: int
-    """Number in the report, from 1."""
+    """Number of the finding in its report, from 1."""
     findings: tuple[FindingSummary, ...]
 
     @property
@@ -65,17 +65,17 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """Id of the entry on all pages: the name of the report, and the number."""
+        """Id of the entry on all pages. It consists of the report's name and the number."""
         return f"{self.report.name}:{self.n}"
 
     @cached_property
     def state(self) -> str:
-        """The state that a reader sees (`label_state`); a decision is refused if it has changed meanwhile."""
+        """The state that the reader sees (`label_state`). A decision is refused if the state has changed meanwhile."""
         return finding_state(self.first)
 
     @cached_property
     def title(self) -> str:
-        """The eval, the task with its trials, or the number of evals."""
+        """Name of the eval, the task with its trials, or the number of evals."""
         paths = [finding.eval for finding in self.findings]
         tasks = {TRIAL.sub("", path) for path in paths}
         if len(paths) == 1:
@@ -87,7 +87,7 @@ class Entry:
 
     @cached_property
     def group(self) -> int:
-        """Index in `ORDER`."""
+        """Index of its group in `ORDER`."""
         first = self.first
         if first.reviewer is not None or (first.judge is None and first.classification is not None):
             return DECIDED
@@ -119,37 +119,40 @@ class LoadedReport:
     """A parsed report."""
 
     name: str
-    """Path below the reports folder."""
+    """Path of the report below the reports folder."""
     path: Path
     text: str
     analysis: Analysis
 
     @cached_property
     def run(self) -> str:
-        """Id of the run; its beginning if the report states no id."""
+        """Id of the run. Only the first characters of the id if the report does not state it."""
         return run_of(self.analysis, self.name)
 
     @property
     def date(self) -> str:
-        """ISO date of the run; without one, that of its first analysis."""
+        """ISO date of the run. Without one, the date on which the run was first analysed."""
         started = (self.analysis.run.started_at or "")[: len("2026-01-31")]
         return started or self.analysis.date or self.name.rpartition("_")[2].removesuffix(".md")
 
     @property
     def title(self) -> str:
-        """Model, date and the beginning of the run's id; the date of the analysis is marked as such."""
+        """Model, date and the first characters of the run's id.
+
+        If the date is that of the analysis, the title says so.
+        """
         analysed = "" if self.analysis.run.started_at else "analysed "
         return f"{self.model}, {analysed}{self.date}, {run_id_prefix(self.run)}"
 
     @property
     def model(self) -> str:
-        """Provider and model, as in the name of their folder of reports."""
+        """Provider and model, as in the name of the folder of their reports."""
         run = self.analysis.run
         return "/".join(model_folder(run.provider or "", run.model)) if run.model else self.name.rpartition("/")[0]
 
     @property
     def editable(self) -> bool:
-        """True if labels can be written: the report has its data in a file."""
+        """True if labels can be written, which is so if a file has the report's data."""
         return has_data(self.text)
 
     @cached_property
@@ -165,7 +168,7 @@ class LoadedReport:
 
     @cached_property
     def entry_of(self) -> Mapping[str, Entry]:
-        """The entries by eval."""
+        """The entries, keyed by eval."""
         return {finding.eval: entry for entry in self.entries for finding in entry.findings}
 
 
@@ -183,10 +186,10 @@ class ReportIndex:
         self.scope = scope
         self._parsed: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
         self.version = 0
-        """Number of refreshes. Values computed from the reports are outdated if it changed."""
+        """Number of refreshes. If it has changed, values computed from the reports are outdated."""
 
     def refresh(self) -> None:
-        """Parse reports whose files are new or changed, and forget those that no longer exist."""
+        """Parse the reports whose files are new or changed, and drop those that no longer exist."""
         library = self.workspace.reports
         current: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
         for name, state in library.states():
@@ -200,7 +203,7 @@ class ReportIndex:
 
     @property
     def all(self) -> Sequence[LoadedReport]:
-        """Every readable report, also those outside the scope, newest first."""
+        """Every readable report, newest first. Reports outside the scope are included."""
         readable = [report for _, report in self._parsed.values() if isinstance(report, LoadedReport)]
         return sorted(readable, key=lambda report: (report.date, report.name), reverse=True)
 
@@ -219,7 +222,7 @@ def _load(file: ReportFile) -> LoadedReport | UnreadReport:
     try:
         analysis = load_analysis(file)
         if has_data(file.text) and analysis.kind is None:
-            read_page(source_of(file))  # raises the error that says what is wrong with the data
+            read_page(source_of(file))  # raises the error that describes the problem of the data
         return LoadedReport(name=file.name, path=file.path, text=file.text, analysis=analysis)
     except DataError as error:
         return UnreadReport(name=file.name, problem=str(error))

@@ -1,4 +1,4 @@
-"""Answers of models and judges as pages, with citations that lead to what they quote."""
+"""Pages with the answers of models and judges. Citations link to the text that they quote."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,20 +21,20 @@ from evalscribe.web.report_index import Entry
 from evalscribe.web.site import Query, anchor, slug
 
 ON_PAGE = 100
-"""Results on one page. A bundle has the first page of each set."""
+"""Maximum results on one page. A bundle has only the first page of each set."""
 MOST_LABELS = 12
-"""Different values of a field that a filter offers."""
+"""Maximum different values of a field for which a filter is offered."""
 
 
 @dataclass(frozen=True)
 class AnswerPart:
-    """A piece of an answer's text: a quotation, or the text between two quotations."""
+    """A part of an answer's text: a quotation, or the text between two quotations."""
 
     text: str
     status: str | None = None
-    """Status of a citation: `verified`, `relocated` or `unverified`; None for text."""
+    """Status of a citation: `verified`, `relocated` or `unverified`. None if the part is plain text."""
     href: str | None = None
-    """Address of the cited text, from the root of the pages."""
+    """Address of the cited text, relative to the root of the pages."""
     place: str = ""
     """Name of the cited place, such as `message 4`."""
 
@@ -46,7 +46,7 @@ class AnswerField:
     name: str
     parts: tuple[AnswerPart, ...]
     label: bool = False
-    """True if the value is short, such as a label or a number."""
+    """True if the value is as short as a label or a number."""
 
     @property
     def text(self) -> str:
@@ -55,30 +55,30 @@ class AnswerField:
 
 @dataclass(frozen=True)
 class Answer:
-    """One row of a set."""
+    """The answer in one row of a result set."""
 
     anchor: str
     number: int | None
     about: tuple[AnswerPart, ...]
-    """Subject of the question, such as an agent run."""
+    """Subject of the question, for example an agent run."""
     fields: tuple[AnswerField, ...]
     problem: str | None
-    """Reason why there is no answer."""
+    """Reason why there is no answer; None if there is one."""
     citations: CitationCounts
     remark: str = ""
-    """Agreement of several rollouts."""
+    """How well several rollouts agree; empty for a single one."""
     label_names: tuple[str, ...] = ()
-    """Fields whose schema lists their values."""
+    """Fields whose values are listed in the schema."""
 
     @property
     def label(self) -> str:
-        """The value of the first field whose schema lists its values, else the first short value."""
+        """The value of the first field whose values are listed in the schema, or else the first short value."""
         listed = (field.text for field in self.fields if field.name in self.label_names)
         return next(iter((*listed, *(field.text for field in self.fields if field.label), "")))
 
     @property
     def checked(self) -> str:
-        """Worst status of its citations, for the filter."""
+        """Worst status of the answer's citations, for the filter."""
         if not any(self.citations.model_dump().values()):
             return "none"
         return "unverified" if self.citations.unverified else "relocated" if self.citations.relocated else "verified"
@@ -90,7 +90,7 @@ class Answer:
 
 
 class AnswerViews:
-    """Prepares results for display. Looks up the places of all citations of a page at once."""
+    """Prepares results for display. The places of all citations of a page are looked up at once."""
 
     def __init__(self, agent_runs: AgentRunFinder, store: Storage) -> None:
         self._agent_runs = agent_runs
@@ -99,7 +99,7 @@ class AnswerViews:
         self._rubric = lru_cache(_load_rubric)
 
     def find(self, results: Iterable[Result | JudgeResult], collection_id: str | None = None) -> None:
-        """Look up the agent runs of some results, so that the rows link to them."""
+        """Look up the agent runs that some results refer to, so that their rows can link to them."""
         names: set[str] = set()
         for result in results:
             names |= (
@@ -123,10 +123,10 @@ class AnswerViews:
         """Return the row of a result.
 
         Args:
-            number: Position in its set, from 0.
-            result: A result. `find` has looked up its agent runs.
-            schema: Schema of the answer; for a result of a judge, None for that of its rubric.
-            resolve: Resolve the citations of a judge in the stored subject. This reads the whole subject.
+            number: Position of the result in its set, from 0.
+            result: The result. `find` must have looked up its agent runs before.
+            schema: Schema of the answer. For a result of a judge, None means the schema of its rubric.
+            resolve: True to resolve a judge's citations in the stored subject. The whole subject is then read.
         """
         if isinstance(result, Result):
             return replace(self._answer(result), label_names=_listed_fields(schema))
@@ -165,7 +165,7 @@ class AnswerViews:
         )
 
     def _resolved(self, result: JudgeResult, rubric: Rubric, subject: "_Subject") -> dict[str, Any]:
-        """Return a judge's answer with its citations resolved; unchanged if the subject is not stored."""
+        """Return a judge's answer with its citations resolved. It is unchanged if the subject is not stored."""
         record = self._agent_runs.record(subject.place.run_id, subject.place.eval_id) if subject.place else None
         if record is not None and result.agent_run_id == record.eval.id:
             return resolve_output(result.output, rubric.output_schema, agent_run_subject(record.agent_run))
@@ -176,7 +176,7 @@ class AnswerViews:
         return resolve_output(result.output, rubric.output_schema, failure_subject(run_id, evidence))
 
     def _evidence(self, subject: "_Subject") -> Evidence | None:
-        """Return the stored evidence of a failed eval that was analysed and not imported."""
+        """Return the stored evidence of a failed eval whose run was analysed instead of imported."""
         if subject.entry is None:
             return None
         run_id = subject.entry.report.run
@@ -186,7 +186,7 @@ class AnswerViews:
         return evidence if isinstance(evidence, Evidence) else None
 
     def _entry(self, name: str) -> Entry | None:
-        """Return the finding about a subject `<run id>/<path>`."""
+        """Return the finding about a subject that has the form `<run id>/<path>`."""
         place = self._places.get(name)
         if place is not None:
             return self._agent_runs.entry(place.run_id, place.path)
@@ -194,7 +194,7 @@ class AnswerViews:
         return next((entry for at in slashes if (entry := self._agent_runs.entry(name[:at], name[at + 1 :]))), None)
 
     def _reference(self, eval_id: str) -> AnswerPart:
-        """Return a link to an agent run, with the path of its eval."""
+        """Return a link to an agent run. Its text contains the path of the eval."""
         place = self._places.get(eval_id)
         return AnswerPart(place.path, href=f"{folder_of(place)}/index.html") if place else AnswerPart(eval_id)
 
@@ -268,7 +268,7 @@ class AnswerViews:
     ) -> tuple[str | None, str]:
         role, path, line = target.get("role"), target.get("path"), target.get("first")
         entry = subject.entry if subject else self._agent_runs.entry(place.run_id, place.path) if place else None
-        if role is None or path is None:  # the recorded facts of the failure
+        if role is None or path is None:  # the stored facts about the failure
             return (subject.href if subject else None), "recorded failure"
         if line is None and place is not None and target.get("start_idx") is not None:
             line = self._line(place, role, path, target["start_idx"])
@@ -284,7 +284,7 @@ class AnswerViews:
         )
 
     def _message(self, place: AgentRunPlace, path: str, line: int) -> tuple[str | None, str]:
-        """Return the address and name of the message that has a line of a rendered transcript."""
+        """Return the address and the name of the message to which a line of a rendered transcript belongs."""
         record = self._agent_runs.record(place.run_id, place.eval_id)
         documents = (
             [document for document in evidence_of(record).documents if document.role == "transcript"] if record else []
@@ -313,7 +313,7 @@ class _Subject:
 
     @property
     def path(self) -> str:
-        """Path of the eval, or its name if the eval is unknown."""
+        """Path of the eval. If the eval is unknown, the subject's name."""
         if self.place is not None:
             return self.place.path
         return self.name.removeprefix(f"{self.entry.report.run}/") if self.entry else self.name
@@ -328,7 +328,7 @@ class _Subject:
 
 
 def evidence_path(entry: Entry, eval: str) -> str:
-    """Return the page of a failed eval."""
+    """Return the path of a failed eval's page."""
     return f"run/{slug(entry.report.run)}/eval/{slug(eval)}.html"
 
 
@@ -336,11 +336,11 @@ def _load_rubric(store: Storage, rubric_id: str, version: int) -> Rubric | None:
     try:
         return store.collections.rubric(DEFAULT_COLLECTION, rubric_id, version)
     except EvalscribeError:
-        return None  # deleted or unreadable; the answer is then shown as the judge wrote it
+        return None  # The rubric was deleted or is unreadable. The answer is then shown as the judge wrote it.
 
 
 def _listed_fields(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the fields of an answer whose schema lists their values."""
+    """Return those fields of an answer whose values are listed in the schema."""
     properties = (schema or {}).get("properties") or {}
     return tuple(name for name, field in properties.items() if isinstance(field, dict) and field.get("enum"))
 
@@ -355,7 +355,7 @@ def _name_of(target: Mapping[str, Any]) -> str:
 
 
 def _reference_ids(result: Result) -> Sequence[str]:
-    """Return the ids of the agent runs in a prompt."""
+    """Return the ids of the agent runs to which a prompt refers."""
     refs = (segment for segment in result.prompt if not isinstance(segment, str))
     return list(dict.fromkeys(ref.id for ref in refs if ref.type == "agent_run"))
 
@@ -385,12 +385,12 @@ def cited_ids(output: object) -> Iterator[str]:
 
 
 def rubric_key(counts: RubricResultCounts) -> str:
-    """Return the name of the results of a judge by a rubric."""
+    """Return the name of the set that has a judge's results for a rubric."""
     return f"{counts.rubric_id}@{counts.rubric_version} {counts.judge}"
 
 
 def cited_in_bundle(store: Storage) -> Iterator[str]:
-    """Yield the names of the agent runs to which the results of a bundle refer."""
+    """Yield the ids of the agent runs to which the results in a bundle refer."""
     for collection in store.collections.collections():
         for result_set, _ in store.results.sets(collection.id):
             for result in store.results.results(result_set.id)[:ON_PAGE]:
@@ -415,7 +415,10 @@ def matching_answers(answers: Sequence[Answer], query: Query) -> Sequence[Answer
 
 
 def answer_choices(answers: Sequence[Answer]) -> dict[str, list[tuple[str, int]]]:
-    """Return the values of each filter with their numbers; a field with many values is not offered."""
+    """Return the values of each filter, with the number of results for each.
+
+    A field with too many values has no filter.
+    """
     counts = {name: Counter(getattr(answer, name) for answer in answers) for name in FILTERS}
     return {
         name: [(value, n) for value, n in count.most_common() if value] if len(count) <= MOST_LABELS else []

@@ -19,7 +19,7 @@ _MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
 _PATH = re.compile(r"(run/[^/]+/)(?:index|failures-([2-9]|[1-9]\d{1,5}))\.html")
 FILTERS = ("label", "step", "cause", "kind")
 ROWS = 1000
-"""Failures in the table of one page; a browser takes ten seconds for 10,000."""
+"""Maximum failures in the table of one page. A browser takes ten seconds for 10,000."""
 
 FirstScreen = tuple[str, Sequence[str], Sequence[RecommendationRow]]
 """Headline, first lines and recommendations of a report."""
@@ -29,7 +29,9 @@ class RunPages(Pages):
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self._first_screens: dict[str, tuple[LoadedReport, FirstScreen]] = {}
-        """Parsed reports with their first screens, by name. A large report takes seconds to render."""
+        """Parsed reports with their first screens, keyed by name. They are cached because a large report takes seconds
+        to render.
+        """
 
     def paths(self) -> Iterator[str]:
         yield "runs.html"
@@ -85,16 +87,19 @@ class RunPages(Pages):
 
 
 def _first_screen(report: LoadedReport) -> FirstScreen:
-    """Return headline, first lines and recommendations as the report prints them."""
+    """Return headline, first lines and recommendations, as the report prints them."""
     try:
         rendered = report_from_analysis(report.analysis)
-    except DataError:  # people's own reports lack what ours have
+    except DataError:  # Reports that people wrote lack some facts that ours have.
         return pluralise(len(report.entries), "finding"), (), ()
     return headline(rendered), first_lines(rendered)[1:], recommendation_rows(rendered)
 
 
 def _sentence(line: str, report: LoadedReport) -> Markup:
-    """Render a line of the report's beginning: bold text, and links to findings; everything else is text."""
+    """Render a line from the top of the report.
+
+    Bold text and links to findings are kept; everything else becomes plain text.
+    """
     paths = {str(entry.n): eval_path(entry.first.eval) for entry in report.entries}
     parts, end = [], 0
     for match in _MARKED.finditer(line):
@@ -110,22 +115,22 @@ def _sentence(line: str, report: LoadedReport) -> Markup:
 
 
 def eval_path(eval: str) -> str:
-    """Return the path of an eval's page, relative to the folder of its run."""
+    """Return the path of an eval's page, relative to the folder of the eval's run."""
     return f"eval/{slug(eval)}.html"
 
 
 def run_path(report: LoadedReport) -> str:
-    """Return the path of a run's page. It shows the newest report on the run."""
+    """Return the path of a run's page, which shows the newest report on the run."""
     return f"run/{slug(report.run)}/index.html"
 
 
 def _rows_path(report: LoadedReport, number: int) -> str:
-    """Return the path of the page with the given thousand of failures."""
+    """Return the path of the page with this part of the failures, `ROWS` per page."""
     return run_path(report) if number == 1 else f"run/{slug(report.run)}/failures-{number}.html"
 
 
 def facets(entry: Entry) -> dict[str, str]:
-    """Return the values of a finding that the filters of the address name."""
+    """Return those values of a finding to which the filters in the address refer."""
     first = entry.first
     return {
         "label": entry.label,
@@ -144,6 +149,6 @@ def _matches(entry: Entry, query: Query) -> bool:
 
 
 def _choices(entries: Sequence[Entry]) -> dict[str, list[tuple[str, int]]]:
-    """Return the values of each filter with their numbers of findings, most frequent first."""
+    """Return the values of each filter, each with its number of findings. The most frequent come first."""
     counts = {name: Counter(facets(entry)[name] for entry in entries) for name in FILTERS}
     return {name: [(value, n) for value, n in count.most_common() if value] for name, count in counts.items()}

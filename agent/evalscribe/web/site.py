@@ -1,4 +1,4 @@
-"""Every page of the site by its path. The server and the bundle of files render the same pages from here."""
+"""Every page of the site, by its path. The server and the bundle of files render the same pages from here."""
 
 import re
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from evalscribe.web.task_index import TaskIndex
 from evalscribe.workspace import Workspace
 
 Query = Mapping[str, str]
-"""Filters in the address; empty for the pages of a bundle, where a script applies them."""
+"""Filters in the address. Empty for the pages of a bundle, in which a script applies the filters."""
 _WEB_ADDRESS = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _SAFE = re.compile(r"[A-Za-z0-9._-]+")
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)", re.DOTALL)
@@ -36,17 +36,17 @@ SECTIONS = (
     ("Collections", "collections.html"),
     ("Accuracy", "accuracy.html"),
 )
-"""The navigation: name and path of the first page of each section."""
+"""The navigation: the name of each section, and the path of its first page."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A template with its values: one page before it is rendered."""
+    """A page before it is rendered: a template and its values."""
 
     template: str
     title: str
     section: str
-    """Path of the section in `SECTIONS` that the navigation marks."""
+    """Path of the section in `SECTIONS` that the navigation highlights."""
     values: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -58,14 +58,17 @@ class Pages(ABC):
 
     @abstractmethod
     def paths(self) -> Iterator[str]:
-        """Yield the paths of all pages, for the bundle."""
+        """Yield the paths of all pages. Used to write the bundle."""
 
     @abstractmethod
     def page(self, path: str, query: Query) -> Page | None:
-        """Return the page; None if the path is not of this section, or if there is no such page."""
+        """Return the page. None if its path does not belong to this section, or if it does not exist."""
 
     def begins(self, path: str) -> bool:
-        """Return whether the section's first page has this path: every page asks, for its navigation."""
+        """Return whether the section's first page exists and has this path.
+
+        Called for every page, because each shows the navigation.
+        """
         return self.page(path, {}) is not None
 
 
@@ -80,13 +83,13 @@ class Site:
         *,
         token: str | None = None,
     ) -> None:
-        """Store the arguments; read nothing yet.
+        """Store the arguments. Nothing is read yet.
 
         Args:
             workspace: Workspace with the store and the reports.
             sections: The pages of each section.
-            scope: The reports to show; None for all in the reports folder.
-            token: Token that changes need; None for a bundle, whose pages change nothing.
+            scope: The reports to show; None for all reports in the folder.
+            token: Token without which changes are refused. None for a bundle, whose pages cannot change anything.
         """
         self.workspace = workspace
         self.token = token
@@ -105,7 +108,7 @@ class Site:
             yield from part.paths()
 
     def render(self, path: str, query: Query | None = None) -> str:
-        """Render a page. Raises `NotFoundError` if there is none with this path."""
+        """Render a page. Raises `NotFoundError` if no page has this path."""
         self.reports.refresh()
         for part in self.parts:
             if page := part.page(path, query or {}):
@@ -113,7 +116,10 @@ class Site:
         raise NotFoundError(f"no page {path[:200]!r}")
 
     def render_problem(self, title: str, message: str, path: str) -> str:
-        """Render a page that says why another cannot be shown. Without the token: nothing can be decided there."""
+        """Render a page that says why another page cannot be shown.
+
+        It has no token, so that nothing can be decided on it.
+        """
         return self._render(Page("problem.html.j2", title, "", {"message": message, "token": None}), path)
 
     def _render(self, page: Page, path: str) -> str:
@@ -128,12 +134,15 @@ class Site:
         return self.environment.get_template(page.template).render({**shared, **page.values})
 
     def _sections(self) -> Sequence[tuple[str, str]]:
-        """Return the sections that have pages."""
+        """Return the sections that have at least one page."""
         return [item for item in SECTIONS if any(part.begins(item[1]) for part in self.parts)]
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment of the shipped templates. Every value is escaped, and its control characters are removed."""
+        """The environment of the shipped templates.
+
+        Every value is escaped, and control characters are removed from it.
+        """
         environment = Environment(
             loader=FileSystemLoader([Path(__file__).with_name("templates"), RUN_TEMPLATES]),
             undefined=StrictUndefined,
@@ -151,7 +160,7 @@ class Site:
 
 
 def shown(value: object) -> object:
-    """Return a value as a page shows it: text without control characters and bidirectional marks."""
+    """Return a value in the form that pages show: text without control characters and bidirectional marks."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     if value.isascii() and value.isprintable():
@@ -163,7 +172,10 @@ def shown(value: object) -> object:
 
 
 def inline_code(text: str) -> Markup:
-    """Render a sentence of a report: code spans as `<code>`, everything else as text without markdown's escapes."""
+    """Render a sentence of a report.
+
+    Code spans become `<code>`; everything else becomes text, without markdown's escapes.
+    """
     parts, end = [], 0
     for match in _CODE.finditer(text):
         parts += [_plain(text[end : match.start()]), Markup("<code>{}</code>").format(shown(match[2].strip()))]
@@ -176,12 +188,15 @@ def _plain(text: str) -> Markup:
 
 
 def is_web_address(value: object) -> bool:
-    """Return whether a page may link to an address of a run or a report, which may be anything."""
+    """Return whether a page can safely link to this address.
+
+    The addresses of runs and reports come from outside and can be anything.
+    """
     return isinstance(value, str) and _WEB_ADDRESS.match(value) is not None
 
 
 def slug(text: str) -> str:
-    """Turn any text into a short name for a file, a folder or an anchor. Different texts have different names."""
+    """Turn any text into a short name for a file, a folder or an anchor. Different texts get different names."""
     plain = (
         text
         if _SAFE.fullmatch(text)

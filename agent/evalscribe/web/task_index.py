@@ -1,4 +1,4 @@
-"""Results of every task in every run: from the reports, and from the store if it exists."""
+"""Results of every task in every run, read from the reports and, if it exists, from the store."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,9 +20,9 @@ from evalscribe.web.report_index import Entry, LoadedReport, ReportIndex, Scope
 from evalscribe.workspace import DATABASE, Workspace
 
 MOST_STORED = 200
-"""Runs of the store without a report that are read, the newest ones."""
+"""Maximum runs of the store without a report that are read. The newest are read."""
 MOST_CELLS = 12
-"""Maximum runs in the strip of a card; the newest are shown."""
+"""Maximum runs in the strip of a card. The newest are shown."""
 WORDS = {
     "MODEL_FAULT": "model",
     "OVERLY_STRICT": "strict",
@@ -32,7 +32,7 @@ WORDS = {
     "harness": "harness",
     "user": "user",
 }
-"""Short words for labels, and for kinds of cause that are not about the model."""
+"""Short words for labels, and for those kinds of cause that do not blame the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +40,21 @@ class TaskFailure:
     """One failed trial of a task in one run."""
 
     eval: str
-    """Path of the eval, with its trial."""
+    """Path of the eval, including its trial."""
     label: str | None = None
     cause: str | None = None
     kind: str | None = None
     reported: bool = False
-    """True if the report has a finding on it, so that there is a page."""
+    """True if the report has a finding on the failure, so that there is a page about it."""
 
     @property
     def word(self) -> str:
-        """The label in one short word, or the kind of cause if it is not about the model."""
+        """The label as one short word. If the kind of cause does not blame the model, the kind instead."""
         return WORDS.get((self.kind if self.kind in NOT_THE_MODEL else self.label) or "", "failed")
 
     @property
     def trial(self) -> str:
-        """The number of the trial, such as `#2`; empty for a single trial."""
+        """The number of the trial, such as `#2`; empty if there is only one trial."""
         match = TRIAL.search(self.eval)
         return match[0] if match else ""
 
@@ -68,7 +68,7 @@ class TaskResult:
     """Number of trials that never completed."""
     failures: tuple[TaskFailure, ...] = ()
     listed: bool = True
-    """False if only the failures of the run are known by name, and this task is not among them."""
+    """False if this task is not among the run's failures, and nothing else is known about the run's evals."""
 
     @property
     def trials(self) -> int:
@@ -85,7 +85,7 @@ class TaskResult:
 
     @property
     def label(self) -> str | None:
-        """The most frequent label of its failures; None without a failure or a label."""
+        """The most frequent label of the failures; None without a failure or a label."""
         return next(iter(Counter(failure.label for failure in self.failures if failure.label).most_common(1)), (None,))[
             0
         ]
@@ -97,14 +97,14 @@ class TaskResult:
 
     @property
     def text(self) -> str:
-        """The result in a word; the share of passed trials if there are several."""
+        """The result as one word, or the share of passed trials if there are several."""
         if self.trials > 1:
             return f"{self.passed}/{self.trials}"
         return {"passed": "✓", "unlisted": "·", "incomplete": "–"}.get(self.state) or self.word
 
     @property
     def word(self) -> str:
-        """The label of the failure in a word; empty without a failure."""
+        """The label of the failure as one word; empty without a failure."""
         return self.first.word if self.first else ""
 
     @property
@@ -127,14 +127,14 @@ UNLISTED = TaskResult(listed=False)
 
 @dataclass(frozen=True)
 class RunResults:
-    """One run with everything that is known about its evals."""
+    """One run, with everything that is known about its evals."""
 
     run: Run
-    """The run as the store has it, else as its report describes it; without failures."""
+    """The run as it is in the store, or else as its report describes it. It has no failures."""
     graded: tuple[GradedEval, ...]
-    """The evals that the store or the report has."""
+    """Those evals that the store or the report has."""
     evals: tuple[str, ...] | None
-    """Paths of all evals of the run; None if only failures are named."""
+    """Paths of all evals of the run. None if only the failures are known by name."""
     report: LoadedReport | None = None
     stored: bool = True
     """True if the store has the run."""
@@ -143,7 +143,7 @@ class RunResults:
 
     @property
     def key(self) -> str:
-        """The run's id in addresses: the one that its report has."""
+        """The run's id in addresses. It is the id in the run's report, if there is one."""
         return self.report.run if self.report else self.run.id
 
     @property
@@ -158,7 +158,7 @@ class RunResults:
 
     @property
     def started(self) -> str:
-        """Start of the run, for sorting; else the date of its report."""
+        """Start of the run, used for sorting; the date of its report if the start is unknown."""
         return self.run.started_at or (self.report.date if self.report else "")
 
     @property
@@ -167,18 +167,21 @@ class RunResults:
 
     @property
     def scorable(self) -> tuple[int, int]:
-        """Numbers of evals that passed and of all evals, without failures that say nothing about the model."""
+        """Number of evals that passed and number of all evals.
+
+        Failures that say nothing about the model are not counted.
+        """
         impact = self.report.analysis.net_impact if self.report else None
         return (impact.scorable_passed, impact.scorable_total) if impact else (self.run.passed, self.run.total)
 
     @cached_property
     def findings(self) -> Mapping[str, FindingSummary]:
-        """The findings of its report by eval."""
+        """The findings of the run's report, keyed by eval."""
         return {finding.eval: finding for finding in self.report.analysis.findings} if self.report else {}
 
     @cached_property
     def lists_failures(self) -> bool:
-        """True if all failures of the run are known, so that its other evals have not failed."""
+        """True if all failures of the run are known, so that the evals without a failure did not fail."""
         run = self.report.analysis.run if self.report else None
         if run is not None:
             return run.failed is not None and is_complete_run(run, len(self.findings))
@@ -192,7 +195,7 @@ class RunResults:
 
     @cached_property
     def results(self) -> Mapping[str, TaskResult]:
-        """The results by task. A task that the run does not name is missing."""
+        """The results, keyed by task. Tasks that the run does not name are missing."""
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         failures: dict[str, list[TaskFailure]] = defaultdict(list)
         paths: set[str] = set()
@@ -239,7 +242,7 @@ class TaskHistory:
 
     task: str
     results: Mapping[int, TaskResult]
-    """The results by index of the run in `TaskTable.runs`."""
+    """The results, keyed by the index of the run in `TaskTable.runs`."""
 
     @cached_property
     def failed(self) -> int:
@@ -257,7 +260,7 @@ class TaskHistory:
 
     @cached_property
     def causes(self) -> Sequence[tuple[str, int]]:
-        """The causes of its failures with the number of runs, the most frequent first."""
+        """The causes of the task's failures, each with its number of runs. The most frequent come first."""
         runs = Counter(
             cause
             for result in self.results.values()
@@ -267,12 +270,12 @@ class TaskHistory:
 
     @cached_property
     def labels(self) -> Sequence[str]:
-        """The labels of its failures without duplicates."""
+        """The labels of the task's failures, without duplicates."""
         labels = (failure.label or "UNCLASSIFIED" for result in self.results.values() for failure in result.failures)
         return tuple(dict.fromkeys(labels))
 
     def among(self, indices: Iterable[int]) -> "TaskHistory":
-        """Return the history in these runs only."""
+        """Return the history limited to these runs."""
         return TaskHistory(self.task, {at: self.results[at] for at in indices if at in self.results})
 
 
@@ -281,13 +284,16 @@ class TaskTable:
     """All tasks in all runs."""
 
     runs: tuple[RunResults, ...] = ()
-    """Sorted by model and start: the model with the newest run first, and its runs from the oldest to the newest."""
+    """Grouped by model. The model with the newest run comes first; within each model, the oldest run comes first."""
     problem: str | None = None
     """Reason why the store could not be read."""
 
     @cached_property
     def tasks(self) -> Mapping[str, TaskHistory]:
-        """The tasks by name. A bare name in a report of people is completed if only one task has it."""
+        """The tasks, keyed by name.
+
+        A bare name in a report that a person wrote is completed if only one task has this name.
+        """
         paths: dict[str, set[str]] = defaultdict(set)
         for run in self.runs:
             for task in run.results:
@@ -307,12 +313,12 @@ class TaskTable:
 
     @cached_property
     def _complete(self) -> Sequence[int]:
-        """Indices of the runs that list every failure but not the other evals."""
+        """Indices of the runs that list every failure but do not name their other evals."""
         return [at for at, run in enumerate(self.runs) if run.evals is None and run.lists_failures]
 
     @cached_property
     def _comparable(self) -> Sequence[frozenset[int]]:
-        """Indices of the runs of the same experiment, for each run."""
+        """For each run, the indices of the runs of the same experiment."""
         return [
             frozenset(at for at, other in enumerate(self.runs) if same_experiment(run.experiment, other.experiment))
             for run in self.runs
@@ -320,7 +326,7 @@ class TaskTable:
 
     @cached_property
     def _order(self) -> Sequence[int]:
-        """The indices of the runs by start."""
+        """The indices of the runs, sorted by start."""
         return sorted(range(len(self.runs)), key=lambda at: (self.runs[at].started, self.runs[at].key))
 
     def history(self, task: str) -> Sequence[tuple[RunResults, TaskResult]]:
@@ -332,7 +338,7 @@ class TaskTable:
 
 @dataclass(frozen=True)
 class _Cached:
-    """The results of one run, with the report and the run that they were computed from."""
+    """The results of one run, and the report and the run from which they were computed."""
 
     report: LoadedReport | None
     run: Run | None
@@ -340,15 +346,15 @@ class _Cached:
 
 
 class TaskIndex:
-    """The results of all runs, computed once and again when reports or the store change."""
+    """The results of all runs. They are computed once, and again when reports or the store change."""
 
     def __init__(self, workspace: Workspace, reports: ReportIndex, *, is_static: bool) -> None:
-        """Store the arguments; read nothing yet.
+        """Store the arguments. Nothing is read yet.
 
         Args:
             workspace: Workspace whose store is read, if it exists.
             reports: The parsed reports.
-            is_static: Whether pages exist only for the reports of the scope, as in a bundle.
+            is_static: True if pages exist only for the reports of the scope, as in a bundle.
         """
         self._workspace = workspace
         self._reports = reports
@@ -363,7 +369,7 @@ class TaskIndex:
 
     @property
     def table(self) -> TaskTable:
-        """All tasks in all runs as they are now."""
+        """All tasks in all runs, in their current state."""
         if self._version == self._reports.version:
             return self._table
         reports, stamp = tuple(self._reports.all), self._store_stamp()
@@ -377,20 +383,22 @@ class TaskIndex:
         return self._table
 
     def has_page(self, run: RunResults) -> bool:
-        """Return whether the site has pages about a run."""
+        """Return whether the site has pages about this run."""
         if run.report is None:
             return False
         return not self._is_static or self._reports.scope.includes(run.report.name)
 
     def in_scope(self, run: RunResults) -> bool:
-        """Return whether the site is about this run. Runs without a report are shown if all reports are."""
+        """Return whether the run is in the site's scope. A run without a report is, if all reports are."""
         scope = self._reports.scope
         return scope.includes(run.report.name) if run.report else scope == Scope()
 
     def strip(self, entry: Entry) -> Sequence[tuple[RunResults, TaskResult, bool]]:
-        """Return the results of a finding's task in the newest runs, oldest first; empty if there is only this one.
+        """Return the results of a finding's task in the newest runs, oldest first.
 
-        Each comes with whether the run has pages.
+        Empty if there is only one result, of one trial.
+
+        The last value of each result is True if the run has pages.
         """
         history = self.table.history(self.task_of(entry))
         if len(history) < 2 and not any(result.trials > 1 for _, result in history):
@@ -398,11 +406,14 @@ class TaskIndex:
         return [(run, result, self.has_page(run)) for run, result in history]
 
     def task_of(self, entry: Entry) -> str:
-        """Return the first task of a finding."""
+        """Return the task of a finding; the first one if it has several."""
         return TRIAL.sub("", entry.first.eval)
 
     def _store_stamp(self) -> object:
-        """Return a value that changes when the store does; always a new one for a store on a server."""
+        """Return a value that changes whenever the store changes.
+
+        For a store on a server, every call returns a new value.
+        """
         if not self._workspace.has_store:
             return None
         place = self._workspace.settings.store_place
@@ -411,7 +422,10 @@ class TaskIndex:
         return tuple(map(_state, (place / DATABASE, place / f"{DATABASE}-wal")))
 
     def _stored_runs(self) -> tuple[tuple[Run, ...], str | None]:
-        """Return the runs of the store without their failures, the newest first, and why it cannot be read."""
+        """Return the runs of the store without their failures, newest first.
+
+        Also return the reason if the store cannot be read.
+        """
         if not self._workspace.has_store:
             return (), None
         try:
@@ -422,7 +436,7 @@ class TaskIndex:
         return tuple(sorted(runs, key=lambda run: run.started_at or "", reverse=True)), None
 
     def _all_runs(self, reports: Sequence[LoadedReport]) -> tuple[RunResults, ...]:
-        """Return the results of all runs with a report, and of the newest other runs of the store."""
+        """Return the results of all runs with a report, and of the newest runs in the store without one."""
         current: dict[str, _Cached] = {}
         for report, run in self._matched(reports):
             key = report.run if report else run.id if run else ""
@@ -505,7 +519,10 @@ def _eval_of_finding(finding: FindingSummary) -> Eval:
 
 
 def _by_model(runs: Sequence[RunResults]) -> Iterator[RunResults]:
-    """Yield runs by model, the model with the newest run first, and its runs from the oldest to the newest."""
+    """Yield the runs grouped by model.
+
+    The model with the newest run comes first; within each model, the oldest run comes first.
+    """
     of_model: dict[str, list[RunResults]] = defaultdict(list)
     for run in runs:
         of_model[run.model].append(run)
@@ -523,5 +540,5 @@ def _state(path: Path) -> object:
 
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    """Return whether two sequences have the same objects, not only equal ones."""
+    """Return whether two sequences contain identical objects. Objects that are merely equal are not enough."""
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))

@@ -1,4 +1,4 @@
-"""Tasks over time: every task in every run, what keeps failing, and whether fixes held."""
+"""Tasks over time: the result of every task in every run, which tasks keep failing, and whether fixes held."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,16 +18,16 @@ from evalscribe.web.site import Page, Pages, Query, Site, shown, slug
 from evalscribe.web.task_index import UNLISTED, RunResults, TaskHistory, TaskResult, TaskTable
 
 MOST_RUNS = 24
-"""Columns of the matrix: the newest runs."""
+"""Maximum columns of the matrix. The newest runs are shown."""
 MOST_TASKS = 1000
-"""Rows of the matrix: tasks that never passed, then those that fail most often."""
+"""Maximum rows of the matrix. Tasks that never passed come first, then those that fail most often."""
 FILTERS = ("model", "experiment", "label")
 OUTCOMES = ("did not hold", "held", "not yet seen")
 
 
 @dataclass(frozen=True)
 class TaskFix:
-    """An action on the failures of a task."""
+    """An action that was taken on the failures of a task."""
 
     task: str
     action: RecordedAction
@@ -95,13 +95,19 @@ class TaskPages(Pages):
 
     @staticmethod
     def _rows(table: TaskTable, columns: Sequence[int]) -> Sequence[TaskHistory]:
-        """Return the tasks of these runs: those that never passed, then those with the most failed trials."""
+        """Return the tasks of these runs.
+
+        Those that never passed come first, then those with the most failed trials.
+        """
         rows = [row for task in table.tasks.values() if (row := task.among(columns)).results]
         listed = [row for row in rows if any(result.listed for result in row.results.values())]
         return sorted(listed, key=lambda row: (not row.never_passed, -row.failed, row.task))
 
     def _fixes(self) -> tuple[Sequence[TaskFix], str | None]:
-        """Return the actions that reports of the scope record, those that did not hold first, and a problem if any."""
+        """Return the actions that reports of the scope record. Those that did not hold come first.
+
+        Also return a problem, or None.
+        """
         reports = self.site.reports.all
         if not any(report.analysis.actions_taken for report in reports):
             return (), None
@@ -129,8 +135,10 @@ _PLAIN = Markup('<b class="result {} {}" title="{}">{}</b>')
 
 
 def result_markup(run: RunResults, result: TaskResult, up: str, has_page: bool) -> Markup:
-    """Render a result: a cell of the matrix, of a strip or of a comparison. In a template it would take ten times as
-    long, and the matrix has 10,000."""
+    """Render a result as a cell of the matrix, of a strip or of a comparison.
+
+    A template would take ten times as long, and the matrix has 10,000 cells.
+    """
     if result is UNLISTED:
         return NOT_LISTED
     if result.passed == 1 and not result.failures:
@@ -145,7 +153,7 @@ def result_markup(run: RunResults, result: TaskResult, up: str, has_page: bool) 
 
 
 def eval_path(up: str, run: RunResults, eval: str) -> str:
-    """Return the address of the page of a failed eval."""
+    """Return the address of a failed eval's page."""
     return f"{up}run/{slug(run.key)}/eval/{slug(eval)}.html"
 
 
@@ -162,7 +170,9 @@ def past_report(report: LoadedReport) -> PastReport:
 
 
 def rate_series(runs: Sequence[RunResults]) -> Sequence[tuple[str, Sequence[RatePoint]]]:
-    """Return the pass rates of runs by model, which are sorted by model and date; runs without evals are left out.
+    """Return the pass rates of each model's runs. The runs are sorted by model and date.
+
+    Runs without evals are left out.
 
     Failures that say nothing about the model, such as those in an outage, do not count.
     """
@@ -174,7 +184,7 @@ def rate_series(runs: Sequence[RunResults]) -> Sequence[tuple[str, Sequence[Rate
 
 
 def rate_rows(series: Sequence[tuple[str, Sequence[RatePoint]]]) -> Sequence[Sequence[str]]:
-    """Return the numbers of a picture of pass rates: model, date, passed, pass rate and its interval."""
+    """Return the numbers of a picture of pass rates as rows: model, date, passed, pass rate and its interval."""
     return [
         (
             model,
@@ -191,7 +201,7 @@ def rate_rows(series: Sequence[tuple[str, Sequence[RatePoint]]]) -> Sequence[Seq
 def failure_pictures(
     entries: Sequence[Entry],
 ) -> Sequence[tuple[object, str, Sequence[str], Sequence[Sequence[object]]]]:
-    """Return pictures of a run's failures by label and by cause: the picture, its caption, and its numbers."""
+    """Return pictures of a run's failures by label and by cause, each with its caption and its numbers."""
     failures = [finding for entry in entries for finding in entry.findings]
     labels = Counter(finding.classification or "UNCLASSIFIED" for finding in failures)
     causes = Counter(
@@ -244,5 +254,5 @@ def _by_task(fixes: Sequence[TaskFix]) -> Mapping[str, Sequence[TaskFix]]:
 
 
 def _outcome(fixes: Sequence[TaskFix]) -> str:
-    """Return the outcome to show beside a task: the worst one."""
+    """Return the outcome that is shown beside a task, which is the worst one."""
     return min((fix.action.outcome for fix in fixes), key=OUTCOMES.index)

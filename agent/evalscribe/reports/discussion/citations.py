@@ -16,18 +16,18 @@ from evalscribe.text import cut, one_line, visible
 _PLACES = "|".join(ROLES)
 NAMED = rf"(?:(?:{_PLACES})[ \t]{{1,9}}\S|(?:failure|{REPORT})(?![A-Za-z0-9_-]))"
 BARE = rf"(?:{_PLACES})\s*\Z"
-"""Matches a document role, such as `output`, that ends the text."""
+"""Matches a document role, such as `output`, at the end of the text."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
-"""Matches the start of text that looks like a citation. The complete text decides whether it is a citation."""
+"""Matches the start of text that could be a citation. Whether it is one can only be seen from the complete text."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
-"""Matches text after a bracket that is too short to show whether a citation begins."""
+"""Matches text after a bracket that is still too short to show whether a citation begins."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
 OPENING = re.compile(f"[{_OPENERS}]")
 """Matches characters that look like the opening bracket of a citation."""
 _BRACKET = re.compile(rf"[{_OPENERS}\]]")
 _REACH = 61
-"""Maximum characters from a bracket to the place where a citation can be recognised."""
+"""Number of characters, counted from the bracket, that are enough to recognise a citation."""
 _ALIKE = {
     "a": "аαɑᴀ",
     "c": "сϲᴄ",
@@ -48,7 +48,7 @@ _ALIKE = {
     "w": "ԝωᴡ",
     "x": "хχ",
 }
-"""Lower-case letters of other scripts that look like the Latin letters in citations."""
+"""Lower-case letters of other scripts, keyed by the Latin letter of citations that they look like."""
 _LATIN = str.maketrans({other: letter for letter, lookalikes in _ALIKE.items() for other in lookalikes})
 _BLANK = re.compile(r"[^\S\n\t]")
 _UNSEEN = re.compile(
@@ -65,9 +65,10 @@ def visible_text(piece: str) -> str:
 
 
 def is_forged(words: str, at: int = 0) -> bool:
-    """Return whether a bracket looks like a citation but is none, because it uses letters of other scripts.
+    """Return whether a bracket imitates a citation with letters of other scripts.
 
-    Other brackets cannot pass for citations, because every displayed citation has a number or refers to the report.
+    Other brackets cannot be mistaken for citations, because every displayed citation has a number or refers to the
+    report.
     """
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
@@ -83,7 +84,7 @@ def _digit(character: str) -> str:
 
 
 def escape_citations(words: str) -> str:
-    """Escape quoted words, so that they cannot begin a citation or close the bracket around them."""
+    """Escape quoted words so that they cannot start a citation or close the bracket around them."""
     depth = 0
 
     def harmless(bracket: re.Match[str]) -> str:
@@ -112,9 +113,9 @@ What stands between <RANGE> and </RANGE> is compared with that very document: co
 nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
 """Instructions on citations for the model."""
 LONGEST = 6_000
-"""Maximum characters of a citation; longer text is not read as a citation."""
+"""Maximum characters of a citation. Longer text is not read as a citation."""
 LONGEST_QUOTE = 160
-"""Maximum displayed characters of a quotation."""
+"""Maximum characters of a quotation that are displayed."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
@@ -139,20 +140,20 @@ class AnswerResolver:
 
     @property
     def text(self) -> str:
-        """All text that was returned so far."""
+        """All text returned so far."""
         return self._output.getvalue()
 
     def feed(self, piece: str) -> str:
-        """Add a piece of the answer, and return the text that can now be displayed."""
+        """Add a piece of the answer. Return the text that can be displayed now."""
         self._pending += visible_text(piece)
         return self._emit(self._settled(last=False))
 
     def end(self) -> str:
-        """Return the remaining text, in which an incomplete citation is plain text."""
+        """Return the remaining text. An incomplete citation in it becomes plain text."""
         return self._emit(self._settled(last=True))
 
     def say(self, words: str) -> str:
-        """Insert words of evalscribe into the answer."""
+        """Insert a text of evalscribe itself into the answer."""
         return self._emit(words)
 
     def _emit(self, text: str) -> str:
@@ -179,7 +180,7 @@ class AnswerResolver:
         return text
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
-        """Return the offset of the citation's end; None if the text so far does not contain it."""
+        """Return the offset at which the citation ends; None if its end has not arrived yet."""
         names, remaining = self._names(start), self._pending[start.end() :]
         if not last and any(name.startswith(remaining) for name in names):
             return None
@@ -196,12 +197,15 @@ class AnswerResolver:
         return None
 
     def _cut_off(self) -> int:
-        """Return the offset at which to end an unclosed citation, so that it takes up little of the answer."""
+        """Return the offset at which an unclosed citation is cut off, so that little of the answer is lost to it."""
         end = _BREAKS.search(self._pending)
         return end.start() if end else len(self._pending)
 
     def _names(self, start: re.Match[str]) -> list[str]:
-        """Return the item names that a citation may have. Needed because a document's path may contain brackets."""
+        """Return the item names that a citation can have.
+
+        They are needed because a document's path can contain brackets.
+        """
         subject = self._subject(start[1], self._pending[start.end() :])
         return [item.mark for item in subject.items] if subject else []
 
@@ -217,7 +221,7 @@ class AnswerResolver:
         return int(number) if number else self._at_hand()
 
     def _resolved(self, bracket: str, at: int) -> str:
-        """Render a bracket at offset `at` of the answer as a separate bracket for each citation."""
+        """Render the citations of a bracket, which starts at offset `at` of the answer, as one bracket each."""
         inner = bracket.removeprefix("[")
         if not bracket.endswith("]"):
             return self._resolve_part(inner, at, closed=False)
@@ -260,7 +264,7 @@ class AnswerResolver:
 
 
 def _parts(inner: str) -> list[str]:
-    """Split a bracket's text into citations, at each comma or semicolon before a new citation."""
+    """Split a bracket's text into citations. It is split at each comma or semicolon that a new citation follows."""
     masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
     parts, begin = [], 0
     for comma in _NEXT.finditer(masked):
@@ -270,13 +274,13 @@ def _parts(inner: str) -> list[str]:
 
 
 def _with_range(body: str) -> str:
-    """Convert the bracket to the grammar of `judging.citations`: plain quotation marks become `<RANGE>`."""
+    """Convert the bracket to the grammar of `judging.citations`, in which `<RANGE>` replaces plain quotation marks."""
     plain = None if "<RANGE>" in body else _PLAIN_QUOTE.search(body)
     return f"[{body[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{body}]"
 
 
 def _has_other_text(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
-    """Return whether a bracket contains text other than its citations, which would not be checked."""
+    """Return whether a bracket contains text besides its citations. Such text would remain unchecked."""
     for citation in reversed(citations):
         bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
     return bool(bracket.strip(" ,;[]\n"))
@@ -302,12 +306,12 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 
 def _really(target: CitationTarget, subject: Subject) -> str:
-    """Return the cited text as it is in the document, on one line."""
+    """Return the cited text as it stands in the document, on one line."""
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), LONGEST_QUOTE)
 
 
 def _in_marks(words: str) -> str:
-    """Put words in quotation marks. Words that contain quotation marks become a code span."""
+    """Put words in quotation marks, or in a code span if they contain quotation marks themselves."""
     return code(escape_citations(words)) if '"' in words else f'"{escape_citations(words)}"'
 
 

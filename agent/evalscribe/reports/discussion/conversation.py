@@ -1,4 +1,7 @@
-"""Discuss a report: with a model in a limited loop of answers and tool calls, or by looking up findings."""
+"""Discuss a report, either with a model or by lookup without one.
+
+The model answers and calls tools a limited number of times.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -53,7 +56,7 @@ BROKEN_OFF = "[broken off]"
 
 
 class Exchange:
-    """One question and the turns of the chat that followed."""
+    """One question and the chat turns that followed it."""
 
     def __init__(self, question: str) -> None:
         self.question = question
@@ -75,7 +78,10 @@ class Exchange:
 
 class DiscussionHistory:
     def __init__(self, opening: str, room: int) -> None:
-        """Start a conversation. `opening` precedes the first question; `room` limits all messages, in tokens."""
+        """Start a conversation. `opening` precedes the first question.
+
+        `room` is the maximum number of tokens of all messages.
+        """
         self._opening = opening
         self._room = room
         self._past: list[Exchange] = []
@@ -88,7 +94,7 @@ class DiscussionHistory:
         return Exchange(question)
 
     def reopen(self, opening: str) -> None:
-        """Replace the opening. Tool calls of earlier exchanges are dropped; questions and answers stay."""
+        """Replace the opening. Questions and answers of earlier exchanges stay, but their tool calls are dropped."""
         self._opening = opening
         for exchange in self._past:
             exchange.turns = []
@@ -96,7 +102,7 @@ class DiscussionHistory:
     def end(self, exchange: Exchange, answer: str, *, complete: bool) -> None:
         """Finish an exchange.
 
-        An exchange without any text is dropped; the text of an interrupted exchange is kept.
+        It is dropped if it has no text. If it was interrupted, the text so far is kept.
         """
         if not answer.strip():
             return
@@ -106,7 +112,7 @@ class DiscussionHistory:
         self._past.append(exchange)
 
     def messages(self, exchange: Exchange) -> tuple[Message, ...]:
-        """Return the messages of earlier exchanges and of the current one, limited to `room`."""
+        """Return the messages of earlier exchanges and of the current one, within the limit `room`."""
         self._make_room(exchange.tokens)
         first, *others = [message for past in (*self._past, exchange) for message in past.messages()]
         return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
@@ -139,7 +145,7 @@ class Find(ToolFields):
 
 
 def _of_finding(tool: Tool) -> Tool:
-    """Return a tool for reading a failure's evidence with an additional argument: the finding's number."""
+    """Return a tool for reading a failure's evidence, extended by an argument with the finding's number."""
     schema = tool.input_schema
     fields = {"finding": _NUMBER, **schema["properties"]}
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
@@ -151,7 +157,10 @@ _EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
 class DiscussionTools:
-    """The model's tools for reading the report and its evidence. Their results are delimited as data."""
+    """The model's tools for reading the report and its evidence.
+
+    Results are delimited, so that the model reads them as data.
+    """
 
     def __init__(self, dossier: ReportEvidence) -> None:
         self.at_hand: int | None = next(iter(dossier.topics)) if len(dossier.topics) == 1 else None
@@ -159,7 +168,7 @@ class DiscussionTools:
         self._dossier = dossier
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Return the result of a tool call. Never raises: the result of an invalid call is an error."""
+        """Return the result of a tool call. Never raises: an invalid call returns an error text."""
         if call.name in _EVIDENCE:
             return self._of_evidence(call)
         if call.name not in REPORT_TOOLS:
@@ -218,7 +227,7 @@ LIKELY_TURNS = 3
 LIKELY_READING = 2_000
 LIKELY_ANSWER = 400
 REPORT_SHARE = 3
-"""Lines of the report fill at most `1 / REPORT_SHARE` of the context window."""
+"""Divisor of the context window: lines of the report fill at most `1 / REPORT_SHARE` of it."""
 GAVE_UP = {
     "refusal": "the model refused to answer",
     "context_exceeded": "the discussion is too long for the model; begin a new one",
@@ -263,7 +272,7 @@ class ModelDiscussion:
         self._history = DiscussionHistory(self._opening(), room * 9 // 10)
 
     def about(self, dossier: ReportEvidence) -> None:
-        """Continue with the current version of the report."""
+        """Continue the conversation with the current version of the report."""
         self._dossier = dossier
         self._tools = DiscussionTools(dossier)
         self._history.reopen(self._opening())
@@ -278,7 +287,8 @@ class ModelDiscussion:
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """Answer a question.
 
-        A problem with this question is stated in the answer. Raises `EvalscribeError` if no question can be answered.
+        If only this question fails, the answer states the problem. Raises `EvalscribeError` if no question can be
+        answered.
         If the call is cancelled, the text displayed so far stays part of the conversation.
         """
         pending = _PendingQuestion(
@@ -311,7 +321,7 @@ class ModelDiscussion:
         return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
 
     def _opening(self) -> str:
-        """Render the beginning of the conversation: the report as data, and which findings lack evidence."""
+        """Render the beginning of the conversation: the report as data, and the findings whose evidence is missing."""
         lines = self._dossier.text.split("\n")
         room = self._model.context_tokens // REPORT_SHARE
         count, used = 0, 0
@@ -331,7 +341,7 @@ class ModelDiscussion:
 
 
 class _PendingQuestion:
-    """A question that is being answered."""
+    """A question while it is being answered."""
 
     def __init__(
         self,
@@ -356,7 +366,7 @@ class _PendingQuestion:
         return self._answer_text.getvalue()
 
     async def run(self, request: Callable[[Exchange], Request]) -> str | None:
-        """Ask the question. Return the reason if the answer is incomplete, else None."""
+        """Ask the question. Return the reason if the answer stays incomplete, else None."""
         while not self._turns.last:
             self._part()
             try:
@@ -374,7 +384,7 @@ class _PendingQuestion:
         return self._turns.usage
 
     def flush(self) -> None:
-        """Display the text that was held back."""
+        """Display the text that has been held back."""
         self._show(self.resolver.end())
 
     def _hear(self, piece: str) -> None:
@@ -386,13 +396,13 @@ class _PendingQuestion:
             self._on_text(words)
 
     def _part(self) -> None:
-        """Start a new paragraph if the answer already has text, because text after a tool call follows."""
+        """Start a new paragraph after a tool call if the answer already has text."""
         if self.answer_text and not self.answer_text.endswith("\n\n"):
             self._answer_text.write("\n\n")
             self._show(self.resolver.say("\n\n"))
 
     def _take(self, reply: Reply) -> tuple[bool, str | None]:
-        """Process a reply. Return whether the question is finished, and the reason if it has no answer."""
+        """Process a reply. Return whether the question is finished, and, if it got no answer, the reason."""
         if reply.stop in GAVE_UP:
             return True, GAVE_UP[reply.stop]
         if reply.stop == "max_tokens":
@@ -414,11 +424,11 @@ NO_MODEL = (
 
 
 STAGE = "discuss"
-"""Stage of the model calls, by which usage is counted."""
+"""Name of the stage under which the usage of the model calls is counted."""
 
 
 def open_discussion(workspace: Workspace, name: str) -> "Discussion":
-    """Open a discussion of a report with the configured model, or without a model.
+    """Open a discussion of a report with the configured model, or without any model.
 
     Args:
         workspace: Provides the report, its evidence and the models.
@@ -452,7 +462,7 @@ def _model(workspace: Workspace) -> Model | None:
 
 
 def stage_usage(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
-    """Return the usage of each stage that made calls."""
+    """Return the usage of each stage in which calls were made."""
     return tuple(stage for stage in spent_summary(spent).stages if stage.calls)
 
 
@@ -476,9 +486,9 @@ class Discussion:
             file: The report.
             store: The store with its evidence.
             prompts: The prompt templates.
-            model: The model that answers; None to look up findings without a model.
+            model: The model that answers; None to answer by lookup.
             cost: Returns the price of a usage in USD.
-            budget: The budget as displayed text.
+            budget: The budget as text for display.
             consent: The user's consent to call the model, checked before each question; None if it was given.
 
         Raises:
@@ -504,7 +514,7 @@ class Discussion:
 
         Without consent to call the model, this and later questions are answered by lookup in report and evidence.
 
-        First reloads the report, because people may have edited it; the model gets the new text. Raises
+        First reloads the report, because people might have edited it. The model gets the new text. Raises
         `EvalscribeError` if no question can be answered; other problems are in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
@@ -520,7 +530,7 @@ class Discussion:
         return await LookupDiscussion(self._dossier).ask(question, on_text)
 
     def _read_again(self) -> None:
-        """Reload the report. If it cannot be read now, keep the version read before."""
+        """Reload the report. If it cannot be read now, keep the version that was read last."""
         with suppress(NotFoundError, DataError):
             file = reload_report(self.report)
             if file.text != self.report.text:
@@ -547,7 +557,7 @@ class Discussion:
         return [f"The evidence {self._whose([n for n, _ in missing])}is missing: {missing[0][1]}"]
 
     def _whose(self, missing: Sequence[int]) -> str:
-        """Return `of findings 1, 2` for findings whose evidence is missing; empty if all evidence is missing."""
+        """Return `of findings 1, 2` if the evidence of these is missing; empty if all evidence is missing."""
         if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
             return ""
         several = "findings" if len(missing) > 1 else "finding"
@@ -555,5 +565,5 @@ class Discussion:
 
 
 def _dossier(file: ReportFile, store: "AnalysisStore") -> ReportEvidence:
-    """Load the evidence and redact the report: people edit reports, so one may contain an unredacted secret."""
+    """Load the evidence, and redact the report, because a person could have added a secret to it."""
     return ReportEvidence(file.name, redact(file.text), load_analysis(file), store)

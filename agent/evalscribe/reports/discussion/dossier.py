@@ -1,4 +1,4 @@
-"""The report under discussion, its evidence, and search through both."""
+"""The report under discussion and its evidence, and search through both."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,15 +27,15 @@ class AnswerCitation(Frozen):
     """One citation in an answer, with its status."""
 
     finding: int | None
-    """Number of the cited finding; None for the report itself, or if the answer gives no number."""
+    """Number of the cited finding. None for the report itself, and for a citation without a number."""
     citation: ResolvedCitation
-    """The citation. Its offsets are characters in `DiscussionAnswer.text`."""
+    """The citation. Its offsets count characters of `DiscussionAnswer.text`."""
 
 
 class DiscussionAnswer(Frozen):
     question: str
     text: str
-    """The answer as displayed. Every citation has its verified place, or is marked as unverified."""
+    """The answer as displayed. Each citation in it shows its verified place, or is marked as unverified."""
     citations: tuple[AnswerCitation, ...] = ()
     usage: Usage = Usage()
     broken_off: str | None = None
@@ -47,11 +47,11 @@ class DiscussionAnswer(Frozen):
 
 
 REPORT = "report"
-"""Word by which citations refer to the report."""
+"""Word with which citations refer to the report."""
 MOST_CACHED = 64
-"""Maximum findings whose evidence is held in memory."""
+"""Maximum number of findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
-"""Maximum findings for which missing evidence is reported."""
+"""Maximum number of findings that are checked for missing evidence."""
 
 
 class EvidenceMissing(Exception):
@@ -59,11 +59,11 @@ class EvidenceMissing(Exception):
 
 
 class NumberedFinding(Frozen):
-    """One numbered finding: an eval, a group of evals with a single verdict, or a task's trials with a verdict each."""
+    """A numbered finding: one eval, a group of evals that share a verdict, or a task's trials with a verdict each."""
 
     n: int
     findings: tuple[FindingSummary, ...]
-    """The finding of each eval, in the order of the report. All have the same label."""
+    """The finding of each eval, in the report's order. All have the same label."""
 
     @property
     def first(self) -> FindingSummary:
@@ -79,7 +79,7 @@ class NumberedFinding(Frozen):
 
 
 class ReportEvidence:
-    """A report with its evidence. The evidence is loaded from the store on first use."""
+    """A report with its evidence. Evidence is loaded from the store when it is first needed."""
 
     def __init__(self, name: str, text: str, analysis: Analysis, store: "AnalysisStore") -> None:
         """Store the report's name, text and parsed content."""
@@ -104,7 +104,7 @@ class ReportEvidence:
         return result
 
     def available_evidence(self) -> Iterator[tuple[int, Evidence]]:
-        """Yield the available evidence of every finding, by number."""
+        """Yield number and evidence of each finding whose evidence is available."""
         for n in self.topics:
             try:
                 yield n, self.evidence(n)
@@ -112,15 +112,21 @@ class ReportEvidence:
                 continue
 
     def missing(self) -> tuple[tuple[int, str], ...]:
-        """Return number and reason for findings with missing evidence. Only the first `MOST_LOOKED_AT` are checked."""
+        """Return the number and the reason for each finding whose evidence is missing.
+
+        Only the first `MOST_LOOKED_AT` are checked.
+        """
         return tuple((n, reason) for n in islice(self.topics, MOST_LOOKED_AT) if (reason := self._reason(n)))
 
     def toolbox(self, n: int) -> EvidenceTools:
-        """Return the tools for reading a finding's evidence. Raises `EvidenceMissing`."""
+        """Return tools for reading a finding's evidence. Raises `EvidenceMissing`."""
         return EvidenceTools(self.evidence(n), self.delimiter)
 
     def subject(self, n: int | None) -> Subject | None:
-        """Return what citations of finding `n` (None: the report) are checked against; None if unavailable."""
+        """Return the texts against which citations of finding `n` are checked, or those of the report if `n` is None.
+
+        Returns None if they are unavailable.
+        """
         if n is None:
             return self._report
         try:
@@ -136,7 +142,7 @@ class ReportEvidence:
 
     @cached_property
     def run(self) -> Run | None:
-        """The stored run of the report. In reports that people wrote, the run's id may be abbreviated."""
+        """The stored run of the report. A report that a person wrote can abbreviate the run's id."""
         run_id = self.analysis.run.id
         if not run_id:
             return None
@@ -151,14 +157,14 @@ class ReportEvidence:
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
-        """Failed evals by printed path, and by bare name if only one has the name."""
+        """Failed evals, keyed by printed path, and also by bare name if the name is unique."""
         failures = self.run.failures if self.run else ()
         names = [one_line(eval.name) for eval in failures]
         bare = {name: eval for name, eval in zip(names, failures, strict=True) if names.count(name) == 1}
         return bare | {printed_path(eval.path): eval for eval in failures}
 
     def _forget(self) -> None:
-        """Drop the evidence that was loaded first if the maximum is reached."""
+        """Drop the evidence that was loaded first if the maximum number is reached."""
         if len(self._evidence) >= MOST_CACHED:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
@@ -190,13 +196,19 @@ class ReportEvidence:
 
 
 def how_to_get(dossier: ReportEvidence) -> str:
-    """Return the command that loads the run's evidence into the store. It has the run's URL, if known, or the id."""
+    """Return the command that loads the run's evidence into the store.
+
+    It names the run by its URL if known, else by its id.
+    """
     run = dossier.analysis.run.url or dossier.analysis.run.id or "RUN"
     return f"`evalscribe analyze {one_line(run)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
 
 
 def _topics(analysis: Analysis) -> Iterator[NumberedFinding]:
-    """Yield findings by number, or by position in reports of people that have no numbers or use one twice."""
+    """Yield each finding with its number.
+
+    If a person wrote the report and its numbers are missing or repeated, positions are used instead.
+    """
     groups: dict[int, list[FindingSummary]] = {}
     numbered = all(finding.n is not None for finding in analysis.findings) and _unambiguous(analysis)
     for position, finding in enumerate(analysis.findings, 1):
@@ -205,7 +217,7 @@ def _topics(analysis: Analysis) -> Iterator[NumberedFinding]:
 
 
 def _unambiguous(analysis: Analysis) -> bool:
-    """Return whether all findings with the same number belong to one group."""
+    """Return whether, for each number, all findings with this number belong to one group."""
     groups: dict[int | None, set[str | None]] = {}
     for finding in analysis.findings:
         groups.setdefault(finding.n, set()).add(finding.group or finding.eval)
@@ -213,9 +225,9 @@ def _unambiguous(analysis: Analysis) -> bool:
 
 
 AROUND = 2
-"""Lines of context on each side of a hit, and the maximum distance in lines between the words of a hit."""
+"""Number of context lines on each side of a hit. Also the maximum distance in lines between the words of a hit."""
 MAX_HITS = 2_000
-"""Maximum hits that are collected and ranked. The report is searched before the evidence."""
+"""Maximum number of hits that are collected and ranked. The report is searched before the evidence."""
 
 
 class SearchHit(Frozen):
@@ -224,19 +236,19 @@ class SearchHit(Frozen):
     finding: int | None
     """Number of the finding; None for the report."""
     place: str
-    """The report's name, or a document's role and path."""
+    """The report's name, or the role and path of a document."""
     line: int
-    """Line number, from 1."""
+    """Number of the line that was hit, from 1."""
     first: int
     """Line number of the first line in `lines`."""
     lines: tuple[str, ...]
-    """The line with its context."""
+    """The line that was hit, with its context."""
     together: bool
     """True if the line itself contains all words."""
 
 
 def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return the best hits whose lines contain all words, ignoring case. Hits in one text never overlap."""
+    """Return the best hits in which all words occur, ignoring case. Hits in the same text never overlap."""
     folded_words = tuple(dict.fromkeys(word.casefold() for word in words if word))
     hits = list(islice(_hits(dossier, folded_words), MAX_HITS)) if folded_words else []
     best: list[SearchHit] = []
@@ -247,7 +259,7 @@ def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> t
 
 
 def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return hits that contain some of the words. Hits with more and rarer words come first."""
+    """Return hits that contain some of the words. Hits with more words and with rarer words come first."""
     folded_words = tuple(dict.fromkeys(word.casefold() for word in words if word))
     lines: list[tuple[frozenset[str], SearchHit]] = []
     for n, place, text in _texts(dossier):
@@ -268,7 +280,7 @@ def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tup
 
 
 def _texts(dossier: ReportEvidence) -> Iterator[tuple[int | None, str, Sequence[str]]]:
-    """Yield the finding's number, the name and the lines of the report and of every available document."""
+    """Yield number, name and lines of each text: the report, which has no number, and every available document."""
     yield None, dossier.name, dossier.text.split("\n")
     for n, evidence in dossier.available_evidence():
         for document in evidence.documents:

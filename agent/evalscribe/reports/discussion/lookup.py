@@ -22,7 +22,7 @@ from evalscribe.text import cut, pluralise, printable
 
 MOST_HITS = 10
 MOST_NEAR = 4
-"""Maximum displayed hits that contain only some of the words."""
+"""Maximum number of displayed hits that contain only some of the words."""
 STOP_WORDS = frozenset(
     (
         *("a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can"),
@@ -33,9 +33,9 @@ STOP_WORDS = frozenset(
         *("which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
     )
 )
-"""Common words that are left out of a search."""
+"""Common words that a search ignores."""
 WIDTH = 200
-"""Maximum displayed characters of a line of evidence."""
+"""Maximum characters of a line of evidence that are displayed."""
 HELP = """\
 4                    finding 4 in the report, and the lines that it quotes, in their context
 category/name        the same for the finding on this eval
@@ -47,7 +47,7 @@ q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
-"""Matches a question that consists only of punctuation. It is not searched because every text would match."""
+"""Matches a question of punctuation only. Such a question is not searched, because it would match every text."""
 
 
 NOT_SEARCHED = "Missing evidence was not searched."
@@ -69,7 +69,11 @@ class LookupDiscussion:
         yield from _separated(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
-        """Return what the question names, else hits with all words, else findings of single words, else near hits."""
+        """Return the first result that is not empty of several lookups.
+
+        These are: the item that a command names, findings with all of the words, hits with all words, any items that
+        are named, findings with one of the words, and the nearest hits.
+        """
         match = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
         return (
@@ -88,7 +92,10 @@ class LookupDiscussion:
         ]
 
     def _findings_with(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
-        """Return one line for each finding whose step, label or kind of cause is among the words."""
+        """Return one line for each finding whose step, label and kinds of cause match the words.
+
+        `which` is `all` or `any` of them.
+        """
         folded_words = [word.casefold() for word in words]
         topics = [
             topic for topic in self._dossier.topics.values() if which(word in _kinds(topic) for word in folded_words)
@@ -103,7 +110,7 @@ class LookupDiscussion:
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
     def _near(self, words: Sequence[str]) -> list[Iterable[str]]:
-        """Return the hits with all words that are not stop words, else the hits with most of these words."""
+        """Return the hits with all words except stop words, else the hits with most of these words."""
         words = _content(words)
         if hits := search_report(self._dossier, words, MOST_HITS):
             return [*map(_hit, hits)]
@@ -112,7 +119,10 @@ class LookupDiscussion:
         return [["No place has all of these words. The best matches:"], *map(_hit, hits), *missing] if hits else []
 
     def _find_items(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
-        """Yield findings and recommendations by number, id, eval path, or last part of the path."""
+        """Yield the finding or recommendation that each name refers to, once each.
+
+        A name is a recommendation's id, a finding's number, an eval's path, or the last part of an eval's path.
+        """
         seen_ids = set()
         for name in names:
             item = self._recommendation_called(name) or self._topic_called(name)
@@ -139,7 +149,7 @@ class LookupDiscussion:
             yield NOT_SEARCHED
 
     def suggestions(self) -> Iterator[str]:
-        """Yield a line with examples of questions that this report answers."""
+        """Yield a line with example questions that this report can answer."""
         topics = list(self._dossier.topics.values())
         uncertain = [topic for topic in topics if topic.first.uncertain]
         steps = Counter(topic.first.step for topic in topics if topic.first.step)
@@ -179,13 +189,13 @@ class LookupDiscussion:
 
 
 def _content(words: Iterable[str]) -> list[str]:
-    """Return the words that are not stop words, without the punctuation around them."""
+    """Return the words except stop words, without the punctuation around them."""
     bare = (word.strip(".,;:!?\"'()`") for word in words)
     return [word for word in bare if word and word.casefold() not in STOP_WORDS]
 
 
 def _separated(answers: Iterable[Iterable[str]]) -> list[str]:
-    """Return the lines of all answers, with an empty line between answers."""
+    """Return the lines of all answers, with an empty line between two answers."""
     return [line for n, answer in enumerate(answers) for line in (*[""] * bool(n), *answer)]
 
 
@@ -195,7 +205,7 @@ def _kinds(topic: NumberedFinding) -> set[str]:
 
 
 def _finding_lines(topic: NumberedFinding) -> Iterator[str]:
-    """Yield the report's lines on a finding."""
+    """Yield the lines of the report that are about a finding."""
     first = topic.first
     yield f"{topic.n}. {topic.title}: {_label(first)}"
     facts = {"Step": first.step, "Error": first.error, "Cause": first.cause, "Judge": _judge(first)}
@@ -221,7 +231,7 @@ def _judge(finding: FindingSummary) -> str | None:
 
 
 def _quoted(citation: CitationSummary) -> Iterator[str]:
-    """Yield the lines of a quotation as printed in the report."""
+    """Yield the lines of a quotation as the report prints them."""
     mark = "" if citation.status == "verified" else f" ({citation.status})"
     yield from ("", f"{_place(citation)}{mark}")
     for number, line in enumerate(citation.text.split("\n"), citation.first):
@@ -262,8 +272,8 @@ _ENDS = frozenset(("q", "quit", "exit"))
 def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...]:
     """Return the ids in a request to implement recommendations, such as `please implement R2 and R3`.
 
-    A line with any other words is a question, for which the result is empty. With `bare`, a line with only ids is a
-    request, too: it answers the question which recommendations to implement.
+    A line with any other words is a question, and returns nothing. With `bare`, a line with only ids is also a request.
+    Use it after the user was asked which recommendations to implement.
     """
     match = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", match[1], re.IGNORECASE))) if match else ()

@@ -17,13 +17,13 @@ BlockKind = Literal["front", "heading", "item", "paragraph", "table", "fence", "
 
 MAX_CHARACTERS = 8_000_000
 MAX_LINES = 100_000
-"""Maximum lines of a report: 100,000 one-word list items take four seconds to parse."""
+"""Maximum lines of a report. It takes four seconds to parse 100,000 list items of one word each."""
 MAX_NESTING = 100
-"""Maximum nesting levels. A list takes two. Beyond this limit, the parser drops the rest of the text."""
+"""Maximum nesting levels. A list takes two levels. Beyond this limit, the parser drops the rest of the text."""
 PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*~\[\]<>&\\!\n_]*)*")
-"""Matches text without inline markup, such as most cells of a large table. Such text is not parsed."""
+"""Matches text without inline markup. Most cells of a large table are such text, which need not be parsed."""
 MAX_INLINE = 5_000
-"""Maximum characters of a paragraph whose markup is parsed, because parsing hostile text takes quadratic time."""
+"""Maximum characters of a paragraph whose markup is parsed. Parsing takes quadratic time for hostile text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ Line = tuple[StyledSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class FreeformBlock:
-    """One block of a page. `depth` is the number of lists around it, `level` the level of a heading."""
+    """One block of a page. `depth` is the number of lists around it; `level` is the level of a heading."""
 
     kind: BlockKind
     lines: tuple[Line, ...] = ()
@@ -45,7 +45,7 @@ class FreeformBlock:
     text: str = ""
     """The content of a fence or of the front matter."""
     rows: tuple[tuple[Line, ...], ...] = ()
-    """A table's rows, the header first."""
+    """A table's rows, beginning with the header."""
     level: int = 0
     depth: int = 0
     quoted: bool = False
@@ -56,7 +56,10 @@ def plain(line: Iterable[StyledSpan]) -> str:
 
 
 def marked(line: Iterable[StyledSpan]) -> str:
-    """Return the line with backticks around code spans, but without them if the whole line is one code span."""
+    """Return the line with backticks around its code spans.
+
+    If the whole line is one code span, return it without backticks.
+    """
     parts = [span for span in line if span.text.strip()]
     if len(parts) == 1:
         return parts[0].text.strip()
@@ -64,7 +67,7 @@ def marked(line: Iterable[StyledSpan]) -> str:
 
 
 def split_blocks(text: str) -> tuple[FreeformBlock, ...]:
-    """Return the blocks of a text, in order. Raises `DataError` for a text that is too large for a report."""
+    """Return the blocks of a text, in order. Raises `DataError` if the text is too large for a report."""
     if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
         raise DataError(f"too large to be a report: {len(text):,} characters, {text.count(chr(10)):,} lines")
     grammar = (
@@ -141,7 +144,7 @@ def _lines(grammar: MarkdownIt, content: str) -> tuple[Line, ...]:
 
 
 def _broken(tokens: Iterable[Token]) -> Iterator[Line]:
-    """Yield the spans of each line. Struck-out text and comments are left out."""
+    """Yield the spans of each line, without struck-out text and comments."""
     line: list[StyledSpan] = []
     strong = struck = 0
     for token in tokens:
@@ -165,7 +168,7 @@ def _append(line: list[StyledSpan], span: StyledSpan) -> None:
 
 
 def _summary(html: str) -> str:
-    """Return the summary of a `<details>` block; empty for other HTML."""
+    """Return the summary of a `<details>` block; empty for other HTML blocks."""
     reader = _Summary()
     reader.feed(html[:MAX_INLINE])
     return " ".join("".join(reader.parts).split())

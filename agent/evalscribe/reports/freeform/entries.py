@@ -33,7 +33,7 @@ _EXPECTED_WORDS = ("expected", "reference", "correct", "good", "right")
 _SIDE = re.compile(
     rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_OUTPUT_WORDS + _EXPECTED_WORDS)})\b", re.IGNORECASE
 )
-"""Matches a comment in a fence that says whether the lines below are from the model or from the reference answer."""
+"""Matches a comment in a fence that says whether the lines below it are the model's or from the reference answer."""
 
 
 @dataclass(slots=True)
@@ -41,21 +41,21 @@ class DraftFinding:
     origin: Origin
     evals: tuple[NamedEval, ...] = ()
     label: WrittenLabel | None = None
-    """Label in the heading, table row or list item that names the eval."""
+    """The label in the heading, table row or list item that names the eval."""
     inherited: WrittenLabel | None = None
-    """Label of the section or list that contains the finding."""
+    """The label of the section or list that contains the finding."""
     failing: bool = False
-    """True if the section that contains the finding lists failures."""
+    """True if the finding is in a section that lists failures."""
     level: int = 0
     depth: int = 0
     number: int | None = None
     unsure: bool = False
-    """True if the draft is a failure only if it has a label of its own."""
+    """True if the draft counts as a failure only if it has a label of its own."""
     category: str | None = None
     values: dict[Key, list[str]] = field(default_factory=dict)
     fences: list[str] = field(default_factory=list)
     first_key: str = ""
-    """Key of the first field, if the draft was read from a block of fields without a heading."""
+    """Key of the first field, if the draft began at a field instead of a heading."""
 
     @property
     def for_all(self) -> bool:
@@ -63,12 +63,15 @@ class DraftFinding:
 
     @property
     def may_be_category(self) -> bool:
-        """True if the draft has a single name, which is not a path, and neither label nor number."""
+        """True if the draft has no label, no number, and only one name, which is not a path.
+
+        Such a name can be a category.
+        """
         return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
 
     @property
     def is_only_name(self) -> bool:
-        """True if the draft consists only of a name so far."""
+        """True if the draft so far consists only of a name."""
         return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
     @property
@@ -94,7 +97,10 @@ class DraftFinding:
         self.values.setdefault(key, []).append(text)
 
     def snippet(self, key: Literal["output", "expected"]) -> str | None:
-        """Return the field's text, else the lines in a fence below a comment that says which side they are from."""
+        """Return the field's text.
+
+        Without one, return the fenced lines below a comment that says which side they are from.
+        """
         text = self.text(key)
         if text and not NOTHING.match(text):
             return text
@@ -109,7 +115,7 @@ def start_drafts(origin: Origin, line: Line, start: LineStart) -> DraftFinding:
 
 
 def _label_of_field(text: str) -> WrittenLabel | None:
-    """Return the label in the first line of a `Classification` field. Any word in capitals is read as a label."""
+    """Return the label in the first line of a `Classification` field. Any word in capitals counts as a label."""
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
     foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
@@ -135,7 +141,7 @@ _EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cas
 
 
 def rows_of(rows: Rows) -> Iterator[DraftFinding]:
-    """Yield a draft for each row of a table with a column of evals and one of labels, steps or errors."""
+    """Yield a draft for each row of a table that has a column of evals and a column of labels, steps or errors."""
     columns = _columns(rows)
     if "eval" not in columns or not columns.keys() & {"classification", "step", "error"}:
         return
@@ -147,7 +153,7 @@ def rows_of(rows: Rows) -> Iterator[DraftFinding]:
 
 
 def _columns(rows: Rows) -> dict[Key, int]:
-    """Return the index of each column by its meaning, which its header or else its cells show."""
+    """Return the index of each column by its meaning. The header shows the meaning, or else the cells."""
     header = [key_of(plain(cell)) for cell in rows[0]] if rows else []
     columns: dict[Key, int] = {}
     for number, title in enumerate(header):
@@ -207,7 +213,7 @@ def _row(cells: dict[Key, Line]) -> DraftFinding | None:
 
 
 def _evals(cell: Line) -> tuple[NamedEval, ...]:
-    """Return the evals that a cell in a column of evals names. Every single word in such a cell is a name."""
+    """Return the evals that a cell in a column of evals names. In such a cell, every single word is a name."""
     evals = parse_line_start(cell, whole_line=True).evals
     if evals:
         return evals
@@ -221,7 +227,7 @@ def _value(cells: dict[Key, Line], key: Key) -> str | None:
 
 
 FAILURE_TOPICS = ("none", "failures")
-"""Topics of sections that may describe failures of the report's run."""
+"""Topics of sections that can describe failures of the report's run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,12 +240,15 @@ class _OpenField:
 
 @dataclass(slots=True)
 class Entries:
-    """Reads blocks one by one. `drafts` are the failures, and `everyone` is a statement about all failures."""
+    """Reads blocks one by one and collects draft failures in `drafts`.
+
+    `everyone` holds what the report states about all failures.
+    """
 
     drafts: list[DraftFinding] = field(default_factory=list)
     everyone: DraftFinding | None = None
     first: int | None = None
-    """Index of the block with the first failure. The blocks before it are the report's header."""
+    """Index of the block with the first failure. The blocks before it form the report's header."""
     _around: SectionContext = field(default_factory=SectionContext)
     _current: DraftFinding | None = None
     _field: _OpenField | None = None
@@ -283,7 +292,7 @@ class Entries:
             self._around.label_heading(block.level, start.label)
 
     def _part(self, line: Line) -> None:
-        """Open the field that a heading within a finding names, such as `#### Error`."""
+        """Open the field that a heading inside a finding names, such as `#### Error`."""
         key = Field(plain(line), ()).means(header=False)
         self._field = None if key == "other" else _OpenField(key, 0, self._block, empty=True)
 
@@ -313,7 +322,10 @@ class Entries:
             self._text(line, block)
 
     def _lists_runs(self, block: FreeformBlock) -> bool:
-        """Return whether a list item belongs to a line `Run IDs:` above it, because run ids look like eval names."""
+        """Return whether a list item belongs to a line `Run IDs:` above it.
+
+        This is checked because run ids look like eval names.
+        """
         above = self._pending[-1] if self._pending and self._current is None else None
         return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
 
@@ -345,9 +357,9 @@ class Entries:
             self.first = self._block
 
     def _was_category(self, start: LineStart, is_entry: bool = False) -> bool:
-        """If the open heading or item consists of a name, make it the category of the evals below, and return True.
+        """If the open heading or item is only a name, make it the category of the evals below and return True.
 
-        `is_entry`: `start` is certainly an entry, so the name may also have a remark or fields.
+        With `is_entry`, `start` is certainly an entry, so the name can also have a remark or fields.
         """
         current = self._current
         if current is None or any("/" in item.name for item in start.evals):
@@ -383,7 +395,7 @@ class Entries:
             self._field = _OpenField(key, block.depth, self._block, empty=not item.text)
 
     def _field_entry(self, item: Field, block: FreeformBlock) -> bool:
-        """Begin a finding at a field such as `Eval: basics/003-schedule`. It includes the block's earlier fields."""
+        """Begin a finding at a field such as `Eval: basics/003-schedule`. Include the earlier fields of its block."""
         start = parse_line_start(item.value, whole_line=True)
         current = self._current
         if not start.evals or self._around.topic not in FAILURE_TOPICS:
@@ -400,7 +412,7 @@ class Entries:
         return True
 
     def _statement(self, item: Field) -> None:
-        """Apply a field outside findings, such as `Classification (all failures): KNOWN_GAP`, to all failures."""
+        """Apply a field outside findings to all failures, such as `Classification (all failures): KNOWN_GAP`."""
         if item.means(header=False) == "classification" and speaks_of_all(item.key) and label_in(item.text):
             self.everyone = DraftFinding("field", label=label_in(item.text))
 
@@ -421,7 +433,7 @@ class Entries:
         return open_field.block == self._block and open_field.key not in ("classification", "step")
 
     def _sentence(self, text: str, block: FreeformBlock) -> None:
-        """Apply a sentence such as `All 5 failures are MODEL_FAULT.` to all failures."""
+        """Apply a sentence to all failures, such as `All 5 failures are MODEL_FAULT.`"""
         if block.quoted or self._around.topic not in FAILURE_TOPICS or len(text) > 200:
             return
         label = label_in(text)
@@ -453,7 +465,7 @@ class Entries:
         self.drafts.extend(drafts)
 
     def _facts(self, block: FreeformBlock) -> None:
-        """Read the fields of a finding from a table with two columns."""
+        """Read the fields of a finding from a table of two columns."""
         for row in block.rows:
             if len(row) == 2 and self._current is not None:
                 item = Field(plain(row[0]), row[1])
@@ -475,7 +487,7 @@ def _numbered_eval(item: Field) -> bool:
 
 
 def _text_after(line: Line, line_start: LineStart) -> str:
-    """Return the text of a list item after its evals and label."""
+    """Return the text that follows the evals and label of a list item."""
     text = marked(line)
     begin = text.find(line_start.segments[0][:40])
     return text[begin:] if begin >= 0 else text

@@ -1,7 +1,7 @@
 """Parse single lines of reports that people wrote, and single words in such lines.
 
-A line has `key: value` fields, or starts with evals, labels and steps. All spellings of labels, kinds of cause and eval
-names are in this module.
+A line has `key: value` fields, or starts with evals, labels and steps. This module knows all spellings of labels, kinds
+of cause and eval names.
 """
 
 import re
@@ -25,7 +25,7 @@ KINDS: dict[str, CauseKind] = {
     "user": "user",
 }
 STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
-"""Words that name a step wherever they are in a line."""
+"""Words that name a step wherever they occur in a line."""
 LABEL = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)
@@ -33,7 +33,7 @@ LABEL = re.compile(
     re.IGNORECASE,
 )
 FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9_])")
-"""Matches a label other than the four labels of evalscribe, such as `HARNESS_FAILURE`."""
+"""Matches a label that is not one of evalscribe's four, such as `HARNESS_FAILURE`."""
 NOT_IN_FORCE = re.compile(
     r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
@@ -42,9 +42,9 @@ NOT_IN_FORCE = re.compile(
 NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)*[A-Za-z0-9][\w.-]*(?:#\d+)?")
 FILE = re.compile(r"\.[A-Za-z]{1,5}$")
 SUPERSEDED = re.compile(f"(?:{LABEL.pattern})[*`~]*\\s*(?:→|->|=>)\\s*(?=[*`]*{LABEL.pattern})", re.IGNORECASE)
-"""Matches a superseded label, which an arrow separates from the label in force."""
+"""Matches a superseded label, which stands before an arrow and the label in force."""
 NOTHING = re.compile(r"^\W*(none|nothing|no actions?|n/a)\b", re.IGNORECASE)
-"""Matches the words of an empty entry."""
+"""Matches the words with which people mark an entry as empty."""
 FRACTION = re.compile(r"\d+(?:[/.,]\d+)?\s*%?")
 
 
@@ -54,20 +54,20 @@ _MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
     (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
     (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
 )
-"""Label and kind of cause for words in other labels than the four. The first match wins."""
+"""Label and kind of cause that a word implies in a label other than the four. The first match wins."""
 
 
 class WrittenLabel(NamedTuple):
-    """A label as written in a report. `classification` is None for another label than the four, without known words."""
+    """A label as written in a report. `classification` is None if it is not one of the four and has no known words."""
 
     classification: Classification | None
     kind: CauseKind | None
     foreign: str | None = None
-    """The label as written if it is another than the four, else None."""
+    """The label as written if it is not one of the four, else None."""
 
 
 def label_in(text: str) -> WrittenLabel | None:
-    """Return the label in force that a short text states; None if it states none."""
+    """Return the label in force that a short text states, or None."""
     text, last_end = SUPERSEDED.sub("", text), 0
     for match in LABEL.finditer(text):
         before, last_end = text[last_end : match.start()], match.end()
@@ -80,26 +80,29 @@ def label_in(text: str) -> WrittenLabel | None:
 
 
 def _mapped(foreign: str, written_kind: CauseKind | None) -> WrittenLabel:
-    """Map a label other than the four to one of them. `written_kind` is the kind of cause written beside the label."""
+    """Map a label that is not one of the four to one that is.
+
+    `written_kind` is the kind of cause written beside the label.
+    """
     words = set(foreign.lower().split("_"))
     classification, kind = next(((label, kind) for keywords, label, kind in _MAPPED if words & keywords), (None, None))
     return WrittenLabel(classification, written_kind or kind or _kind_of_words(foreign), foreign)
 
 
 def is_label(text: str) -> bool:
-    """Return whether a text consists of a label, possibly with remarks in parentheses."""
+    """Return whether a text is only a label, possibly with remarks in parentheses."""
     bare = re.sub(r"^\W+|\W+$", "", re.sub(r"\([^()]*\)", "", text))
     return bool(LABEL.fullmatch(bare) or FOREIGN_LABEL.fullmatch(bare))
 
 
 def kind_in(after: str) -> CauseKind | None:
-    """Return the kind of cause in parentheses at the start of the text that follows a label."""
+    """Return the kind of cause in parentheses at the beginning of the text after a label."""
     remark = re.match(r"[\s*`]*[(\[]([^()\[\]]{1,60})[)\]]", after)
     return _kind_of_words(remark.group(1)) if remark else None
 
 
 def blame_in(text: str) -> WrittenLabel | None:
-    """Return the kind of cause that a `Classification` field without a label names; None if it is the model's fault."""
+    """Return the kind of cause that a `Classification` field without a label names; None if it blames the model."""
     kind = _kind_of_words(text) if len(text) <= 80 else None
     return WrittenLabel(None, kind) if kind in NOT_THE_MODEL else None
 
@@ -110,7 +113,10 @@ def _classification(text: str) -> Classification:
 
 
 def _kind_of_words(text: str) -> CauseKind | None:
-    """Return the kind of cause that a remark names. With other words, only `NOT_THE_MODEL` kinds are recognised."""
+    """Return the kind of cause that a remark names.
+
+    If the remark has other words too, only the kinds in `NOT_THE_MODEL` are recognised.
+    """
     words = re.split(r"[\s_,/-]+", text.lower())
     kinds = [KINDS[word] for word in words if word in KINDS]
     if not set(words) <= {"simulated", "user"}:
@@ -120,7 +126,7 @@ def _kind_of_words(text: str) -> CauseKind | None:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text can be the name of an eval: one word, with or without the category."""
+    """Return whether a text can be an eval's name: one word, with or without the category."""
     return bool(
         len(text) <= 200
         and NAME.fullmatch(text)
@@ -132,7 +138,7 @@ def is_name(text: str) -> bool:
 
 
 def is_marked_name(text: str) -> bool:
-    """Return whether a text looks like an eval's name even within a sentence: it has a slash, digit, `_` or `-`."""
+    """Return whether a text looks like an eval's name even in a sentence: it has a slash, a digit, `_` or `-`."""
     return is_name(text) and bool(re.search(r"[/\d_]|\w-\w", text)) and bool(re.search(r"[A-Za-z]", text))
 
 
@@ -141,7 +147,7 @@ def bare_name(name: str) -> str:
 
 
 def key_of(text: str) -> str:
-    """Return the key of a field or column without decoration, such as `failed step` for `**Failed step (1):**`."""
+    """Return the key of a field or column without decoration. For `**Failed step (1):**` this is `failed step`."""
     return re.sub(r"[^\w\s]|[\d_]", " ", re.sub(r"\([^()]*\)", "", text)).strip().lower().replace("  ", " ")
 
 
@@ -149,7 +155,7 @@ TOKEN = re.compile(r"#\d+\b|[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:#\d+)?")
 
 
 class MentionedEvals:
-    """Finds evals of a report that a text mentions by path, by bare name, or by number (`#11`)."""
+    """Finds the evals of a report that a text mentions by path, by bare name, or by number (`#11`)."""
 
     def __init__(self, findings: Sequence[FindingSummary]) -> None:
         self.paths = {finding.eval for finding in findings}
@@ -232,7 +238,10 @@ class Field(NamedTuple):
         return marked(self.value).strip(" |·•")
 
     def means(self, header: bool) -> Key:
-        """Return the meaning of the key: in the header above the findings if `header`, else in a finding."""
+        """Return the meaning of the key.
+
+        It is looked up among the keys of the report's header if `header`, else among those of findings.
+        """
         key = key_of(self.key)
         meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
         if meaning is not None:
@@ -243,7 +252,7 @@ class Field(NamedTuple):
 
 
 def parse_fields(line: Line) -> tuple[Field, ...]:
-    """Return the fields of a line; empty for a sentence."""
+    """Return the fields of a line; empty if the line is a sentence."""
     marks = list(_marks(line))
     if not marks or plain(line[: marks[0].span])[:1].isalnum() or plain([marks[0].before])[:1].isalnum():
         return ()
@@ -257,10 +266,10 @@ class _Mark(NamedTuple):
     key: str
     span: int
     before: StyledSpan
-    """The part of the key's span that precedes the key."""
+    """The part of the span before the key."""
     start: int
     after: int
-    """Offset of the value in the key's span; for a key in bold, the span's length."""
+    """Offset of the value in the span that has the key. For a key in bold, this is the span's length."""
 
 
 def _marks(line: Line) -> Iterator[_Mark]:
@@ -284,13 +293,16 @@ def _is_key(text: str, following: str) -> bool:
 
 
 def _is_field_key(text: str) -> bool:
-    """Return whether a text is the key of a field. A text with a number is not: `Failure 3: …` numbers an entry."""
+    """Return whether a text is the key of a field.
+
+    A text with a number is not, because `Failure 3: …` numbers an entry.
+    """
     key = key_of(text)
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 
 def _value_spans(line: Line, mark: _Mark, end: _Mark | None) -> Line:
-    """Return the spans of a field's value, which ends before the next key."""
+    """Return the spans of a field's value. The value ends before the next key."""
     value: list[StyledSpan] = []
     last = end.span if end else len(line) - 1
     for number in range(mark.span, last + 1):
@@ -316,7 +328,7 @@ MAX_LEAD = 400
 
 @dataclass(frozen=True, slots=True)
 class NamedEval:
-    """An eval as a report names it. `remark` is the text in parentheses after the name."""
+    """An eval as a report names it. `remark` is the text in parentheses after its name."""
 
     name: str
     remark: str | None = None
@@ -328,9 +340,9 @@ class LineStart:
     label: WrittenLabel | None = None
     step: str | None = None
     segments: tuple[str, ...] = ()
-    """Segments of the line after the evals, such as a rate or a reason."""
+    """The parts of the line after the evals, such as a rate or a reason."""
     unsure: bool = False
-    """True if the eval is a plain word that is read as an eval only because it has a label or a number."""
+    """True if the name is a plain word that counts as an eval only because a label or a number stands with it."""
 
 
 @dataclass(slots=True)
@@ -341,7 +353,7 @@ class _Segment:
 
 
 def parse_line_start(line: Line, whole_line: bool) -> LineStart:
-    """Parse the beginning of a line. With `whole_line`, parse all of a heading, whose end may have the label."""
+    """Parse the beginning of a line. With `whole_line`, parse a whole heading, because the label can be at its end."""
     segments = _Segments(whole_line)
     for segment in _segments(line):
         segments.take(segment)
@@ -362,7 +374,7 @@ def parse_line_start(line: Line, whole_line: bool) -> LineStart:
 
 @dataclass(slots=True)
 class _Segments:
-    """Collects what the segments of a line say, one segment at a time."""
+    """Collects the facts in the segments of a line, one segment at a time."""
 
     whole_line: bool
     evals: list[NamedEval] = field(default_factory=list)
@@ -388,20 +400,23 @@ class _Segments:
             self.texts.append(words)
 
     def _add_remark(self, segment: _Segment) -> None:
-        """Add a remark that follows a name in bold, as in `**003-crons** (basics)`."""
+        """Add the remark after a name in bold, as in `**003-crons** (basics)`."""
         last = self.evals[-1]
         self.evals[-1] = NamedEval(last.name, last.remark or next(iter(segment.remarks), None))
 
     @property
     def is_plain_word(self) -> bool:
-        """True if a heading begins with a lower-case word without `/`, `_`, `-` or digits; it may be an eval's name."""
+        """True if a heading begins with a lower-case word without `/`, `_`, `-` or digits.
+
+        Such a word can be an eval's name.
+        """
         return bool(
             self.whole_line and not self.evals and self.texts and is_name(self.texts[0]) and self.texts[0].islower()
         )
 
 
 def _is_step(words: str, whole_line: bool) -> bool:
-    """Return whether the words name a step: a known step or, in a heading, any one to three words."""
+    """Return whether the words name a step. In a heading, any one to three words do; elsewhere, only known steps."""
     return words.lower() in STEPS or (whole_line and 0 < len(words.split()) <= 3)
 
 
@@ -419,7 +434,7 @@ def _segments(line: Line) -> Iterator[_Segment]:
 
 
 def _undecorated(text: str) -> str:
-    """Return a line without numbers and signs at its start, such as `❌ 3)` and `#4`."""
+    """Return a line without the numbers and signs at its beginning, such as `❌ 3)` and `#4`."""
     before = None
     while before != text:
         before, text = text, ORDINAL.sub("", text, count=1)
@@ -436,7 +451,7 @@ def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
 
 
 def _hide_remarks(text: str) -> tuple[str, list[str]]:
-    """Replace texts in parentheses by placeholders, so that separators within them are ignored."""
+    """Replace texts in parentheses with placeholders, so that separators inside them are ignored."""
     remarks: list[str] = []
 
     def hide(match: re.Match[str]) -> str:
@@ -447,7 +462,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
 
 
 def _split_label(segment: _Segment) -> tuple[str, WrittenLabel | None]:
-    """Return the segment's words without its label, and the label, which may be in parentheses."""
+    """Return the segment's words without its label, and the label itself, which can be in parentheses."""
     remarks = " ".join(f"({remark})" for remark in segment.remarks)
     if is_label(segment.text):
         return "", label_in(f"{segment.text} {remarks}")
@@ -472,7 +487,7 @@ def _names(words: str, segment: _Segment) -> tuple[NamedEval, ...]:
 
 
 def _closing_label(line: Iterable[StyledSpan], has_evals: bool) -> WrittenLabel | None:
-    """Return the label that ends the line after a dash or in parentheses."""
+    """Return the label at the end of the line, after a dash or in parentheses."""
     text = plain(line)
     if not has_evals or len(LABEL.findall(text)) != 1:
         return None

@@ -36,7 +36,7 @@ _ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
 
 @dataclass(slots=True)
 class _Account:
-    """All draft findings on one eval, the most detailed first."""
+    """All draft findings about one eval, the most detailed first."""
 
     eval: str
     drafts: list[DraftFinding] = field(default_factory=list)
@@ -45,7 +45,7 @@ class _Account:
 def merge_drafts(
     drafts: Sequence[DraftFinding], everyone: DraftFinding | None
 ) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
-    """Return one finding per eval, in the order of the report, and the actions taken on them."""
+    """Return one finding per eval, in the report's order, and the actions taken on these findings."""
     names = _Names(drafts)
     accounts: dict[str, _Account] = {}
     for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
@@ -72,7 +72,7 @@ def _tells_of_failure(draft: DraftFinding, everyone: DraftFinding | None) -> boo
 
 
 class _Names:
-    """Resolves names to paths of evals, by the categories and paths that the report uses."""
+    """Resolves names to eval paths, with the help of the categories and paths that the report uses."""
 
     def __init__(self, drafts: Sequence[DraftFinding]) -> None:
         pairs = [(draft, item) for draft in drafts for item in draft.evals]
@@ -81,14 +81,17 @@ class _Names:
         self.categories |= {item.remark for _, item in pairs if item.remark and NUMBERED.match(item.remark)}
         self.categories |= _remarked(drafts)
         self.paths: dict[str, set[str]] = {}
-        """The paths of evals by bare name."""
+        """The paths of evals, keyed by bare name."""
         for path in (self._full(draft, item) for draft, item in pairs):
             if "/" in path:
                 self.paths.setdefault(bare_name(path), set()).add(path)
         self.shape = _shape([bare_name(item.name) for draft, item in pairs if draft.origin != "list" and draft.stated])
 
     def path(self, draft: DraftFinding, item: NamedEval) -> str | None:
-        """Return the eval's path for a name; None if the name is ambiguous or not that of an eval."""
+        """Return the path of the eval that a name refers to.
+
+        None if the name is ambiguous or does not refer to an eval.
+        """
         path = self._full(draft, item)
         if path in self.categories or not self._fits(draft, path):
             return None
@@ -98,7 +101,10 @@ class _Names:
         return next(iter(longer)) if len(longer) == 1 else None
 
     def may_count(self, path: str, item: NamedEval) -> bool:
-        """Return whether a name may be a category: it has a count (`queries (24/24)`), or some names are paths."""
+        """Return whether a name can be a category.
+
+        It can if it has a count, as in `queries (24/24)`, or if the report names evals by paths.
+        """
         return "/" not in path and bool(self.paths or COUNT.match(item.remark or ""))
 
     def _full(self, draft: DraftFinding, item: NamedEval) -> str:
@@ -108,12 +114,15 @@ class _Names:
         return f"{category}/{item.name}" if category else item.name
 
     def _fits(self, draft: DraftFinding, path: str) -> bool:
-        """Return whether a path can be an eval's. In lists, which also name files, it must look like others."""
+        """Return whether a path can be an eval's.
+
+        In lists, which also name files, it must look like the other evals' names.
+        """
         return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare_name(path)))
 
 
 def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
-    """Return the categories in a report that adds one to every eval (`001-hello (basics)`); empty for other reports."""
+    """Return the categories of a report that adds one to every eval, as in `001-hello (basics)`; else empty."""
     pairs = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
     remarks = {item.remark or "" for item, step in pairs if step}
     steps = {step for _, step in pairs} | set(STEPS)
@@ -126,7 +135,7 @@ def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
 
 
 def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
-    """Return the pattern of numbered names if all names of evals are numbered; else None."""
+    """Return the pattern of numbered names if the names of all evals are numbered, else None."""
     return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
 
 
@@ -149,7 +158,7 @@ def _finding(account: _Account, everyone: DraftFinding | None) -> FindingSummary
 
 
 def _reasoning(label: WrittenLabel | None, text: str | None) -> str | None:
-    """Return the reasoning. If the report's label is none of the four labels, the label precedes it."""
+    """Return the reasoning. If the report uses another label than the four, the reasoning begins with that label."""
     if label is None or label.foreign is None:
         return text
     return f"Labelled {label.foreign}. {text}" if text else f"Labelled {label.foreign}."
@@ -162,7 +171,7 @@ def _remarked_step(drafts: Sequence[DraftFinding]) -> str | None:
 
 
 def _group(account: _Account, everyone: DraftFinding | None) -> str | None:
-    """Return an id shared by all failures that the report describes in one entry; None for a single failure."""
+    """Return an id shared by all failures that one entry of the report describes; None for a single failure."""
     shared = next((draft for draft in account.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
     if shared is not None:
         return content_id(sorted(item.name for item in shared.evals))
@@ -187,13 +196,16 @@ class FreeformMetadata:
     date: str | None
     """ISO date that the report states; None without one."""
     run_ids: tuple[str, ...]
-    """Ids of the runs that the report is about, in the order of the report."""
+    """Ids of the runs that the report is about, in the report's order."""
     other_experiments: tuple[str, ...]
-    """Experiments of the runs other than the first."""
+    """Experiments of the runs after the first."""
 
 
 def read_metadata(blocks: Sequence[FreeformBlock], first: int | None) -> FreeformMetadata:
-    """Read the header: the blocks before `first`, which is the index of the block with the first finding."""
+    """Read the header, which consists of the blocks before the first finding.
+
+    `first` is the index of the block with that finding.
+    """
     fields: dict[Key, list[Field]] = {}
     for item in (*_front(blocks), *_header_fields(blocks[:first])):
         key = item.means(header=True)
@@ -239,7 +251,7 @@ def _header_fields(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
-    """Yield the plain values of the front matter."""
+    """Yield the scalar values of the front matter."""
     text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
     for name, value in front_values(text).items():
         if isinstance(value, str | int | float | date):
@@ -247,7 +259,10 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _run_ids(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return texts that look like run ids; without any, the first word of the first field, as ids have any form."""
+    """Return texts that look like run ids.
+
+    Without any, return the first word of the first field, because ids can have any form.
+    """
     run_ids = dict.fromkeys(run_id for item in fields.get("run", ()) for run_id in RUN_ID.findall(item.text))
     return tuple(run_ids) or tuple(word for word in [_word(fields, "run")] if word)
 
@@ -260,7 +275,11 @@ def _word(fields: dict[Key, list[Field]], key: Key) -> str | None:
 
 
 def _model(fields: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
-    """Return model and provider from `opus-4-6 (anthropic)`, `google/gemini-3.1-pro` or a title `Run Analysis: x`."""
+    """Return model and provider.
+
+    They are read from texts such as `opus-4-6 (anthropic)` or `google/gemini-3.1-pro`, or from a title such as
+    `Run Analysis: x`.
+    """
     model = _word(fields, "model") or _titled_model(blocks)
     remark = next((re.search(r"\(([a-z][a-z-]*)\)", item.text) for item in fields.get("model", ())), None)
     if remark:
@@ -279,13 +298,13 @@ def _experiment(fields: dict[Key, list[Field]]) -> str | None:
 
 
 def _remarks(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return the variants that a report on several runs names in keys such as `Run IDs (variant): …`."""
+    """Return the variants that keys such as `Run IDs (variant): …` name in a report on several runs."""
     remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", item.key) for item in fields.get("run", ()))
     return tuple(dict.fromkeys(remark.group(1) for remark in remarks if remark))
 
 
 def _rate(fields: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
-    """Return passed and total from a rate such as `54/66 (81.8%)`, in a field or else in a table cell."""
+    """Return passed and total from a rate such as `54/66 (81.8%)`, taken from a field or else from a table cell."""
     cells = (plain(cell) for block in header for row in block.rows for cell in row)
     for text in (*(item.text for item in fields.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
         if (rate := RATE.match(text)) and int(rate.group(1)) <= int(rate.group(2)):
@@ -303,7 +322,7 @@ def _date(fields: dict[Key, list[Field]]) -> str | None:
 
 
 def iso_date(text: str) -> str | None:
-    """Return the first valid date in a text in ISO format; None without one."""
+    """Return the first valid ISO date in a text, or None."""
     for candidate in ISO_DATE.findall(text):
         try:
             return date.fromisoformat(candidate).isoformat()
@@ -318,7 +337,7 @@ def iso_date(text: str) -> str | None:
 
 
 def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMetadata]:
-    """Return the content of the report, and the run and date that it states."""
+    """Return the content of the report, with the run and the date that the report states."""
     entries = Entries().read(blocks)
     header = read_metadata(blocks, entries.first)
     findings, actions = merge_drafts(entries.drafts, entries.everyone)
@@ -334,7 +353,10 @@ def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMe
 
 
 def _new_actions(listed: Iterable[ActionTaken], stated: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
-    """Yield the listed actions, without evals whose finding already states one: most are repetitions."""
+    """Yield the listed actions, without the evals whose findings already state an action.
+
+    For these, most listed actions are repetitions.
+    """
     evals = {eval for action in stated for eval in action.evals}
     for action in listed:
         new_evals = tuple(eval for eval in action.evals if eval not in evals)

@@ -1,4 +1,4 @@
-"""Recognise the topics of a report's sections, and read patterns, recommendations and actions from them."""
+"""Recognise the topics of a report's sections, and read patterns, recommendations and actions from the sections."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _TOPICS: dict[Topic, re.Pattern[str]] = {
         r"\bfail|\berror|\baffected|\bclassif|\banaly|\bfinding|\bdetails?\b|\bresults?\b|\bper[- ]eval", re.I
     ),
 }
-"""Words in a title that determine the section's topic. The first match wins."""
+"""Maps words in a title to the topic of the section. The first match wins."""
 _GROUPS: dict[RecommendationGroup, re.Pattern[str]] = {
     "none": re.compile(r"\bno (further )?action|\bnothing to do", re.I),
     "lint": re.compile(r"\blint|\bconfig", re.I),
@@ -44,7 +44,7 @@ class Heading:
     level: int
     title: str
     first: bool = False
-    """True if the heading is the document's title, which belongs to no section."""
+    """True if the heading is the title of the document. Such a heading belongs to no section."""
 
 
 @dataclass(slots=True)
@@ -65,22 +65,28 @@ class Sections:
 
     @property
     def topic(self) -> Topic:
-        """Topic of the outermost title that has one other than `failures`; else `failures` if a title has it."""
+        """Topic of the outermost title whose topic is not `failures`.
+
+        If there is none, `failures` if a title has that topic.
+        """
         return _topic(self.titles)
 
     @property
     def around(self) -> Topic:
-        """The topic of the titles without the innermost one, which may be the heading of a finding."""
+        """The topic of all titles but the innermost one, which can be the heading of a finding."""
         return _topic(self.titles[:-1])
 
     @property
     def in_one_pattern(self) -> bool:
-        """True if the innermost title names a single pattern, within a section of patterns."""
+        """True if the innermost title names a single pattern and is inside a section of patterns."""
         return self.topic == "patterns" and topic_of(self.titles[-1]) != "patterns"
 
     @property
     def label(self) -> WrittenLabel | None:
-        """The label in a section's title, such as `## Known gaps (no action taken)`. It applies to its evals."""
+        """The label in a section's title, such as `## Known gaps (no action taken)`.
+
+        It applies to the section's evals.
+        """
         return next((label for title in reversed(self.titles) if (label := _titled(title))), None)
 
     @property
@@ -109,14 +115,17 @@ def group_of(title: str) -> RecommendationGroup | None:
 
 
 def speaks_of_all(title: str) -> bool:
-    """Return whether a title or sentence is about all failures of the run."""
+    """Return whether a title or a sentence is about all failures of the run."""
     return bool(_EVERY.search(title) and _EVALS.search(title)) and not re.search(
         r"\bnot (all|every|each)\b", title, re.I
     )
 
 
 def _titled(title: str) -> WrittenLabel | None:
-    """Return the label in a title. A title with more than two other words only mentions a label, so it has none."""
+    """Return the label in a title.
+
+    A title with more than two other words has none, because it only mentions a label.
+    """
     bare = re.sub(r"\([^()]*\)|[^\w\s]|\b\d+\b", " ", title).strip()
     words = LABEL.sub("", bare).lower().split()
     denied = {"no", "not", "without", "non", "kein", "keine"} & set(words)
@@ -127,7 +136,7 @@ def _titled(title: str) -> WrittenLabel | None:
 class SectionContext:
     sections: Sections = field(default_factory=Sections)
     _labels: dict[int, WrittenLabel] = field(default_factory=dict)
-    """Labels of list items that contain nested evals, by depth."""
+    """Labels of list items that contain nested evals, keyed by depth."""
     _item_categories: dict[int, str] = field(default_factory=dict)
     _heading_categories: dict[int, str] = field(default_factory=dict)
     _heading_labels: dict[int, WrittenLabel] = field(default_factory=dict)
@@ -150,7 +159,7 @@ class SectionContext:
         self._labels[depth] = label
 
     def categorise(self, name: str, level: int, depth: int) -> None:
-        """Record that a heading of this level (0: a list item of this depth) names a category."""
+        """Record that a heading of this level names a category. Level 0 means a list item of this depth."""
         if level:
             self._heading_categories[level] = name
         else:
@@ -192,7 +201,7 @@ class _Point:
 
 
 def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
-    """Read patterns, recommendations and actions, each with the evals in `findings` that it names."""
+    """Read patterns, recommendations and actions, each with those evals in `findings` that it names."""
     mentions = MentionedEvals(findings)
     points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]
     return ReportConclusions(
@@ -203,7 +212,7 @@ def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSu
 
 
 def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
-    """Return the actions that people wrote into a report of evalscribe. They may name recommendations by id."""
+    """Return the actions that people wrote into a report of evalscribe. An action can name recommendations by id."""
     mentions = MentionedEvals(report.findings)
     evals_by_id = {
         recommendation.id: recommendation.evals for recommendation in report.recommendations if recommendation.id
@@ -249,7 +258,7 @@ def _pattern(point: _Point, mentions: MentionedEvals) -> PatternSummary:
 
 
 def _recommendations(points: Sequence[_Point], mentions: MentionedEvals) -> Iterator[RecommendationSummary]:
-    """Yield the recommendations below titles that name a group. Without a group, it is unknown what should change."""
+    """Yield the recommendations under titles that name a group. Without a group, nothing shows what should change."""
     for point in points:
         group = point.sections.group
         if point.topic == "recommendations" and group is not None:
