@@ -18,7 +18,7 @@ SOURCE = "Source of the run"
 """Panel of the options that determine where a run is fetched from."""
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run: id, first characters of the id, name, file, folder, URL, or `sample`."),
+    typer.Argument(metavar="RUN", help="A run: id or id prefix, name, file, folder, URL, or `sample`."),
 ]
 Judge = Annotated[
     str | None,

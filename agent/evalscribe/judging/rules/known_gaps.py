@@ -35,7 +35,7 @@ def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
 
 
 def gap_names_the_error(facts: Facts) -> RuleDecision | None:
-    """A note names the type, field or package in the error."""
+    """A note names something that the error names: a type, a field, a package or a test."""
     if facts.check == "lint" or (not facts.errors and not facts.outcome.failures):
         return None
     return _first(facts, lambda note: _term_in_error(facts, note), 0.8, _in_error)
