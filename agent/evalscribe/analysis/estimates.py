@@ -156,7 +156,7 @@ class _Trials:
     def estimates(self) -> Iterator[Estimate]:
         """Yield one estimate for each task that can have an outlier, because a task has at most one.
 
-        If trials are still to be judged, the highest estimate of the task is used.
+        While groups of a task still need a verdict, the largest of their estimates (by input tokens) is used.
         """
         if not self._prepared.analyst.models:
             return

@@ -42,7 +42,7 @@ class Judgement(JudgeResultWithCitations):
     stage: Stage = "judge"
     """Stage of the judge that produced the result; always `judge` unless the judge is a cascade."""
     label: dict[str, Any] = Field(default_factory=dict)
-    """The fields of the output in which trials are compared."""
+    """The boolean and enum fields of the judge's output. Trials are compared by them."""
     cached: bool = False
     """True if the result was cached, so that no model was called."""
 

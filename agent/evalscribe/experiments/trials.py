@@ -193,7 +193,7 @@ def to_stored_score(
 
 
 def to_score_result(score: Score) -> ScoreResult:
-    """Restore the result of a stored score. The verdict and dependent scorers need it."""
+    """Convert a stored score back to the result of its scorer. The verdict and dependent scorers need it."""
     return ScoreResult(
         status=score.status,
         value=score.value,

@@ -284,7 +284,8 @@ class JudgeQueue:
     async def _answer(self, group: FailureGroup, stream: Callable[[JudgedGroup], None]) -> Counts:
         """Answer one group.
 
-        An error that affects all failures stops the workers. Only cancellation from outside is raised.
+        An error that affects all failures stops the workers. A cancellation that results from that stop is not raised;
+        any other is.
         """
         task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)

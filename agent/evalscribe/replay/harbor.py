@@ -381,7 +381,7 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
 
 
 def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:
-    """Return a reason if a replay failed for lack of something that the run had; empty if it did not.
+    """Return what was missing if a replay lacked something that the run had; empty for any other failure.
 
     Args:
         printed: The replay's output.

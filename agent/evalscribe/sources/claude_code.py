@@ -367,7 +367,7 @@ FORMATS = (
         names=("type", "uuid", "parentUuid", "sessionId", "message", "timestamp"),
         fields={
             "message": "messages; results of tools become messages of their own",
-            "message.usage": "tokens; an answer of several lines counts once",
+            "message.usage": "tokens; counted once for an answer that spans several lines of the file",
             "parentUuid": "order; messages that a rewind took back are left out",
             "agent-*.jsonl": "transcripts of sub-agents",
             "slug, sessionId": "name",

@@ -237,8 +237,8 @@ def _reason(message: str) -> str:
 
 
 MAX_ANSWER_BYTES = 64 * MIB
-"""Maximum bytes of one answer, the same as for a file of a snapshot. Convex limits a result to 16 MiB, but an escape
-such as `\\u00e9` takes three times the bytes of its character."""
+"""Maximum bytes of one answer, the same as for a file of a snapshot. It is higher than Convex's limit of 16 MiB for a
+result, because escapes make the answer longer: `\\u00e9` takes three times the bytes of its character."""
 SHORTEST_KEY = 12
 """Minimum characters of a key that is removed from answers. A shorter text could be an ordinary word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)

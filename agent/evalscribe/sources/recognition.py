@@ -102,7 +102,7 @@ class FileStart:
 
     @cached_property
     def element(self) -> object:
-        """The first element of a JSON list; None if the list is empty, or the file is no list. Raises `DataError`."""
+        """The first element of a JSON list; None if the list is empty or the file is not a list. Raises `DataError`."""
         if self.character != "[":
             return None
         with FileReader(self.path) as reading:

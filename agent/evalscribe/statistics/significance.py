@@ -86,8 +86,9 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
 def _binomial(number: int) -> Iterator[float]:
     """Yield the probabilities of 0 to `number` heads of a fair coin.
 
-    The probabilities are quotients of integers, because `scipy.stats.binom.pmf` has a wrong last digit even for 0.25.
-    Each numerator is computed from the previous one, because `comb(10_000, n)` takes a millisecond.
+    The probabilities are computed by dividing integers, because `scipy.stats.binom.pmf` has rounding errors: its last
+    digit is wrong even where the result is exactly 0.25. Each numerator is computed from the previous one, because
+    `comb(10_000, n)` takes a millisecond.
     """
     numerator, denominator = 1, 2**number
     for count in range(number + 1):

@@ -21,7 +21,7 @@ NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
 """Matches the start of text that could be a citation. Whether it is one can only be seen from the complete text."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
-"""Matches text after a bracket that is still too short to show whether a citation begins."""
+"""Matches the text received so far after an opening bracket, if it is too short to tell whether a citation begins."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
 OPENING = re.compile(f"[{_OPENERS}]")
 """Matches characters that look like the opening bracket of a citation."""
@@ -48,7 +48,7 @@ _ALIKE = {
     "w": "ԝωᴡ",
     "x": "хχ",
 }
-"""Lower-case letters of other scripts, keyed by the Latin letter of citations that they look like."""
+"""For each Latin letter that citations use, the look-alike letters, mostly from other scripts."""
 _LATIN = str.maketrans({other: letter for letter, lookalikes in _ALIKE.items() for other in lookalikes})
 _BLANK = re.compile(r"[^\S\n\t]")
 _UNSEEN = re.compile(
