@@ -52,7 +52,7 @@ _PANICKED = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at ")
 
 
 _LEGEND = re.compile(r"[+-] (?:actual|expected) [+-] (?:actual|expected)$")
-"""Matches the line above a comparison of values that explains its signs."""
+"""Matches the legend above a diff of two values, which says what `+` and `-` mean: `+ actual - expected`."""
 _FRAME = re.compile(r"at \S")
 MAX_BELOW = 4
 """Maximum number of lines that are added to a failed test's message if its first line ends in a colon."""

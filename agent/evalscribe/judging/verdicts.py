@@ -220,7 +220,7 @@ class JudgeQueue:
     """Ignore stored verdicts."""
     on_event: Callable[[JudgedGroup], None] = _ignore
     outliers: FindOutliers | None = None
-    """Finds the groups that are judged once more after all groups are answered; None to judge no group again."""
+    """Finds the outlier trials to judge a second time, once every group has been judged; None to judge none again."""
     error: Exception | None = field(default=None, init=False)
     """The error that stopped the workers because it affects all failures; else None."""
     usage: Usage = field(default=Usage(), init=False)

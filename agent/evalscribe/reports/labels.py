@@ -70,8 +70,8 @@ def kind_in_force(
 ) -> CauseKind | None:
     """Return the kind of cause in the label. Without one, return the entry's `kind`, unless a person removed it.
 
-    `written` is the label as last written. A person removed the kind if `written` has it. If `written` is None, the
-    kind counts as removed if the label's classification is not the judge's.
+    `written` is the label that evalscribe last wrote, before any edit by a person. If it has the kind, a person removed
+    the kind. If `written` is None, the kind counts as removed if the label's classification is not the judge's.
     """
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind

@@ -356,9 +356,9 @@ def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: in
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load the reports on the models of these runs. If one of these records an action, load all other reports, too.
+    """Load the reports on the models of these runs. If one of them records an action, load all reports.
 
-    Not all are loaded at once, because parsing a report with a thousand failures takes a second.
+    The other reports are loaded only if needed, because parsing a report with a thousand failures takes a second.
     """
     words = {run[:SHORTEST_PREFIX] for run in runs}
     folders = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}

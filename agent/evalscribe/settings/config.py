@@ -222,7 +222,7 @@ def load_config(root: Path) -> ConfigFile:
 
 
 REPLAY_COMMAND = "EVALSCRIBE_REPLAY_COMMAND"
-"""Environment variable that names a grading command. The command isolates answers itself, for example with docker."""
+"""Environment variable with a command that grades answers outside the sandbox. It must isolate them itself."""
 
 
 def replay_command(option: str | None, environ: Mapping[str, str]) -> SettingValue[str] | None:

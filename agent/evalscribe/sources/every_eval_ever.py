@@ -106,7 +106,7 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
 
 
 def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) -> SourceEval:
-    """Build an eval from the lines of an instance. Each line has one score."""
+    """Build one eval from all lines of the results file that belong to the same instance. Each line has one score."""
     first = lines[0]
     instance_input, metadata, usage = (object_of(first.get(name)) for name in ("input", "metadata", "token_usage"))
     conversations = list(_conversations(first, instance_input))

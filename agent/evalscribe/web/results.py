@@ -63,7 +63,7 @@ class Answer:
     """Subject of the question, for example an agent run."""
     fields: tuple[AnswerField, ...]
     problem: str | None
-    """Reason why there is no answer; None if there is one."""
+    """Reason why the row has no answer; None if it has an answer."""
     citations: CitationCounts
     remark: str = ""
     """How well several rollouts agree; empty for a single one."""
