@@ -70,7 +70,7 @@ def report_date(file: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Escape text for the cell of a table. GFM reads `\|` as a bar even inside code."""
+    """Escape text for the cell of a table. GFM reads `\\|` as a bar even inside code."""
     return text.replace("|", "\\|")
 
 
