@@ -196,7 +196,7 @@ def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdit
 
 
 def normalised(text: str) -> str:
-    """Return the text with `\n` as line end, and without a byte order mark or trailing white space on lines."""
+    r"""Return the text with `\n` as line end, and without a byte order mark or trailing white space on lines."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
