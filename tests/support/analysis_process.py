@@ -19,6 +19,7 @@ from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.store.analyses import open_store
 from support.analysis_graph import ScriptedJudge, judge_groups, make_failures, make_groups, make_run
+from support.waiting import wait_until
 
 
 def note(file: Path, line: str) -> None:
@@ -61,6 +62,7 @@ if __name__ == "__main__":
     except EvalscribeError as error:
         print(error, file=sys.stderr, flush=True)
         code = error.exit_code
-    assert threading.active_count() == 1, threading.enumerate()
+    # The connection of the checkpoints has a thread, which ends a moment after it was told to.
+    wait_until(lambda: threading.active_count() == 1, "the end of all other threads")
     if code:
         os._exit(code)  # as the command line does: Python takes a second to clear away the libraries
