@@ -133,7 +133,7 @@ def test_a_closed_service_says_so(workspace: Path, providers: Providers, agent_r
     judge = build_judge(RUBRIC, service)
     for _ in range(2):
         service.stop()
-    with pytest.raises(UsageError, match="this service is closed: make a new one"):
+    with pytest.raises(UsageError, match="this service is closed: create a new one"):
         asyncio.run(judge(agent_run))
 
 

@@ -64,7 +64,7 @@ def test_a_run_under_way_stays(tried: InProcessCommand) -> None:
     id = tried.run(*RUN, "--no-wait").out.strip()
     for words in (("runs", "delete", id), ("delete", "answer-items")):
         refused = tried.run("experiments", *words, "--yes", code=64).err
-        assert "a run under way cannot be deleted" in refused
+        assert "a run in progress cannot be deleted" in refused
     tried.run("experiments", "runs", "cancel", id)
     tried.run("experiments", "runs", "delete", id, "--yes")
 

@@ -44,7 +44,7 @@ ABOUT = ("model", "input_tokens", "output_tokens", "cost_usd", "created_at")
 
 
 def submission_dict(submitted: SubmittedRequests) -> dict[str, Any]:
-    """Convert the outcome to the dictionary that `submit_llm_requests` returns."""
+    """Convert submitted requests to the dictionary that `submit_llm_requests` returns."""
     return {
         "result_set_id": submitted.result_set.id,
         "name": submitted.result_set.name,
@@ -121,7 +121,7 @@ class RequestProgress:
             self._bar.stop()
 
     def begin(self, name: str, done: int, total: int) -> Callable[[Result, bool], None]:
-        """Show how many requests already have an answer. Returns a callback for each further answer."""
+        """Show how many requests already have an answer. Returns the function to call for each further answer."""
         if self._bar and self._task is not None:
             self._bar.update(self._task, description=one_line(name), completed=done, total=total)
         return self.count_answer
@@ -134,7 +134,7 @@ class RequestProgress:
             self._bar.update(self._task, advance=1, summary=self._summary())
 
     def finish(self, submitted: SubmittedRequests) -> None:
-        """Print a summary. It stays on the screen."""
+        """Print a summary that stays on the screen."""
         if self._bar:
             self._bar.console.print(_summary_line(submitted, self._last_error), markup=False, highlight=False)
 
@@ -144,7 +144,10 @@ class RequestProgress:
 
 
 def _open_bar() -> "Progress | None":
-    """Return a bar; None if it would not be visible. In a notebook, only ipywidgets make it visible."""
+    """Return a progress bar, or None if it would not be visible.
+
+    In a notebook, a progress bar is visible only if ipywidgets is installed.
+    """
     in_notebook = "ipykernel" in sys.modules
     if not (sys.stderr.isatty() or (in_notebook and find_spec("ipywidgets"))):
         return None
@@ -182,7 +185,7 @@ def submit_requests(
     fields: dict[str, Any],
     concurrency: int | None,
 ) -> dict[str, Any]:
-    """Submit requests to a model and wait for the results. Returns the result of `submit_llm_requests`.
+    """Submit requests to a model and wait for the results. Returns the dictionary that `submit_llm_requests` returns.
 
     `fields` are the fields of `RequestOptions`. `concurrency` is the maximum number of concurrent calls.
     """
@@ -219,7 +222,10 @@ def import_dict(result: CollectionImport) -> dict[str, Any]:
 
 
 class Client:
-    """Access to a workspace's store. It can be used from any thread, even while an event loop is running."""
+    """Access to a workspace's store.
+
+    A client can be used from any thread, even while an event loop is running.
+    """
 
     def __init__(
         self, folder: Path | None = None, *, budget_usd: float | None = None, max_tokens: int | None = None
@@ -250,15 +256,15 @@ class Client:
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Create a collection and return its id.
 
-        A new id is made unless you give one. If a collection with the given id and name exists, the id is returned.
-        Raises `UsageError` if the id belongs to a collection with another name.
+        Without `id`, a new id is generated. If a collection with this id and name already exists, only its id is
+        returned. Raises `UsageError` if the id belongs to a collection with another name.
         """
         collection = Collection(id=id or str(uuid4()), name=name)
         self._collections.add_collection(collection)
         return collection.id
 
     def list_collections(self) -> list[dict[str, Any]]:
-        """Return `id` and `name` of each collection, in order of creation."""
+        """Return the `id` and `name` of each collection. Collections are in the order of their creation."""
         return [collection.model_dump(mode="json") for collection in self._collections.collections()]
 
     def create_rubric(self, collection_id: str, rubric: Rubric) -> str:
@@ -270,18 +276,21 @@ class Client:
         return self._collections.add_rubric(collection_id, rubric).id
 
     def get_rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
-        """Return a version of a rubric, by default the latest. Raises `NotFoundError` listing what exists."""
+        """Return a version of a rubric, by default the latest.
+
+        Raises `NotFoundError` if the version does not exist. The message lists what exists.
+        """
         return self._collections.rubric(collection_id, rubric_id, version)
 
     def list_rubrics(self, collection_id: str) -> list[dict[str, Any]]:
-        """Return the latest version of each rubric, with all its fields, in order of id.
+        """Return the latest version of each rubric, with all fields. Rubrics are in the order of their ids.
 
         Raises `NotFoundError` for an unknown collection.
         """
         return [rubric.model_dump(mode="json") for rubric in self._collections.rubrics(collection_id)]
 
     def get_judge(self, collection_id: str, rubric_id: str, version: int | None = None) -> "RubricJudge":
-        """Return a judge to call on any `AgentRun`: `result = await judge(agent_run)`.
+        """Return a judge that can be called on any `AgentRun`: `result = await judge(agent_run)`.
 
         The judge uses the workspace's keys and budget, and reuses stored results. Raises `NotFoundError` for an unknown
         rubric, `AccessError` if the model's key is missing.
@@ -301,7 +310,10 @@ class Client:
         return labels.id
 
     def get_label_set(self, collection_id: str, label_set_id: str) -> dict[str, Any]:
-        """Return `id`, `name`, `description` and `label_schema`. Raises `NotFoundError`."""
+        """Return the `id`, `name`, `description` and `label_schema` of a label set.
+
+        Raises `NotFoundError` if the label set does not exist.
+        """
         return self._collections.label_set(collection_id, label_set_id).model_dump(mode="json")
 
     def list_label_sets(self, collection_id: str) -> list[dict[str, Any]]:
@@ -325,12 +337,13 @@ class Client:
         tasks: str | Path | None = None,
         reference_run: str | Path | None = None,
     ) -> dict[str, Any]:
-        """Import the runs of a file or folder into a collection, which is created if missing.
+        """Import the runs of a file or folder into a collection. A missing collection is created.
 
-        `collection` is the collection's name, by default the file's. `collection_id` is its id, by default derived from
-        the name. For CSV and other tables of results, `map` names columns (`{"input": "question"}`), and `threshold` is
-        the minimum score that passes. For agent benchmarks, `tasks` is the folder of the tasks that were run, and
-        `reference_run` a run of their reference answers. Importing twice adds nothing.
+        `collection` is the name of the collection, by default the name of the file. `collection_id` is the id of the
+        collection, by default derived from its name. For CSV and other tables of results, `map` names columns
+        (`{"input": "question"}`), and `threshold` is the minimum score that passes. For agent benchmarks, `tasks` is
+        the folder of the tasks that were run, and `reference_run` a run of their reference answers. Importing the same
+        runs again adds nothing.
 
         Returns:
             `collection_id`, `run_ids`, the counts `new`, `changed` and `same`, and `left_out`.
@@ -358,12 +371,18 @@ class Client:
         return import_dict(result)
 
     def list_agent_run_ids(self, collection_id: str | None = None) -> list[str]:
-        """Return the ids of all agent runs of a collection. They are grouped by run and keep the order of the files."""
+        """Return the ids of all agent runs of a collection.
+
+        The ids are grouped by run, and are in the order of the imported files.
+        """
         run_store, collection = self._workspace.store.runs, self._collection(collection_id)
         return [graded.eval.id for run in run_store.runs(collection.id) for graded in run_store.graded(run.id)]
 
     def get_agent_run(self, collection_id: str | None, agent_run_id: str) -> AgentRun:
-        """Return an agent run with its transcripts and metadata. Raises `NotFoundError`."""
+        """Return an agent run with its transcripts and metadata.
+
+        Raises `NotFoundError` if the collection does not have the agent run.
+        """
         collection = self._collection(collection_id)
         record = self._workspace.store.runs.record(agent_run_id, collection.id)
         if record is None:
@@ -383,10 +402,11 @@ class Client:
     ) -> dict[str, Any]:
         """Send every request to a model (`provider/name`), and return when the results are stored.
 
-        Each result is stored at once. If the call is interrupted, call it again: requests that have an answer are not
-        sent again. An error of one request is stored in its result, and the same call retries the request. If a result
-        set with this name and other requests exists, the call is refused; with `exists_ok`, it adds its requests to the
-        set. Answers are free text with citations, or match `output_schema`.
+        Each result is stored as soon as it arrives. If the call is interrupted, call it again: requests that have an
+        answer are not sent again. An error of one request is stored in its result; calling again with the same
+        arguments retries the request. If a result set with this name already has other requests, the call is refused.
+        With `exists_ok`, the requests are added to that result set instead. Answers are free text with citations, or
+        match `output_schema`.
 
         Returns:
             `result_set_id`, `name`, `collection_id`, `counts`, `citations`, `spent`.
@@ -394,7 +414,7 @@ class Client:
         Raises:
             UsageError: Requests or model are missing, the name is taken, or an agent run is in another collection.
             NotFoundError: A prompt refers to something that does not exist.
-            EvalscribeError: An error concerns all requests.
+            EvalscribeError: A problem affects all requests.
         """
         request = {"requests": requests, "model": model_string, "name": result_set_name, "exists_ok": exists_ok}
         fields = {**request, "output_schema": output_schema, "reasoning_effort": reasoning_effort}
@@ -403,8 +423,8 @@ class Client:
     def list_result_sets(self, collection_id: str | None = None, prefix: str | None = None) -> list[dict[str, Any]]:
         """List the result sets of a collection, or only those whose name begins with a prefix.
 
-        Names are paths: the prefix `failures` matches `failures/causes/v1`, but not `failures-2`. Each set has counts
-        of its requests.
+        Names are paths: the prefix `failures` matches `failures/causes/v1`, but not `failures-2`. Each result set
+        includes counts of its requests.
         """
         sets = list_result_sets(self._workspace.store.results, self._collection(collection_id), prefix)
         return [result_set_dict(result_set, counts) for result_set, counts in sets]
@@ -417,7 +437,7 @@ class Client:
             how many have an answer (`result_count`), an error (`error_count`) or neither yet (`pending_count`).
 
         Raises:
-            NotFoundError: The set does not exist; the message lists sets with similar names.
+            NotFoundError: The result set does not exist. The message lists result sets with similar names.
         """
         result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return result_set_dict(result_set, count_results(self._workspace.store.results, result_set))
@@ -425,10 +445,10 @@ class Client:
     def get_results(
         self, collection_id: str | None, name_or_id: str, include_incomplete: bool = False
     ) -> list[dict[str, Any]]:
-        """Return the results of a set in the order of the requests, with `user_metadata` and `output`.
+        """Return the results of a result set in the order of the requests, with `user_metadata` and `output`.
 
         With `include_incomplete`, requests without an answer are included, with their `error`. Raises `NotFoundError`
-        for an unknown set.
+        for an unknown result set.
         """
         result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         return [
@@ -443,18 +463,19 @@ class Client:
     ) -> "DataFrame":
         """Return the results of `get_results` as a data frame. Needs pandas.
 
-        Its columns are `id`, `user_metadata.<name>` and `output.<name>`, then the model, tokens, cost and time.
+        The columns are `id`, `user_metadata.<name>` and `output.<name>`, then the model, tokens, cost and time.
         """
         result_set = result_set_named(self._workspace.store.results, self._collection(collection_id), name_or_id)
         results = complete_results(self._workspace.store.results, result_set, include_incomplete=include_incomplete)
         return to_data_frame(results, include_incomplete=include_incomplete)
 
     def execute_dql(self, collection_id: str | None, dql: str, *, max_rows: int | None = None) -> dict[str, Any]:
-        """Run one SELECT and return `columns`, `rows`, `truncated`, `row_count`, `applied_limit` and
-        `execution_time_ms`.
+        """Run one SELECT statement and return its result as a dictionary.
 
-        agent/docs/sql.md describes tables and syntax. Raises `UsageError` with line and column, `NotFoundError`, or
-        `UnavailableError` after the time limit.
+        The keys are `columns`, `rows`, `truncated`, `row_count`, `applied_limit` and `execution_time_ms`.
+
+        agent/docs/sql.md describes tables and syntax. Raises `UsageError` with line and column for an invalid query,
+        `NotFoundError` for an unknown collection, and `UnavailableError` if the query exceeds the time limit.
         """
         from evalscribe.collections.query import MOST_ROWS, run_query
 
@@ -464,9 +485,9 @@ class Client:
 
     @staticmethod
     def dql_result_to_dicts(result: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Convert each row to a dictionary by column name.
+        """Convert each row of a query result to a dictionary by column name.
 
-        If several columns have the same name, the last value is kept.
+        If several columns have the same name, only the value of the last of these columns is kept.
         """
         return [dict(zip(result["columns"], row, strict=True)) for row in result["rows"]]
 

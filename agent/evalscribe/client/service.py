@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 WorkResult = TypeVar("WorkResult")
 LastCall = Callable[[], Awaitable[None]]
 
-CLOSED = "this service is closed: make a new one"
+CLOSED = "this service is closed: create a new one"
 LAST_S = 10.0
 """Maximum seconds to wait for the thread to end."""
 
 
 class Background:
-    """An event loop in a daemon thread. The first work starts it; a program can exit without stopping it."""
+    """An event loop in a daemon thread.
+
+    The first piece of work starts the thread. A program can exit without stopping it.
+    """
 
     def __init__(self) -> None:
         self._changing = threading.Lock()
@@ -41,7 +44,7 @@ class Background:
     async def run(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
         """Run `work` in the thread.
 
-        If the caller is cancelled, `work` is cancelled, too. Raises `UsageError` after `stop`.
+        If the caller is cancelled, `work` is cancelled, too. Raises `UsageError` if `stop` was called before.
         """
         try:
             loop = self._start_loop()
@@ -59,7 +62,7 @@ class Background:
     def wait(self, work: Coroutine[Any, Any, WorkResult]) -> WorkResult:
         """Run `work` like `run`, but block the calling thread and any event loop in it until the work ends.
 
-        If the wait is interrupted, such as by Ctrl-C, the work is cancelled first; the interruption is then raised.
+        If the wait is interrupted, for example by Ctrl-C, the work is cancelled before the interruption is raised.
         """
         try:
             loop = self._start_loop()
@@ -120,7 +123,7 @@ async def _serve(started: Future[asyncio.AbstractEventLoop], last: Future[LastCa
 
 
 def _cancelled() -> bool:
-    """Return True if the current task was cancelled itself, rather than the work that it waits for."""
+    """Return True if the current task itself was cancelled, not only the work that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -133,7 +136,7 @@ class BaseLLMService:
     """Opens models of all providers whose keys are in the environment, `.env.local` or `.env`. Implements `Models`.
 
     All calls together stay within `max_tokens`, and within `budget_usd` if it is given. The service can be used from
-    any thread and any event loop. A program need not close it.
+    any thread and any event loop. Closing the service is optional.
     """
 
     def __init__(
@@ -177,14 +180,15 @@ class BaseLLMService:
         return await self._background.run(self._call(model, request, on_text))
 
     def wait(self, work: Callable[[Models], Coroutine[Any, Any, T]]) -> T:
-        """Run work in the service's own loop and wait for it.
+        """Run work in the service's own event loop and wait for it to end.
 
-        The work can call the models, but must limit its concurrency.
+        The work can call the service's models. The caller must limit the work's concurrency, because `max_concurrency`
+        does not apply to it.
         """
         return self._background.wait(work(self._models))
 
     def spent(self) -> Mapping[str, Usage]:
-        """Return the usage of each stage so far."""
+        """Return the tokens and cost that each stage has used so far."""
         return self._models.spent()
 
     async def close(self) -> None:
@@ -209,7 +213,10 @@ class BaseLLMService:
 
 
 class _ServiceModel:
-    """A model whose calls run in the service's own loop. It keeps the service from being garbage collected."""
+    """A model whose calls run in the service's own event loop.
+
+    The model keeps the service from being garbage collected.
+    """
 
     def __init__(self, service: BaseLLMService, model: Model) -> None:
         self.id = model.id
@@ -230,7 +237,7 @@ class _ServiceModel:
 def build_judge(rubric: Rubric, llm_svc: BaseLLMService) -> "RubricJudge":
     """Return a judge that can be called on any `AgentRun`: `result = await judge(agent_run)`.
 
-    The judge stores nothing. Raises the errors of `BaseLLMService.open` at once, because they would concern every agent
-    run.
+    The judge stores nothing. Raises the same errors as `BaseLLMService.open`. The errors are raised here, not by the
+    judge, because they would affect every agent run.
     """
     return JudgeMaker(llm_svc, llm_svc.prompts).by_model(rubric)

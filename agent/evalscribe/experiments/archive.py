@@ -1,4 +1,4 @@
-"""Archive a run of an experiment as an ordinary run, which `analyze` and other commands can read."""
+"""Archive a run of an experiment as an ordinary run, so that `analyze` and other commands can read it."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -37,13 +37,13 @@ STEP_STATUSES: Mapping[ItemVerdict, EvalStatus] = {
 }
 
 _JSON = TypeAdapter(object)
-"""Writes indented JSON. It is several times as fast as the `json` module."""
+"""Writes indented JSON several times as fast as the `json` module."""
 
 
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
     """Build the grader documents of a run from its scorers.
 
-    They leave out results, so that runs with the same scorers have equal documents.
+    The documents contain no results, so runs with the same scorers have equal documents.
     """
     return tuple(
         _document("grader", binding.spec.name, binding.spec.model_dump(mode="json", exclude={"name"}))
@@ -55,7 +55,7 @@ def trial_record(run: Run, stored: StoredTrial, grader: Sequence[Document], tria
     """Convert a trial into an eval record.
 
     Args:
-        grader: The result of `grader_documents`.
+        grader: The grader documents of the run.
         trials: Number of trials of each item.
     """
     item, trial, scores = stored
@@ -83,7 +83,10 @@ def trial_record(run: Run, stored: StoredTrial, grader: Sequence[Document], tria
 
 
 def _decisive_scores(scores: Sequence[Score]) -> Iterator[Score]:
-    """Yield the scores that kept the trial from passing: required scorers that failed, then those without a result."""
+    """Yield the scores that kept the trial from passing.
+
+    Required scorers that failed come first, followed by required scorers without a result.
+    """
     required = [score for score in scores if score.required]
     yield from (score for score in required if score.passed is False)
     yield from (score for score in required if score.status != "ok")
@@ -106,21 +109,21 @@ def _metadata(run: Run, item: Item, trial: ItemTrial, scores: Sequence[Score]) -
 
 
 def _transcripts(trial: ItemTrial) -> tuple[Transcript, ...]:
-    """Return the trial's transcripts with ids that no other trial has, because a target can reuse its own ids."""
+    """Return the trial's transcripts with new, unique ids. A target might use the same id in several trials."""
     if trial.transcript is None:
         return ()
     return (trial.transcript.model_copy(update={"id": f"{trial.item.id}-0"}),)
 
 
 def _steps(trial: ItemTrial, scores: Sequence[Score]) -> tuple[Step, ...]:
-    """Return one step per scorer; a single failed step if the target gave no output to score."""
+    """Return one step for each scorer, or a single failed step if the target gave no output to score."""
     if trial.item.verdict == "error":
         return (Step(name=TARGET, status="failed", error=trial.item.error),)
     return tuple(map(_step, scores))
 
 
 def _step(score: Score) -> Step:
-    """Convert a score into a step. If the scorer broke or abstained, the step is skipped."""
+    """Convert a score into a step. If the scorer broke or abstained, the step has the status `skipped`."""
     if score.status != "ok":
         return Step(name=score.scorer, status="skipped", error=score.explanation)
     return Step(
@@ -154,16 +157,20 @@ def _score_line(score: Score) -> str:
 
 
 def _document(role: Role, name: str, value: JsonValue) -> Document:
-    """Build a document of text or indented JSON. Each member of the JSON has its own line, so that it can be cited."""
+    """Build a document from a value, as text or indented JSON.
+
+    Each member of the JSON has its own line, so that it can be cited.
+    """
     if isinstance(value, str):
         return Document(role=role, path=f"{name}.txt", text=value)
     return Document(role=role, path=f"{name}.json", text=_JSON.dump_json(value, indent=2).decode())
 
 
 MOST_RECORDS = 200
-"""Maximum number of records per write."""
+"""Maximum number of records that are written to the store at a time."""
 RECORDS_WHILE_RUNNING = 25
-"""Maximum number of records per write while targets are still running. It is small so that no target waits long."""
+"""Maximum number of records that are written at a time while targets are still running. The number is small so that no
+target waits long."""
 EVAL_STATUSES: Mapping[RunState, RunStatus] = {
     "queued": "running",
     "running": "running",
@@ -176,7 +183,10 @@ EVAL_STATUSES: Mapping[RunState, RunStatus] = {
 async def archive_run(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, state: RunState, reason: str | None
 ) -> None:
-    """Store the trials that have run so far, and the run's final state. Unchanged records are not rewritten."""
+    """Store the trials that have run so far, and the run's final state.
+
+    Records that have not changed are not written again.
+    """
     archive = RunArchive(workspace, run, version)
     for stored in stored_trials(workspace, run):
         if archive.add(stored) == MOST_RECORDS:
@@ -204,7 +214,7 @@ class RunArchive:
         return len(self._batch)
 
     def write(self, state: RunState, reason: str | None) -> None:
-        """Write the waiting records, and set the state of the run."""
+        """Write the waiting records to the store, and set the state of the run."""
         self._workspace.store.runs.add(
             self._experiment.collection_id, (self._archived_run(state, reason),), self._batch
         )
@@ -228,7 +238,7 @@ class RunArchive:
 
 
 class ContinuousRunArchive:
-    """Archive of a run in progress. Stores finished trials in the order in which they started.
+    """Archive of a run in progress. Finished trials are stored in the order in which they started.
 
     Trials are written while targets run, so that little is left to write at the end.
     """
@@ -236,7 +246,7 @@ class ContinuousRunArchive:
     def __init__(self, archive: RunArchive) -> None:
         self._archive = archive
         self._pending_items: dict[str, Item] = {}
-        """Items of the trials that are not archived yet, by run item id, in the order of their starts."""
+        """Items of the trials that are not archived yet, by run item id, in the order in which the trials started."""
         self._finished: dict[str, StoredTrial] = {}
 
     def start(self, request: TrialRequest) -> None:
@@ -245,8 +255,8 @@ class ContinuousRunArchive:
     def finish(self, trial: ItemTrial, scores: tuple[Score, ...]) -> None:
         """Archive a finished trial, after the trials that started before it.
 
-        At most `MOST_RECORDS` finished trials wait for a slower one; if there are more, all are written, to save
-        memory.
+        At most `MOST_RECORDS` finished trials wait for a slower trial. If there are more, all finished trials are
+        written, to limit memory use.
         """
         self._finished[trial.item.id] = StoredTrial(self._pending_items[trial.item.id], trial, scores)
         if len(self._finished) > MOST_RECORDS:
@@ -277,6 +287,6 @@ def model_of_run(workspace: Workspace, run: ExperimentRun, target: TargetSpec) -
 
 
 def _ensure_collection(workspace: Workspace, experiment: Experiment) -> None:
-    """Create the experiment's collection unless it exists. The first archived run needs it."""
+    """Create the experiment's collection unless it exists. The collection is needed for the first archived run."""
     if experiment.collection_id not in {stored.id for stored in workspace.store.collections.collections()}:
         workspace.store.collections.add_collection(Collection(id=experiment.collection_id, name=experiment.name))

@@ -1,9 +1,10 @@
-"""Child process that runs a user's Python functions. It is started by file and takes calls over a socket.
+"""Child process that runs a user's Python functions. The process is run as a file, and receives calls over a socket.
 
-The protocol is one line of JSON per message: `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}`, `{"id",
-"drop"}` in; `described`,
-`value`, `error` or `gone` with the same id out. Modules are imported in the main thread while no event loop runs, async
-functions share its loop, all others have threads. When the parent goes away, the whole process group ends at once.
+Each message is one line of JSON. A request is `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}` or `{"id",
+"drop"}`. The reply has the same id, and `described`, `value`, `error` or `gone`.
+
+Modules are imported in the main thread while its event loop is stopped. Async functions share this event loop; other
+functions run in threads of their own. When the parent process ends, the whole process group is killed at once.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable, whatever the working folder is
+sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable from any working folder
 
 from evalscribe.experiments.child_functions import (
     LOG,
@@ -42,12 +43,13 @@ from evalscribe.experiments.child_functions import (
 
 OWN_FOLDER = str(Path(__file__).parent)
 SPARE_THREADS = 3
-"""Number of additional threads, for functions that timed out but are still running."""
+"""Number of threads in addition to the concurrency. Additional threads replace those of timed-out functions that still
+run."""
 
 
 @dataclass
 class ChildCall:
-    """One call of a function."""
+    """One call of a user's function."""
 
     number: int
     function: Loaded
@@ -59,7 +61,7 @@ class ChildCall:
     future: Future[None] | None = None
     """Future of a plain function, which runs in a thread; None for an async function."""
     task: asyncio.Task[None] | None = None
-    """Task of an async function; None until it has begun."""
+    """Task of an async function; None until the function has begun."""
 
 
 class Child:
@@ -74,10 +76,11 @@ class Child:
         self._write_lock = threading.Lock()
 
     def serve(self) -> None:
-        """Run the event loop forever. It is stopped only to import a module that the parent requests."""
+        """Run the event loop forever. The loop is stopped only to import a module that the parent process requests."""
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
-            with suppress(SystemExit, KeyboardInterrupt):  # raised by a task that a user's function left running
+            # A task that a user's function has left running can raise these exceptions.
+            with suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
             while not self._requests.empty():
                 self._load(self._requests.get())
@@ -121,7 +124,7 @@ class Child:
         call.task.add_done_callback(lambda _: self._end_dropped(call))
 
     def _drop(self, number: int) -> None:
-        """Drop a call, and reply whether it has ended or will never begin.
+        """Drop a call. The reply says whether the call has ended or will never begin.
 
         For an async call, the reply is sent when its task has ended.
         """
@@ -152,7 +155,7 @@ class Child:
         self._send_reply(call.number, fields, call.log, call.start_time)
 
     def _resolve(self, value: Any) -> Any:
-        """Resolve the return value of a plain function. It can be a plain value, a generator or an awaitable."""
+        """Resolve the return value of a plain function, which can be a plain value, a generator or an awaitable."""
         if inspect.isawaitable(value) or inspect.isasyncgen(value):
             return asyncio.run_coroutine_threadsafe(_await_value(value), self.loop).result()
         return collect_stream(value) if inspect.isgenerator(value) else value
@@ -170,7 +173,7 @@ class Child:
         self._send_reply(call.number, fields, call.log, call.start_time)
 
     def _send_reply(self, number: int, fields: str, log: LogTail, start_time: float) -> None:
-        """Send a reply. `fields` is a JSON object as text; its members are added to the reply."""
+        """Send a reply. `fields` is the text of a JSON object whose members are added to the reply."""
         ms = (time.perf_counter() - start_time) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{fields[1:]}\n'
         with self._write_lock, suppress(OSError):  # the parent is gone, so the listener ends this process
@@ -188,7 +191,10 @@ def _value_fields(value: Any) -> str:
 
 
 def _error_fields(error: BaseException, folder: Path) -> str:
-    """Return the error as JSON. An error in the user's code has its place and a traceback without our frames."""
+    """Return the error as JSON.
+
+    For an error in the user's code, the JSON has the place of the error and a traceback without evalscribe's frames.
+    """
     if isinstance(error, NotJsonError | UnusableFunction):
         return json.dumps({"error": str(error)})
     tb = error.__traceback__

@@ -1,4 +1,4 @@
-"""Load a user's functions, encode their values and capture their output, with the standard library only."""
+"""Load a user's functions, encode their return values and capture what they print. Needs only the standard library."""
 
 import hashlib
 import inspect
@@ -15,16 +15,16 @@ from typing import Any, TextIO
 
 CALL = "__evalscribe_call__"
 ABOUT = "__evalscribe_scorer__"
-"""Same value as in `custom_scorer`, which cannot be imported here because it needs pydantic."""
+"""Copy of the constant in `custom_scorer`. That module cannot be imported here, because it needs pydantic."""
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class UnusableFunction(Exception):
-    """The address does not name a callable. The message is one line."""
+    """The address does not name a usable function. The error message is one line."""
 
 
 class LoadedComponent:
-    """A function that takes an input. It returns a value, an awaitable or a generator."""
+    """A function that takes an input and returns a value, an awaitable or a generator."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -42,7 +42,7 @@ class LoadedComponent:
 
 
 class LoadedScorer:
-    """A function with the scorer decorator. It is called through the entry point that the decorator added."""
+    """A function with the scorer decorator, which is called through the entry point that the decorator added."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         entry_point = getattr(function, CALL, None)
@@ -61,7 +61,7 @@ Loaded = LoadedComponent | LoadedScorer
 
 
 def load(address: str, kind: str) -> Loaded:
-    """Import the function. Raises `UnusableFunction`, and any exception that the module raises."""
+    """Import a function. Raises `UnusableFunction`, and any exception that the function's module raises."""
     module_name, _, path = address.partition(":")
     member: Any = import_module(module_name)
     for name in path.split("."):
@@ -74,7 +74,7 @@ def load(address: str, kind: str) -> Loaded:
 
 
 def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
-    """Describe the function without calling it."""
+    """Describe a function without calling it."""
     function = loaded.function
     return {
         "doc": inspect.getdoc(function) or "",
@@ -87,12 +87,15 @@ def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
 def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some callables written in C have no signature that Python can read
+    except (TypeError, ValueError):  # some callables that are written in C have no signature
         return {"input": inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)}
 
 
 def _context_name(function: Callable[..., Any]) -> str | None:
-    """Return the name of the context parameter; None if there is none, empty if the context is passed by position."""
+    """Return the name of the context parameter.
+
+    The name is None if there is no such parameter, and empty if the context is passed by position.
+    """
     parameters = list(_signature(function).values())
     positional = [parameter for parameter in parameters if parameter.kind in _NAMED]
     has_varargs = any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters)
@@ -116,7 +119,10 @@ def _context_name(function: Callable[..., Any]) -> str | None:
 
 
 def _is_async(function: Callable[..., Any]) -> bool:
-    """Return whether the function is async. Plain functions that return an awaitable are not, but it is awaited too."""
+    """Return whether the function is async.
+
+    A plain function that returns an awaitable is not async, but its awaitable is awaited too.
+    """
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(
         inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
@@ -150,15 +156,15 @@ def _names(owner: Any) -> str:
 LARGEST = 16 * 1024 * 1024
 """Maximum size of one reply, in bytes."""
 MOST_PIECES = 100_000
-"""Maximum number of pieces of a generator, because a generator can be endless."""
+"""Maximum number of values that are taken from a generator. A generator can be endless."""
 
 
 class NotJsonError(Exception):
-    """The value cannot be written as JSON, or its JSON is too large. The message says which."""
+    """A value cannot be written as JSON, or its JSON is too large. The error message describes the problem."""
 
 
 def encode(value: object) -> str:
-    """Encode a value as ASCII JSON on one line. Raises `NotJsonError`.
+    """Encode a value as one line of ASCII JSON. Raises `NotJsonError` if that is impossible or the JSON is too large.
 
     The value can contain pydantic models, dataclasses, tuples and generators.
     """
@@ -177,7 +183,10 @@ def encode(value: object) -> str:
 
 
 def collect_stream(pieces: Iterable[object]) -> object:
-    """Collect the pieces of a generator: as one text if every piece is text, else as a list. Raises `NotJsonError`."""
+    """Collect the values that a generator yields.
+
+    The result is one text if every value is text, else a list. Raises `NotJsonError` for too many values.
+    """
     items: list[object] = []
     for piece in pieces:
         _add(items, piece)
@@ -185,7 +194,7 @@ def collect_stream(pieces: Iterable[object]) -> object:
 
 
 async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
-    """Collect the pieces of an async generator like `collect_stream`."""
+    """Collect the values that an async generator yields, like `collect_stream`."""
     items: list[object] = []
     async for piece in pieces:
         _add(items, piece)
@@ -240,12 +249,13 @@ class LogTail:
 
 
 LOG: ContextVar[LogTail | None] = ContextVar("evalscribe_log", default=None)
-"""Log of the current call. It is None in threads that the user's function starts itself."""
+"""Log of the current call; None in threads that the user's function has started."""
 
 
 class RoutedOutput(io.TextIOBase):
-    """Replacement for standard output and error: a call's output goes to its log, everything else to the original
-    stream.
+    """Replacement for standard output and standard error.
+
+    The output of a call goes to the log of that call. All other output goes to the original stream.
     """
 
     encoding = "utf-8"

@@ -80,9 +80,9 @@ class ComparedRun:
     """Name of the experiment that the run belongs to."""
     build: str | None
     items: Mapping[str, ItemContent]
-    """Items of the dataset version that the run covers, by key, in the order of the version."""
+    """The items that the run covers, by key, in the order of the dataset version."""
     trials_by_key: Mapping[str, Sequence[ScoredTrial]]
-    """Trials by item key, in order of repetition. Items that were never tried are missing."""
+    """Trials by item key, in order of repetition. Items that the run never tried are missing."""
 
     def trials(self, key: str) -> Sequence[ScoredTrial]:
         return self.trials_by_key.get(key, ())
@@ -104,7 +104,7 @@ def build_compared_run(
     """Reduce a run to the data that a comparison needs.
 
     Args:
-        scores: Current scores. Their explanations are dropped.
+        scores: Current scores. Explanations of scores are not kept.
     """
     outcomes: dict[str, dict[str, ScorerOutcome]] = {}
     for score in scores:
@@ -153,7 +153,7 @@ def run_side(side: ComparedRun, keys: Sequence[str]) -> RunSide:
 
 
 def passes(trials: Iterable[ScoredTrial]) -> tuple[Fraction, ...]:
-    """Return 1 for each trial that passed and 0 for each that did not."""
+    """Return 1 for each trial that passed and 0 for each trial that did not pass."""
     return tuple(Fraction(trial.verdict == "passed") for trial in trials)
 
 
@@ -184,11 +184,11 @@ class SharedItems(NamedTuple):
     bindings: tuple[Binding, ...]
     """Scorers that have the same version, threshold and required flag in both runs."""
     differences: tuple[str, ...]
-    """One sentence for each difference between the runs; empty if they can be compared as they are."""
+    """One phrase for each difference between the runs; empty if the runs can be compared as they are."""
 
     @property
     def is_comparable(self) -> bool:
-        """True if the runs share at least one item and at least one required scorer."""
+        """True if the runs can be compared: they share at least one item and at least one required scorer."""
         return bool(self.keys) and any(binding.required for binding in self.bindings)
 
 
@@ -249,7 +249,7 @@ def _scorer_mismatches(base: Mapping[str, Binding], candidate: Mapping[str, Bind
 
 
 def _scorer_difference(base: Binding, candidate: Binding) -> str | None:
-    """Describe how a scorer differs between baseline and candidate; None if it is the same."""
+    """Describe how a scorer differs between baseline and candidate; None if it does not differ."""
     if base.spec.id != candidate.spec.id:
         return f"version {base.spec.id} and {candidate.spec.id}"
     if base.required != candidate.required:
@@ -293,9 +293,9 @@ def item_changes(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str])
 def item_change(base_passed: int, base_trials: int, candidate_passed: int, candidate_trials: int) -> Kind | None:
     """Classify a change by the number of trials that passed on each side; None if nothing changed.
 
-    An item that passed every trial and now passes none has regressed; the reverse is fixed. If only some trials of a
-    side pass, Fisher's exact test decides: if the sides differ significantly, the item regressed or was fixed; if not,
-    it is flaky.
+    An item that passed every trial and now passes none has regressed. An item that failed every trial and now passes
+    all is fixed. If only some trials of a side passed, Fisher's exact test decides. If the sides differ significantly,
+    the item has regressed or is fixed; otherwise, the item is flaky.
     """
     unanimous = base_passed in (0, base_trials) and candidate_passed in (0, candidate_trials)
     better = candidate_passed * base_trials > base_passed * candidate_trials
@@ -315,7 +315,7 @@ def _item_side(trials: Sequence[ScoredTrial]) -> ItemSide:
 
 
 def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Sequence[ScoredTrial]) -> Iterator[str]:
-    """Yield the names of scorers whose pass rate differs between the two sides."""
+    """Yield the names of the scorers whose pass rates on the two sides differ."""
     for name in base_trials[0].scores:
         results = [
             [outcome.passed for trial in trials if (outcome := trial.scores.get(name)) and outcome.status == "ok"]
@@ -326,7 +326,7 @@ def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Seq
 
 
 FINENESS = 10_000
-"""Number of steps between 0 and 1 to which scores are rounded for comparisons."""
+"""Number of steps between 0 and 1. Scores are rounded to these steps before they are compared."""
 
 
 class _ScorerComparison(NamedTuple):
@@ -349,13 +349,16 @@ def scorer_movements(
 
 
 def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
-    """Compare pass@k for every k up to the number of repetitions that both sides have; empty if that is 1."""
+    """Compare pass@k for every k up to the smaller number of repetitions.
+
+    The result is empty if that number is 1.
+    """
     max_k = min(base.run.repetitions, candidate.run.repetitions)
     return tuple(pair for k in range(1, max_k + 1) if max_k > 1 and (pair := _pass_at_k_pair(base, candidate, keys, k)))
 
 
 def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return the unit in which each item is observed: its cluster, or the item itself if it has none."""
+    """Return the unit of observation of each item: its cluster, or the item itself if it has no cluster."""
     pairs = ((key, base.items[key].cluster) for key in keys)
     return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in pairs)
 
@@ -440,7 +443,7 @@ def _mean_estimate(
 
 
 LEAST_COVERAGE = 0.8
-"""Minimum share of trials with a verdict. Below it, the comparison is inconclusive."""
+"""Minimum share of trials with a verdict. If the share is lower, the comparison is inconclusive."""
 
 
 class ComparisonOutcome(NamedTuple):
@@ -494,9 +497,10 @@ def _coverage_text(coverage: float) -> str:
 
 
 def _one_directional_changes(paired: Paired) -> int | None:
-    """Return the number of items or clusters that changed, if all changed in one direction; else None.
+    """Return the number of items or clusters that changed, if all of them changed in the same direction.
 
-    Also returns None if no item changed, or if so many changed that the change can be significant.
+    Returns None if they changed in different directions, if none changed, or if so many changed that the change can be
+    significant.
     """
     improved = sum(group.balanced > 0 for group in paired.clusters)
     worsened = sum(group.balanced < 0 for group in paired.clusters)
@@ -559,7 +563,7 @@ def _warn_unfinished(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]
 def _warn_missing_verdicts(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], outcome: ComparisonOutcome
 ) -> Iterator[str]:
-    """Warn if counting trials without a verdict as failures would make the candidate a regression."""
+    """Warn if the candidate would be a regression if trials without a verdict counted as failures."""
     trial_pairs = [(base.trials(key), candidate.trials(key)) for key in keys]
     if outcome.verdict == "regressed" or not any(
         not trial.scored for sides in trial_pairs for side in sides for trial in side
@@ -612,7 +616,7 @@ def _has_clean_builds(base: ComparedRun, candidate: ComparedRun) -> bool:
 
 class _ItemTest(NamedTuple):
     keys: tuple[str, ...]
-    """Keys of the items with a verdict on both sides."""
+    """Keys of the items that have a verdict on both sides."""
     paired: Paired
     coverage: float
     clustered: bool
@@ -621,9 +625,10 @@ class _ItemTest(NamedTuple):
 def compare_experiment_runs(
     base: ComparedRun, candidate: ComparedRun, *, allow_mismatch: bool = False
 ) -> RunComparison:
-    """Compare two runs over the same dataset version and with the same scorers.
+    """Compare two runs that cover the same items with the same scorers.
 
-    If these differ and `allow_mismatch` is true, compare the items and scorers that both runs share.
+    If items or scorers differ, the runs can be compared only if `allow_mismatch` is true. The comparison is then
+    limited to the items and scorers that both runs share.
     """
     shared = find_shared(base, candidate)
     if shared.differences and not (allow_mismatch and shared.is_comparable):
@@ -634,10 +639,10 @@ def compare_experiment_runs(
 
 
 def new_failures(base: Iterable[RunItem], candidate: Iterable[RunItem]) -> tuple[str, ...]:
-    """Return the keys of items that passed every trial of the baseline but not every trial of the candidate.
+    """Return the keys of items that passed every trial in the baseline but not every trial in the candidate.
 
-    Keys are in the baseline's order. A trial of the candidate without a verdict, or an item that it never tried, counts
-    as not passed.
+    Keys are in the baseline's order. A trial of the candidate without a verdict counts as not passed. An item that the
+    candidate never tried also counts as not passed.
     """
     passed = _all_passed(candidate)
     return tuple(key for key, all_passed in _all_passed(base).items() if all_passed and not passed.get(key, False))
@@ -653,7 +658,7 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, shared: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Return a comparison that lists the differences. It has no figures, because they would mislead."""
+    """Return a comparison that only lists the differences. Figures are left out, because they would mislead."""
     message = "Not comparable: " + "; ".join(shared.differences) + "."
     if allow_mismatch:
         message += " They share no items." if not shared.keys else " They share no required scorer."
@@ -730,16 +735,16 @@ def _disagreement(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]
 
 
 MOST_EXPLAINED = 50
-"""Maximum number of changed items, per kind of change, whose outputs and explanations are shown."""
+"""Maximum number of changed items whose outputs and explanations are shown, for each kind of change."""
 EXPLANATION_LENGTH = 160
 OUTPUT_LENGTH = 120
 
 
 def compare_runs(workspace: Workspace, base: str, candidate: str, *, allow_mismatch: bool = False) -> RunComparison:
-    """Compare two runs by id or name. `base` can be `previous`.
+    """Compare two runs, given by id or name. `base` can also be `previous`, for the candidate's previous run.
 
     Raises:
-        UsageError: A run has not ended, or both are the same run.
+        UsageError: A run has not ended, or both names refer to the same run.
         NotFoundError: A run does not exist.
     """
     candidate_run = run_named(workspace, candidate)
@@ -784,9 +789,10 @@ def _with_explanations(
 def _explained_side(
     workspace: Workspace, side: ComparedRun, change: ItemChange, item_side: ItemSide, *, passed: bool
 ) -> ItemSide:
-    """Add output and explanations of the first trial that passed, or that did not if `passed` is false.
+    """Add a trial's output and explanations to one side of a change.
 
-    If there is no such trial, the first trial is used.
+    The first trial that passed is used, or the first that did not pass if `passed` is false. If there is no such trial,
+    the first trial is used.
     """
     trials = side.scored(change.item)
     shown = next((trial for trial in trials if (trial.verdict == "passed") == passed), trials[0])
@@ -802,9 +808,9 @@ def _explained_side(
 
 
 def _explaining_scores(scores: Sequence[Score], trial: ScoredTrial, change: ItemChange) -> Sequence[Score]:
-    """Return the scores of the required scorers that failed the trial.
+    """Return the scores that explain a trial's verdict: those of the required scorers that failed.
 
-    If none failed, return those of the scorers that differ between the sides.
+    If no required scorer failed, return the scores of the scorers that differ between the two sides.
     """
     failed = [score for score in scores if score.required and score.passed is False]
     return (

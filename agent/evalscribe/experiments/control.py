@@ -36,11 +36,13 @@ class PlannedRun(NamedTuple):
     run: ExperimentRun
     version: ExperimentVersion
     own_version: bool
-    """True if the version was made for this run only. It then does not become the experiment's latest version."""
+    """True if the version was made for this run only. Such a version does not become the experiment's latest version.
+    """
     build: Deployment | None = None
     """The build that the run uses; None if the target is not a component."""
     requested_build: Deployment | None = None
-    """The build that was requested, if the run uses another because the code in its folder has changed; else None."""
+    """The build that was requested, if the run uses another build because the code in the build's folder has changed;
+    else None."""
 
 
 def plan_run(
@@ -60,13 +62,13 @@ def plan_run(
     Args:
         workspace: Workspace of the experiment.
         experiment: The experiment to run.
-        name: A label that can be used like the run's id.
+        name: Name of the run, which can be used in place of the run's id.
         version: Id or number of the experiment's version; None for the latest.
-        deployment: Id or name of a candidate build.
+        deployment: Id or name of the build to run; None for the build that the version names.
         repetitions: Number of trials of each item.
         concurrency: Maximum concurrent trials.
         budget_usd: Budget for model calls in US dollars; None for no limit.
-        config: JSON overrides for this run; saved as a new experiment version.
+        config: JSON overrides for this run, which are saved as a new experiment version.
 
     Raises:
         UsageError: An option is wrong, or the experiment is archived.
@@ -96,7 +98,7 @@ def plan_run(
 
 
 def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
-    """Store the run as queued and return it. If its name is taken, a number is appended, such as `ci-2`."""
+    """Store a run as queued and return it. If the run's name is taken, a number is appended, such as `ci-2`."""
     if plan.own_version:
         workspace.store.experiments.put_version(plan.version, latest=False)
     if plan.build is not None:
@@ -105,7 +107,7 @@ def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
 
 
 def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
-    """Return a note for each way in which the run differs from the request: another name, another build."""
+    """Return a note if the run has another name than requested, and a note if it uses another build."""
     notes = []
     if run.name != plan.run.name:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
@@ -118,7 +120,7 @@ def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
 
 
 def start_run(workspace: Workspace, run: ExperimentRun) -> None:
-    """Start the run's worker. It gets the workspace's `env_file` and `max_tokens`.
+    """Start a run's worker. The worker gets the workspace's `env_file` and `max_tokens`.
 
     Raises:
         UnavailableError: The worker cannot be started; the run is then marked as failed.
@@ -145,7 +147,7 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *arguments]
     try:
         with warnings.catch_warnings():
-            # Python warns about child processes that are never waited for. The worker is meant to outlive us.
+            # Python warns about child processes that are never waited for. The worker is meant to outlive this process.
             warnings.simplefilter("ignore", ResourceWarning)
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
@@ -169,7 +171,7 @@ def _version(
 
 
 def changed_build(workspace: Workspace, run: ExperimentRun) -> Deployment | None:
-    """Return the build that the run would use now. Returns None if the code has not changed since the run began."""
+    """Return the build that the run would use now, or None if the code has not changed since the run began."""
     build = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
     current = build and _current_build(workspace, version_of_run(workspace, run), build)
     return current if current != build else None
@@ -184,7 +186,7 @@ def _current_build(workspace: Workspace, version: ExperimentVersion, build: Depl
 def _deployment(workspace: Workspace, version: ExperimentVersion, name_or_id: str | None) -> Deployment | None:
     """Find the build that the run uses.
 
-    It must have a component with the name and type of the experiment's component.
+    The build must have a component with the name and type of the experiment's component.
     """
     target = version.target
     if not isinstance(target, ComponentTarget):
@@ -209,21 +211,21 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, name_or_id: st
 
 QUICK_S = 0.2
 SLOW_S = 1.0
-"""Maximum seconds between two polls. The pause grows from `QUICK_S`."""
+"""Maximum seconds between two polls. The pause starts at `QUICK_S` and grows up to this limit."""
 
 
 ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]
-"""Receives the run, and its number of trials by verdict."""
+"""Function that receives the run, and its number of finished trials by verdict."""
 
 
 async def wait_for_run(
     runs: "ExperimentRunStore", run_id: str, timeout_s: float | None, show: ShowRun | None = None
 ) -> ExperimentRun | None:
-    """Wait for a run to end. Returns None if it has not ended after `timeout_s`.
+    """Wait for a run to end. Returns None if the run has not ended after `timeout_s`.
 
     Raises:
         NotFoundError: The run does not exist.
-        UnavailableError: The run has no worker any more.
+        UnavailableError: The run's worker is gone.
     """
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     pause = QUICK_S
@@ -255,7 +257,8 @@ def _require_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> None:
 PATIENCE_S = 60.0
 """Maximum seconds to wait for a cancelled run to end.
 
-Unless the machine is busy, a worker notices the request within one second and ends its children within two more.
+Unless the machine is busy, a worker notices the cancellation within one second and ends its child processes within two
+more seconds.
 """
 CLAIM_POLL_S = 0.1
 
@@ -263,13 +266,14 @@ CLAIM_POLL_S = 0.1
 async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
     """Cancel a run, wait for it to end and return it.
 
-    If its worker does not respond, the returned run has not ended.
+    If the run's worker does not respond, the returned run has not ended.
     """
     if run.terminal:
         raise UsageError(f"run {run.id} has already ended: {run.state}")
     workspace.store.experiment_runs.ask_cancel(run.id)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    # A worker releases the run a moment after it has ended it; until then, the run cannot be deleted or resumed.
+    # A worker releases its claim on the run shortly after it has ended the run. Until then, the run cannot be deleted
+    # or resumed.
     while asyncio.get_running_loop().time() < deadline:
         with workspace.store.experiment_runs.claim(run.id) as claimed:
             if claimed:
@@ -279,18 +283,18 @@ async def cancel_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
 
 
 def _end_cancelled(workspace: Workspace, run: ExperimentRun) -> ExperimentRun:
-    """Mark a run without a worker as cancelled, unless its worker has ended it in the meantime."""
+    """Mark a run without a worker as cancelled, unless the worker has ended the run in the meantime."""
     current = workspace.store.experiment_runs.run(run.id) or run
     return current if current.terminal else workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
 
 
 def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | None) -> ExperimentRun:
-    """Prepare a run for a worker and return the run. The caller starts the worker.
+    """Prepare a run to be resumed and return it. The caller then starts the worker.
 
     Stored trials are not repeated.
 
     Raises:
-        UsageError: Nothing is left to do.
+        UsageError: The run is completed, so nothing is left to do.
         UnavailableError: A worker is already running the run.
     """
     if run.state == "completed" and run.archived:

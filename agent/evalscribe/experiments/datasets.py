@@ -71,7 +71,10 @@ def create_dataset(datasets: "DatasetStore", name: str, description: str, now: s
 
 
 def add_item(datasets: "DatasetStore", dataset: Dataset, example: NewItem) -> AddedItem:
-    """Add an example to the draft. It replaces an example with the same key. Raises `UsageError` if it is invalid."""
+    """Add an example to the draft.
+
+    An existing example with the same key is replaced. Raises `UsageError` if the example is invalid.
+    """
     value: dict[str, object] = {"input": json_or_text("input", example.input)}
     if example.expected is not None:
         value["expected_output"] = json_or_text("expected_output", example.expected)
@@ -103,7 +106,7 @@ def remove_items(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]
 
 
 def json_or_text(field: str, text: str) -> JsonValue:
-    """Parse the text as JSON, or return it unchanged if it is not JSON. Raises `UsageError` for ambiguous JSON."""
+    """Parse a text as JSON. Text that is not JSON is returned unchanged. Raises `UsageError` for ambiguous JSON."""
     try:
         return _parse_json(field, text)
     except InvalidJson:
@@ -128,7 +131,7 @@ def _parse_json(field: str, text: str) -> JsonValue:
 
 
 AT_ONCE = 500
-"""Maximum number of items per write."""
+"""Maximum number of items that are written to the store at a time."""
 
 
 class UploadResult(Frozen):
@@ -142,9 +145,10 @@ class UploadResult(Frozen):
     problems: tuple[str, ...] = ()
     """The first problems of the upload, each with its line number."""
     hidden: int = 0
-    """Number of secrets redacted."""
+    """Number of secrets that were redacted."""
     stopped: str | None = None
-    """Why reading stopped before the end. The items before that are stored."""
+    """Why reading stopped before the end of the file; None if the whole file was read. Items that were read before are
+    stored."""
 
     @property
     def items(self) -> int:
@@ -156,7 +160,7 @@ def upload_items(
 ) -> UploadResult:
     """Upload the items of a file into the draft.
 
-    Raises `DataError` if the file has no item. Without `partial`, it is also raised for any problem, and nothing is
+    Raises `DataError` if the file has no item. Without `partial`, any problem raises `DataError` before anything is
     stored.
     """
     if not partial:
@@ -180,7 +184,7 @@ def upload_items(
 
 
 def upload_problems(result: UploadResult) -> Iterator[str]:
-    """Yield the problems of an upload, one per line of output."""
+    """Yield the problems of an upload, one per line."""
     yield from _problem_lines(result.problems, result.skipped)
     if result.stopped:
         yield f"reading stopped early: {result.stopped}"
@@ -193,7 +197,7 @@ def item_batches(items: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
 
 
 def _readable_items(rows: "ItemFile", errors: list[str]) -> Iterator[Item]:
-    """Yield items until the file cannot be read further. The items before that are valid."""
+    """Yield the items of a file. If the file cannot be read further, add the reason to `errors` and stop."""
     try:
         yield from rows.read()
     except DataError as error:
@@ -219,7 +223,7 @@ MAX_DUPLICATES_NAMED = 10
 
 
 class DuplicateItem(Frozen):
-    """An item that equals another item of the draft in input and expected output."""
+    """An item of the draft whose input and expected output equal those of another item."""
 
     key: str
     split: str | None = None
@@ -227,23 +231,23 @@ class DuplicateItem(Frozen):
 
 
 class Duplicates(Frozen):
-    """Items of the draft with equal input and expected output."""
+    """A group of items of the draft that have the same input and the same expected output."""
 
     kept: DuplicateItem
-    """The first of the equal items."""
+    """The first item of the group."""
     others: tuple[DuplicateItem, ...]
-    """The other equal items, in the order of the draft."""
+    """The other items of the group, in the order of the draft."""
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Splits of the equal items. If there is more than one, test data can leak into training data."""
+        """Splits of the group's items. If there is more than one split, test data can leak into training data."""
         return tuple(sorted({item.split for item in (self.kept, *self.others) if item.split}))
 
 
 def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
     """Find groups of duplicate items, in the order of their first items.
 
-    Memory grows with the number of items, not with their size.
+    Memory use grows with the number of items, not with their size.
     """
     first: dict[str, DuplicateItem] = {}
     other_duplicates: dict[str, list[DuplicateItem]] = {}
@@ -259,9 +263,9 @@ def find_duplicates(items: Iterable[Item]) -> tuple[Duplicates, ...]:
 
 
 def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence[str]) -> RemovedItems:
-    """Remove the chosen duplicates, or all if none is chosen. The first item of each group always stays.
+    """Remove the chosen duplicates, or all duplicates if none is chosen. The first item of each group always stays.
 
-    Raises `UsageError` if a chosen item is not a duplicate, or is the first of its group.
+    Raises `UsageError` if a chosen item is not a duplicate, or is the first item of its group.
     """
     removable = [duplicate.key for group in find_duplicates(datasets.draft(dataset.id)) for duplicate in group.others]
     invalid = sorted(set(keys).difference(removable))
@@ -298,7 +302,7 @@ class DatasetSummary(Frozen):
     created_at: str
     draft_items: int
     draft_is: int | None = None
-    """Number of the version that has the same content as the draft; None if there is none."""
+    """Number of the version that has the same content as the draft; None if no version has it."""
     with_expected: int = 0
     """Number of draft items with an expected output."""
     splits: dict[str, int] = Field(default_factory=dict)
@@ -319,7 +323,10 @@ class ListedItem(Frozen):
 
 
 def list_datasets(datasets: "DatasetStore", search: str | None) -> Iterator[ListedDataset]:
-    """List datasets, oldest first. With `search`, only those whose name or description contains it, ignoring case."""
+    """List datasets, oldest first.
+
+    With `search`, list only the datasets whose name or description contains that text, ignoring case.
+    """
     query = (search or "").casefold()
     for dataset in datasets.all():
         if query in f"{dataset.name}\n{dataset.description}".casefold():
@@ -358,9 +365,9 @@ def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSumm
 
 
 def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
-    """Yield the items of a split, or all items if it is None.
+    """Yield the items of the split, or all items if `split` is None.
 
-    Raises `UsageError` at the end if the split has no items.
+    If the split has no items, raises `UsageError` after all items have been read.
     """
     splits: dict[str | None, None] = {}
     for item in items:
@@ -401,11 +408,11 @@ class SplitCounts(Frozen):
     items: dict[str, int]
     """Number of items by split."""
     changed: int
-    """Number of items that were in another split or in none before."""
+    """Number of items that were previously in another split or in no split."""
 
 
 def checked_shares(options: Mapping[str, float | None]) -> dict[str, float]:
-    """Return the shares that are above 0, by split; the default shares if no share is given.
+    """Return the shares that are above 0, by split. If no share is given, return the default shares.
 
     Raises `UsageError` unless the shares sum to 1.
     """
@@ -418,9 +425,10 @@ def checked_shares(options: Mapping[str, float | None]) -> dict[str, float]:
 
 
 def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
-    """Return the split of an item. It depends only on the seed and on the item's cluster, or else its key.
+    """Return the split of an item.
 
-    So a cluster never spans two splits, and adding items moves no other item.
+    The split depends only on the seed and on the item's cluster, or on its key if it has no cluster. So all items of a
+    cluster are in the same split, and adding an item never moves another item.
     """
     name = f"{seed}\n{'key' if item.cluster is None else 'cluster'}\n{item.cluster or item.key}"
     fraction = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
@@ -447,7 +455,7 @@ def split_draft(datasets: "DatasetStore", dataset: Dataset, shares: Mapping[str,
 class PublishedVersion(Frozen):
     version: DatasetVersion
     new: bool
-    """False if an earlier version has the same content and was returned instead."""
+    """False if no version was created, because an earlier version has the same content."""
 
 
 def publish_version(datasets: "DatasetStore", dataset: Dataset, description: str, now: str) -> PublishedVersion:
@@ -477,12 +485,12 @@ def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now
 DRAFT = "draft"
 _FIELDS = tuple(name for name in Item.model_fields if name not in ("key", "source"))
 _BYTES = 8
-"""Number of bytes kept of a field's hash. They are enough to detect changes."""
+"""Size of a field's hash, in bytes. A hash of this size is enough to detect changes."""
 
 
 class VersionSide(Frozen):
     name: str
-    """Such as `version 2`, or `draft`."""
+    """Displayed name, such as `version 2` or `draft`."""
     version_id: str | None = None
     items: int
 
@@ -498,13 +506,13 @@ class VersionComparison(Frozen):
     base: VersionSide
     other: VersionSide
     added: tuple[str, ...] = ()
-    """Keys of the items that only `other` has, in its order."""
+    """Keys of the items that only the version `other` has, in the order of `other`."""
     removed: tuple[str, ...] = ()
-    """Keys of the items that only `base` has, in its order."""
+    """Keys of the items that only the version `base` has, in the order of `base`."""
     changed: tuple[ChangedItem, ...] = ()
-    """Items that both versions have with different fields, in the order of `other`."""
+    """Items that both versions have, but with different field values, in the order of `other`."""
     moved: bool = False
-    """True if the items of both versions are in a different order. A changed order makes a new version, too."""
+    """True if the items that both versions have are in a different order. A changed order also makes a new version."""
 
     @property
     def same(self) -> bool:
@@ -512,9 +520,9 @@ class VersionComparison(Frozen):
 
 
 def compare_versions(datasets: "DatasetStore", dataset: Dataset, base: str, other: str) -> VersionComparison:
-    """Compare two versions by number, id, `latest` or `draft`.
+    """Compare two versions of a dataset. Each version is given as a number, an id, `latest` or `draft`.
 
-    Memory grows with the number of items, not with their size. Raises `NotFoundError` if a version does not exist.
+    Memory use grows with the number of items, not with their size. Raises `NotFoundError` if a version does not exist.
     """
     base_items, other_items = (_field_hashes(_items(datasets, dataset, name_or_id)) for name_or_id in (base, other))
     common_keys = [key for key in other_items if key in base_items]
@@ -547,7 +555,7 @@ def _side(datasets: "DatasetStore", dataset: Dataset, name_or_id: str, items: in
 
 
 def _field_hashes(items: Iterable[Item]) -> dict[str, bytes]:
-    """Return the hashes of each item's fields, concatenated, by item key."""
+    """Return the concatenated hashes of each item's fields, by item key."""
     return {item.key: b"".join(_field_hash(getattr(item, name)) for name in _FIELDS) for item in items}
 
 
@@ -571,7 +579,7 @@ FORMATS = ("jsonl", "csv")
 def version_lines(items: Iterable[Item], form: str) -> Iterator[str]:
     """Render items as lines without line ends. Raises `UsageError` for an unknown format.
 
-    JSON lines can be uploaded again. In CSV, texts stay unchanged and other values become JSON.
+    The format `jsonl` can be uploaded again. In CSV, texts stay unchanged and other values are written as JSON.
     """
     if form not in FORMATS:
         raise UsageError(f"`format` {form!r} is unknown; use one of {', '.join(FORMATS)}", fields=("format",))

@@ -1,4 +1,4 @@
-"""Create, change and list experiments, and the prompts that they test."""
+"""Create and change experiments, and create and find the prompts that experiments test."""
 
 import re
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class NewExperiment(Frozen):
-    """Definition of an experiment with all references resolved."""
+    """Definition of an experiment. All references in the definition are resolved."""
 
     name: str
     type: Literal["standard", "regression", "classifier"] = "standard"
@@ -53,7 +53,7 @@ class NewExperiment(Frozen):
     dataset_id: str
     dataset_version_id: str
     bindings: tuple[Binding, ...]
-    """The scorers: at least one, with unique names, each after the scorers that it depends on."""
+    """At least one scorer, with unique names. Each scorer comes after the scorers that it depends on."""
     config: ExperimentConfig = ExperimentConfig()
 
 
@@ -69,7 +69,8 @@ def create_experiment(workspace: Workspace, definition: NewExperiment) -> tuple[
         id=id,
         name=name,
         type=definition.type,
-        # The first run creates the collection. It has the experiment's id, because two names could give the same id.
+        # The first run creates the collection. The collection's id is the experiment's id, because ids derived from two
+        # names could be equal.
         collection_id=next(
             (collection.id for collection in workspace.store.collections.collections() if collection.name == name), id
         ),
@@ -83,12 +84,12 @@ def create_experiment(workspace: Workspace, definition: NewExperiment) -> tuple[
 def update_experiment(
     workspace: Workspace, experiment: Experiment, definition: NewExperiment, *, latest: bool = True
 ) -> ExperimentVersion:
-    """Return the version with this definition. If no version has the same content, a new one is stored."""
+    """Return the version with this definition. If no version has the same content, a new version is stored."""
     return workspace.store.experiments.put_version(new_version(workspace, experiment.id, definition), latest=latest)
 
 
 def new_version(workspace: Workspace, experiment_id: str, definition: NewExperiment) -> ExperimentVersion:
-    """Build a version. Its number is assigned by the store. Raises `UsageError` without a scorer or an item."""
+    """Build a version. The store assigns the version's number. Raises `UsageError` if there is no scorer or no item."""
     if not definition.bindings:
         raise UsageError(
             "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
@@ -127,7 +128,7 @@ def version_options(experiment: Experiment, version: ExperimentVersion) -> NewEx
 
 
 def validate_experiment_name(name: str) -> str:
-    """Check an experiment's name. Raises `UsageError` if it is invalid."""
+    """Check an experiment's name. Raises `UsageError` if the name is invalid."""
     if not name.strip() or one_line(name) != name or len(name) > NAME_LIMIT:
         raise UsageError(
             f"`name` must be one line of 1 to {NAME_LIMIT} characters, without spaces around it", fields=("name",)
@@ -137,9 +138,9 @@ def validate_experiment_name(name: str) -> str:
 
 
 def merged_config(previous: ExperimentConfig, text: str | None) -> ExperimentConfig:
-    """Replace the keys of a config by those in `text`, a JSON object. A key that is null gets its default.
+    """Update a config with the keys of `text`, a JSON object. A key that is null is reset to its default.
 
-    Raises `UsageError` naming an invalid key and the valid keys.
+    Raises `UsageError` with the invalid key and all valid keys.
     """
     values = {**previous.model_dump(exclude_defaults=True), **_object(text)}
     return _parse_config({key: value for key, value in values.items() if value is not None})
@@ -176,7 +177,7 @@ OPTIONS = {
     "prompt": ("prompt_id", "prompt_version_id"),
     "judge": ("judge", "rubric"),
 }
-"""Names of the options that apply to each type of target, by type."""
+"""Names of the options that apply to a target, by the target's type."""
 TYPE_ALIASES = {"deployment": "component"}
 JUDGES = ("rules", CASCADE)
 """Names of judges that are not a single model."""
@@ -200,13 +201,13 @@ class TargetOptions(Frozen):
 
 
 def resolve_target(workspace: Workspace, options: TargetOptions, previous: TargetSpec | None = None) -> TargetSpec:
-    """Resolve target options into a target.
+    """Build a target from target options.
 
     Args:
         workspace: Workspace with the builds, prompts and rubrics.
         options: The options.
-        previous: Target of the previous version. If the type stays the same, options that are not given keep its
-            values. Its cascade is kept unless `judge` is given.
+        previous: Target of the previous version. If the type stays the same, options that are not given keep their
+            previous values. The previous cascade is kept unless `judge` is given.
 
     Raises:
         UsageError: An option is missing or wrong.
@@ -276,7 +277,7 @@ def _judge(workspace: Workspace, options: TargetOptions, previous: JudgeTarget |
 
 
 def _refuse_others(options: TargetOptions, type: str) -> None:
-    """Raise `UsageError` if an option is given that belongs to another type of target."""
+    """Raise `UsageError` if an option belongs to another type of target."""
     for other_type, names in OPTIONS.items():
         for name in names:
             if other_type != type and getattr(options, name) is not None:
@@ -296,7 +297,7 @@ class ExperimentOptions(Frozen):
 
 
 def resolve_options(workspace: Workspace, options: ExperimentOptions) -> NewExperiment:
-    """Resolve options into a definition.
+    """Build the definition of an experiment from options.
 
     Raises:
         UsageError: An option is missing or wrong.
@@ -330,9 +331,9 @@ def resolve_options(workspace: Workspace, options: ExperimentOptions) -> NewExpe
 def apply_options(workspace: Workspace, definition: NewExperiment, options: ExperimentOptions) -> NewExperiment:
     """Apply options to a definition.
 
-    Given scorers replace all scorers; a given config replaces only the keys that it has.
+    If scorers are given, they replace all scorers. A given config replaces only the keys that it has.
 
-    Raises the errors of `resolve_options`.
+    Raises the same errors as `resolve_options`.
     """
     changes: dict[str, Any] = {}
     if options.dataset_id or options.dataset_version_id:
@@ -348,7 +349,7 @@ def apply_options(workspace: Workspace, definition: NewExperiment, options: Expe
 
 
 def _dataset(workspace: Workspace, options: ExperimentOptions) -> tuple[str, str]:
-    """Return the ids of the dataset and of its named version, by default of its latest version."""
+    """Return the ids of a dataset and of its requested version, by default the latest version."""
     dataset = dataset_named(workspace.store.datasets, options.dataset_id) if options.dataset_id else None
     version = find_dataset_version(workspace.store.datasets, dataset, options.dataset_version_id or LATEST)
     return version.dataset_id, version.id
@@ -363,7 +364,7 @@ class CreatedPrompt(Frozen):
     prompt: TargetPrompt
     version: TargetPromptVersion
     new: bool
-    """False if an existing version has the same content."""
+    """False if no version was created, because an existing version has the same content."""
 
 
 class PromptFile(Frozen):
@@ -386,12 +387,15 @@ class PromptFile(Frozen):
 
 
 def read_prompt(path: Path) -> PromptFile:
-    """Read a prompt file. Raises `NotFoundError` or `DataError`."""
+    """Read a prompt file. Raises `NotFoundError` if the file does not exist, `DataError` if the file is invalid."""
     return parse_prompt(read_text(path), str(path))
 
 
 def parse_prompt(text: str, file_name: str) -> PromptFile:
-    """Parse a prompt file; `where` is its path. Raises `DataError` with the problem and its location."""
+    """Parse the text of a prompt file. `file_name` is the file's path.
+
+    Raises `DataError` with the problem and its location.
+    """
     try:
         prompt_file = PromptFile.model_validate(
             _prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), file_name)
@@ -452,7 +456,10 @@ def _prompt_error(error: ValidationError) -> str:
 def create_prompt(
     definitions: "ExperimentStore", name: str, file: PromptFile, model: str | None, now: str
 ) -> CreatedPrompt:
-    """Create the next version of a prompt. If a version has the same content, return it. Raises `UsageError`."""
+    """Create the next version of a prompt. If a version has the same content, return that version.
+
+    Raises `UsageError` if the name or the model is invalid.
+    """
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(
             f"`name` {name}: use letters, digits, '.', '_' and '-'; do not begin with prompt- or pv-", fields=("name",)
@@ -468,20 +475,20 @@ def create_prompt(
 
 
 def find_prompt(definitions: "ExperimentStore", name_or_id: str) -> tuple[TargetPrompt, TargetPromptVersion]:
-    """Find a prompt version by `NAME`, `NAME@2` or id. Raises `NotFoundError` listing the known prompts."""
+    """Find a prompt version by `NAME`, `NAME@2` or id. Raises `NotFoundError` with the known prompts."""
     name, _, version = name_or_id.partition("@")
     prompt = prompt_named(definitions, name)
     return prompt, find_prompt_version(prompt, version or LATEST)
 
 
 def prompt_named(definitions: "ExperimentStore", name_or_id: str) -> TargetPrompt:
-    """Find a prompt like `find_stored`."""
+    """Find a prompt by name or id, like `find_stored`."""
     create_command = "experiments prompts create --name N FILE"
     return find_stored("prompt", name_or_id, definitions.prompt(name_or_id), definitions.prompts, create_command)
 
 
 def find_prompt_version(prompt: TargetPrompt, number_or_id: str) -> TargetPromptVersion:
-    """Find a version by id, by number, or as `latest`. Raises `NotFoundError` listing the known versions."""
+    """Find a version by id or number, or the latest version. Raises `NotFoundError` with the known versions."""
     if version := find_version(prompt.versions, number_or_id):
         return version
     raise version_not_found(f"prompt {prompt.name}", number_or_id, prompt.versions)

@@ -1,4 +1,4 @@
-"""Delete experiments and their runs. This module is separate because `control` is slow to import."""
+"""Delete experiments and their runs. This module is separate from `control`, which is slow to import."""
 
 from collections.abc import Sequence
 
@@ -11,15 +11,17 @@ from evalscribe.workspace import Workspace
 def require_deletable(
     workspace: Workspace, runs: Sequence[ExperimentRun], *, deleted_experiment: Experiment | None = None
 ) -> None:
-    """Raise `UsageError` if a run has not ended, or is the baseline of an experiment that is not deleted too.
+    """Raise `UsageError` if any of the runs cannot be deleted.
+
+    A run cannot be deleted before it has ended, or if it is the baseline of an experiment that is not deleted too.
 
     Args:
         workspace: Workspace of the runs.
         runs: The runs to delete.
-        deleted_experiment: The experiment that is deleted together with them, if any.
+        deleted_experiment: The experiment that is deleted together with the runs, if any.
     """
     for run in runs:
-        require_ended(run, "a run under way cannot be deleted")
+        require_ended(run, "a run in progress cannot be deleted")
     names = {name for run in runs for name in (run.id, run.name) if name}
     for experiment in workspace.store.experiments.experiments():
         config = version_named(workspace, experiment, None).config
@@ -32,7 +34,7 @@ def require_deletable(
 
 
 def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
-    """Delete a run with its trials, scores and worker log. Its archived copy stays until `gc`.
+    """Delete a run with its trials, scores and worker log. The archived copy of the run stays until `gc` is run.
 
     Raises `UsageError` if a worker is running the run.
     """
@@ -44,7 +46,10 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def delete_experiment(workspace: Workspace, experiment: Experiment) -> None:
-    """Delete an experiment with its versions and runs. If it is interrupted, calling it again deletes the rest."""
+    """Delete an experiment with its versions and runs.
+
+    If the deletion is interrupted, another call deletes the rest.
+    """
     for run in workspace.store.experiment_runs.runs(experiment.id):
         delete_run(workspace, run)
     workspace.store.experiments.remove_experiment(experiment.id)

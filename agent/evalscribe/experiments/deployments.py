@@ -1,4 +1,4 @@
-"""Record builds of components, and check that their components answer."""
+"""Record builds of components, and check that the components can be used."""
 
 import platform
 import re
@@ -47,7 +47,7 @@ class ComponentCheck(Frozen):
     component: str
     message: str
     reply: TargetReply | None = None
-    """Reply to the smoke input, if the component was called."""
+    """Reply to the smoke test's input; None if the component was not called."""
 
 
 class CreatedDeployment(Frozen):
@@ -76,11 +76,11 @@ async def create_deployment(
         name: Name of the build; empty for none.
         smoke: Whether to call each component once, with `smoke_input`.
         smoke_input: Any JSON value.
-        broken: Whether to record the build even if its code cannot be imported. Its runs then report the error.
+        broken: Whether to record the build even if its code cannot be imported. Runs of such a build report the error.
 
     Raises:
         UsageError: A component cannot be used, or the name is invalid.
-        DataError: A component fails at the smoke input.
+        DataError: A component fails on the smoke test's input.
     """
     folder = _validate_components(components, folder, name)
     try:
@@ -99,9 +99,10 @@ async def create_deployment(
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:
-    """Return the build that a call of the component would run now. It is not stored.
+    """Return the build that a call of the component would run now. The build is not stored.
 
-    This is `deployment` itself if the source in its folder is unchanged, or if the component is an HTTP address.
+    The result is `deployment` itself if the source in its folder is unchanged, if the folder no longer exists, or if
+    the component is an HTTP address.
     """
     folder = Path(deployment.folder)
     if component.kind == "http" or not folder.is_dir():
@@ -128,7 +129,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
     """Open a component of a build as a target, with its code in `folder`. The caller closes the target.
 
     Raises:
-        UsageError: The component cannot be used. This is checked without calling it.
+        UsageError: The component cannot be used. To check this, the component is not called.
     """
     match component.kind:
         case "python":
@@ -142,7 +143,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
 
 
 def find_deployment(definitions: "ExperimentStore", name_or_id: str) -> Deployment:
-    """Find a deployment like `find_stored`. If several have the name, the newest is returned."""
+    """Find a deployment by name or id, like `find_stored`. Of several with the same name, the newest is returned."""
     create_command = "experiments deployments create --component …"
     return find_stored(
         "deployment", name_or_id, definitions.deployment(name_or_id), definitions.deployments, create_command
@@ -150,7 +151,7 @@ def find_deployment(definitions: "ExperimentStore", name_or_id: str) -> Deployme
 
 
 def component_of(deployment: Deployment, name: str | None, type: str | None) -> Component:
-    """Find a component by name and type. Raises `UsageError` naming the option and the known components."""
+    """Find a component by name and type. Raises `UsageError` with the wrong option and the known components."""
     component = deployment.component(name) if name else _only(deployment)
     names = ", ".join(f"{component.name} ({component.type})" for component in deployment.components)
     if component is None:
@@ -176,7 +177,7 @@ def _only(deployment: Deployment) -> Component:
 def parse_components(
     texts: Sequence[str], type: ComponentType, headers: Sequence[str] = (), model: str | None = None
 ) -> tuple[Component, ...]:
-    """Parse components such as `NAME=python:…`. Raises `UsageError` naming the option."""
+    """Parse components such as `NAME=python:…`. Raises `UsageError`, which names the wrong option."""
     shared = {"type": type, **_model(model)}
     components = tuple(_component(text, shared, _headers(headers)) for text in texts)
     if headers and not any(component.kind == "http" for component in components):
@@ -248,7 +249,7 @@ def _validate_components(components: Sequence[Component], folder: Path, name: st
         raise UsageError(f"`folder` {folder} is not a folder", fields=("folder",))
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
         raise UsageError(
-            f"`name` {name}: letters, digits, '.', '_', '-' and '/'; do not begin with dep-", fields=("name",)
+            f"`name` {name}: use letters, digits, '.', '_', '-' and '/'; do not begin with dep-", fields=("name",)
         )
     return folder.resolve()
 
@@ -267,7 +268,7 @@ async def _check_component(
 
 
 async def _describe_component(component: Component, folder: Path) -> str:
-    """Check that the component exists and describe it. Raises `EvalscribeError` if it cannot be used."""
+    """Check that a component exists and describe it. Raises `EvalscribeError` if the component cannot be used."""
     match component.kind:
         case "python":
             function = await describe(folder, component.address, "component")

@@ -20,7 +20,7 @@ from evalscribe.statistics.intervals import passing_range, wilson_interval
 from evalscribe.text import join_first, one_line, pluralise
 
 KEYS_SHOWN = 5
-"""Maximum number of item keys in the text of a clause. Its field `items` has all keys."""
+"""Maximum number of item keys in the text of a clause. The clause's field `items` has all keys."""
 
 
 class Baseline(Frozen):
@@ -31,13 +31,13 @@ class Baseline(Frozen):
     """Keys of items that passed in the baseline but not in this run."""
     pass_rate: float | None = None
     why_not: str | None = None
-    """Why the run cannot be compared with this baseline."""
+    """Why the run cannot be compared with the baseline; None if they can be compared."""
 
 
 def baseline_clauses(config: GateConfig, baselines: Mapping[str, Baseline]) -> Iterator[Clause]:
-    """Decide the clauses that compare with a baseline.
+    """Decide the clauses that compare the run with a baseline.
 
-    `baselines` has the baselines by the names that the config gives them.
+    `baselines` maps each baseline's name in the config to the baseline.
     """
     if config.no_new_failures_vs is not None:
         baseline = baselines.get(config.no_new_failures_vs, Baseline(why_not="it was not loaded"))
@@ -63,7 +63,10 @@ def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: 
 
 
 def _baseline_label(name: str | None, baseline: Baseline) -> str:
-    """Return the name of a baseline. The run's id is added to `previous`, because that names another run each time."""
+    """Return the name of a baseline.
+
+    The run's id is added to `previous`, because `previous` stands for a different run each time.
+    """
     return f"{PREVIOUS} ({baseline.run_id})" if name == PREVIOUS and baseline.run_id else one_line(name or "")
 
 
@@ -107,16 +110,18 @@ def _key_list(baseline: Baseline) -> str:
 
 
 DEFAULT = GateConfig(passed_threshold=1.0)
-"""Gate of an experiment whose config has no clauses."""
+"""Default gate, for experiments whose config has no clauses."""
 SLACK = 1e-9
-"""Tolerance for floating-point errors. With it, 18 of 20 reaches a threshold of 0.9."""
+"""Tolerance for floating-point errors. With this tolerance, 18 of 20 reaches a threshold of 0.9."""
 
 
 def decide_gate(config: GateConfig, summary: RunSummary, scores_digest: str, baselines: Mapping[str, Baseline]) -> Gate:
-    """Decide the gate. A value equal to a bound satisfies it. A clause that cannot be decided does not pass.
+    """Decide the gate.
+
+    A value that equals a bound satisfies the clause. A clause that cannot be decided does not pass.
 
     Args:
-        baselines: Baselines by the names that the config gives them.
+        baselines: The baselines, by their names in the config.
     """
     stated_clauses = tuple(_clauses(config, summary, baselines))
     clauses = stated_clauses or tuple(_clauses(DEFAULT, summary, {}))
@@ -194,7 +199,7 @@ def _pass_rate(name: ClauseName, summary: RunSummary, threshold: float) -> Claus
 
 
 def _chance_note(summary: RunSummary, threshold: float) -> str | None:
-    """Say which true pass rates would pass, and which would fail, in 8 of 10 runs of this size."""
+    """Describe which true pass rates would pass, and which would fail, in 8 of 10 runs of this size."""
     number = summary.observations
     if not number or threshold <= 0:
         return None
@@ -234,7 +239,7 @@ def _lower_bound(summary: RunSummary, threshold: float) -> Clause:
 
 
 def _errors(summary: RunSummary, maximum: float) -> Clause:
-    """Decide the clause about errors of the target and of required scorers. Items that never ran do not count."""
+    """Decide the clause about errors of the target and of required scorers. Trials that never ran are not errors."""
     number = summary.counts.error + summary.broken
     share = _share(number, summary.tries)
     parts = f"{summary.counts.error:,} of the target, {summary.broken:,} of required scorers"

@@ -29,24 +29,25 @@ BUSY_STATUSES = (429, 503)
 UNESCAPED = "/:@!$&'()*+,;=~#[]{}|<>? "
 """Characters that stay unescaped in an idempotency key, besides letters and digits."""
 SHORTEST_SECRET = 6
-"""Minimum length of a header value that is redacted from responses, because it can be a secret."""
+"""Minimum number of characters of a header value that is redacted from responses. Shorter values are not treated as
+secrets."""
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.RemoteProtocolError)
 
 
 class RetryableError(Exception):
-    """An attempt that failed, but might succeed if it is repeated."""
+    """An attempt failed, but might succeed if it is repeated."""
 
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        """Seconds to wait, as the service asks; None if it does not say."""
+        """Seconds to wait before a retry, as requested by the service; None if the service does not specify them."""
 
 
 class HttpTarget:
     """`Target` that sends requests to one HTTP address."""
 
     def __init__(self, url: str, headers: Mapping[str, str], concurrency: int) -> None:
-        """Create a target. `headers` has header values by name. They are sent unchanged."""
+        """Create a target. `headers` maps the names of headers to values that are sent unchanged."""
         self._url = validate_url(url)
         self._secrets = [value for value in headers.values() if len(value) >= SHORTEST_SECRET]
         with explain_connection_errors():
@@ -62,7 +63,8 @@ class HttpTarget:
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         """Call the service.
 
-        Raises `AccessError` or `UsageError` for responses that a retry would not change: 401, 403, 404, 405, 3xx.
+        Raises `AccessError` or `UsageError` for a status that would stay the same after a retry: 401, 403, 404, 405,
+        3xx.
         """
         start_time = perf_counter()
         try:
@@ -84,7 +86,7 @@ class HttpTarget:
         await self._client.aclose()
 
     async def reachable(self, timeout_s: float) -> str:
-        """Send a GET request and describe the response. Raises `UsageError` if there is no response."""
+        """Send a GET request and describe the response. Raises `UsageError` if the address does not respond."""
         try:
             async with asyncio.timeout(timeout_s), self._client.stream("GET", self._url) as response:
                 return f"GET returned {response.status_code}"
@@ -93,7 +95,7 @@ class HttpTarget:
             raise UsageError(f"{self._url} did not answer: {message}") from None
 
     async def _send_with_retries(self, call: TargetCall) -> tuple[int, str]:
-        """Return the status and body of the response. Raises the error of the last attempt if all fail."""
+        """Return the status and body of the response. If all attempts fail, the error of the last attempt is raised."""
         body = canonical_json(_body(call)).encode("utf-8", "replace")
         for attempt in range(ATTEMPTS):
             try:
@@ -110,7 +112,8 @@ class HttpTarget:
         response = await self._client.send(request, stream=True)
         try:
             text = self._redact_headers((await response.aread()).decode("utf-8", "replace"))
-        except httpx2.RemoteProtocolError as error:  # The service has worked on it: a retry would run it twice.
+        except httpx2.RemoteProtocolError as error:
+            # The service has already handled the request, so a retry would run it twice.
             raise httpx2.ReadError(str(error)) from None
         finally:
             await response.aclose()
@@ -122,19 +125,19 @@ class HttpTarget:
         return response.status_code, text
 
     def _redact_headers(self, text: str) -> str:
-        """Replace the values of the request's headers in a response, in case the service repeats them."""
+        """Redact the request's header values in a response. The service might have repeated them."""
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
         return text
 
 
 def _no_cookies() -> CookieJar:
-    """Return a cookie jar that stores nothing, because trials must not share cookies."""
+    """Return a cookie jar that stores no cookies, because trials must not share them."""
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
 def validate_url(url: str) -> str:
-    """Validate the address. Raises `UsageError` if it is not an HTTP URL, or contains a user or password."""
+    """Validate an address. Raises `UsageError` if the address is not an HTTP URL, or contains a user or password."""
     try:
         parts = urlsplit(url)
         is_valid = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
@@ -150,7 +153,7 @@ def validate_url(url: str) -> str:
 
 
 def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Read header values from environment variables. Raises `UsageError` if one is not set."""
+    """Read header values from environment variables. Raises `UsageError` if any of the variables is not set."""
     missing = [variable for variable in names.values() if not environ.get(variable)]
     if missing:
         raise UsageError(f"{', '.join(missing)} is not set: a header of the component needs its value")
@@ -166,7 +169,7 @@ def _body(call: TargetCall) -> dict[str, object]:
 
 
 def _fatal_error(response: httpx2.Response, url: str) -> EvalscribeError | None:
-    """Return an error if this response would be the same for every trial, else None."""
+    """Return an error if the response would be the same for every trial, else None."""
     status = response.status_code
     if status in (401, 403):
         return AccessError(
@@ -180,9 +183,9 @@ def _fatal_error(response: httpx2.Response, url: str) -> EvalscribeError | None:
 
 
 def _retry_after(response: httpx2.Response) -> float | None:
-    """Return the seconds in the header Retry-After.
+    """Return the number of seconds in the header Retry-After.
 
-    None if it is missing or has a date, because dates are not supported.
+    The result is None if the header is missing or contains a date. Dates are not supported.
     """
     try:
         return min(1e6, max(0.0, float(response.headers.get("retry-after", ""))))

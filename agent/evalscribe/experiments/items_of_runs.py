@@ -39,7 +39,7 @@ class ItemParts(Frozen):
     """Parts of an eval from which an item can be made."""
 
     names: tuple[str, ...]
-    """Names by which a user can select this eval."""
+    """Names by which a user can select the eval."""
     passed: bool
     item: Item | None
     """The item without an expected output; None if the run does not record the eval's input."""
@@ -49,10 +49,10 @@ class ItemParts(Frozen):
     """The recorded expected output."""
 
     def to_item(self, override: tuple[JsonValue] | None) -> Item | None:
-        """Return the item with an expected output; None without an item.
+        """Return the item with its expected output, or None if there is no item.
 
-        The expected output is the override if there is one. Otherwise it is the eval's output if the eval passed, else
-        the recorded expected output.
+        The expected output is the override, if one is given. Without an override, it is the eval's output if the eval
+        passed, else the recorded expected output.
         """
         if self.item is None:
             return None
@@ -61,7 +61,7 @@ class ItemParts(Frozen):
 
 
 def parts_of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
-    """Extract the parts of an eval of an imported run."""
+    """Extract an item's parts from an eval of an imported run."""
     all_documents = tuple(documents) or record.documents
     task_input = _text(all_documents, "task")
     if task_input is None:
@@ -75,13 +75,13 @@ def parts_of_record(record: Record, documents: Iterable[Document]) -> ItemParts:
 
 
 def parts_of_evidence(run_id: str, evidence: Evidence) -> ItemParts:
-    """Extract the parts of a failed eval of an analysed run."""
+    """Extract an item's parts from a failed eval of an analysed run."""
     task_input, output, expected = (_text(evidence.documents, role) for role in ("task", "output", "expected"))
     return _item_parts(run_id, evidence.eval, task_input, output, expected, ())
 
 
 def parts_of_trial(trial: ItemTrial, item: Item | None) -> ItemParts:
-    """Extract the parts of a trial of an experiment's run."""
+    """Extract an item's parts from a trial of an experiment's run."""
     run_item = trial.item
     source: dict[str, JsonValue] = {"run": run_item.run_id, "eval": run_item.item_key, "run_item": run_item.id}
     transcripts = (trial.transcript,) if trial.transcript else ()
@@ -121,7 +121,10 @@ def _item_parts(
 
 
 def _text(documents: Iterable[Document], role: Role) -> JsonValue:
-    """Return the text of the only document with this role. If there are several, return their texts by path."""
+    """Return the text of the document with the given role.
+
+    If several documents have this role, return a dictionary of their texts by path.
+    """
     texts = {document.path: document.text for document in documents if document.role == role}
     return None if not texts else next(iter(texts.values())) if len(texts) == 1 else dict(texts)
 
@@ -153,9 +156,10 @@ class AddedRunItems(Frozen):
     run_id: str
     added: AddedCounts
     unusable: tuple[str, ...] = ()
-    """Number of evals left out because the run does not record their input."""
+    """Paths of the evals that were left out because the run does not record their input."""
     unknown: int = 0
-    """Number of items without an expected output. Their evals did not pass, and the run records no expected output."""
+    """Number of items without an expected output, because their eval did not pass and the run records no expected
+    output."""
 
 
 def add_run_items(
@@ -169,16 +173,16 @@ def add_run_items(
 ) -> AddedRunItems:
     """Add each eval of a run to the draft, as an item with the eval's input.
 
-    The expected output is the eval's output if it passed, else the expected output that the run records, if any. Only
-    the first trial of an eval is used.
+    If an eval passed, its output becomes the item's expected output. If an eval did not pass, the item gets the
+    expected output that the run records, if any. Only the first trial of an eval is used.
 
     Args:
         workspace: Workspace of the run.
         dataset: Dataset whose draft is filled.
         name_or_id: Name or id of the run.
-        evals: Paths or ids of evals, or item keys if the run is an experiment's; empty for all.
-        failed: Add only evals that did not pass.
-        expected: Expected output to use instead of the recorded one. Only for a single eval.
+        evals: Paths or ids of evals, or item keys for a run of an experiment; empty for all evals.
+        failed: Whether to add only evals that did not pass.
+        expected: Expected output to use instead of the recorded expected output. Allowed only with a single eval.
 
     Raises:
         NotFoundError: The run or an eval does not exist.
@@ -235,7 +239,7 @@ def _select_parts(
 def _find_run(workspace: Workspace, name_or_id: str) -> tuple[str, Iterator[ItemParts]]:
     """Return the run's id and the parts of each eval.
 
-    For an experiment's run, its trials are read rather than the archived copy.
+    If the run belongs to an experiment, its trials are read instead of its archived copy.
     """
     if (run := workspace.store.experiment_runs.run(name_or_id)) is not None:
         return run.id, _parts_of_trials(workspace, run)
@@ -307,7 +311,7 @@ def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
         try:
             report = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # `reports check` describes what is wrong
+            continue  # the command `reports check` describes the problem
         groups: set[str] = set()
         for finding in report.findings:
             group = finding.group or finding.eval
@@ -338,7 +342,7 @@ DESCRIPTION = "failures labelled by people"
 
 
 class FromReviews(Frozen):
-    """Result of making items from the labels."""
+    """Result of making dataset items from labelled failures."""
 
     dataset_id: str
     dataset: str
@@ -348,7 +352,7 @@ class FromReviews(Frozen):
     labels: dict[str, int]
     """Number of items by label."""
     unreviewed: int = 0
-    """Number of items whose label only a judge gave."""
+    """Number of items whose label was given only by a judge."""
     withdrawn: int = 0
     """Number of earlier items that were removed from the draft because their failure is no longer labelled."""
     duplicates: int = 0
@@ -356,7 +360,7 @@ class FromReviews(Frozen):
     contradicted: int = 0
     """Number of failures left out because two reports of the same run label them differently."""
     missing: dict[str, int] = Field(default_factory=dict)
-    """Number of labels, by run, left out because the store lacks the evidence of their failure."""
+    """For each run, the number of labels left out because the store lacks the evidence of their failure."""
     version: DatasetVersion | None = None
     """The published version; None if none was published."""
 
@@ -370,15 +374,15 @@ def from_reviews(
     unreviewed: bool = False,
     publish: bool = False,
 ) -> FromReviews:
-    """Add an item to the dataset's draft for each labelled failure whose evidence is available.
+    """Add an item to a dataset's draft for each labelled failure whose evidence is available.
 
     Earlier items from reviews are removed if their failure is no longer labelled.
 
     Args:
         workspace: Workspace of the reports and the evidence.
-        name: Name of the dataset, which is created if missing.
+        name: Name of the dataset. A missing dataset is created.
         shares: Share of the items that go into each split. The shares sum to 1.
-        seed: Seed of the split.
+        seed: Seed that determines in which split each item is.
         unreviewed: Whether to include failures that only a judge has labelled.
         publish: Whether to publish a version.
 
@@ -489,7 +493,7 @@ def _key(failure: LabelledFailure) -> str:
 
 
 def _withdraw(datasets: "DatasetStore", dataset: Dataset, labelled_keys: set[str]) -> int:
-    """Remove the items of the draft that came from reviews and whose failure is no longer labelled."""
+    """Remove those draft items that came from reviews and whose failure is no longer labelled."""
     withdrawn_keys = [
         item.key for item in datasets.draft(dataset.id) if "report" in item.source and item.key not in labelled_keys
     ]

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FailureTarget:
-    """Target that judges a failed eval like `analyze`, but only by its evidence.
+    """Target that judges a failed eval like `analyze`, but only from the eval's own evidence.
 
-    Stored answers are reused for the first repetition only. Each further repetition needs a new answer.
+    Stored answers are reused only for the first repetition. Each further repetition needs a new answer.
     """
 
     first_judge: Judge
     repeat_judge: Judge
-    """Judge of the second and any further repetition. It ignores cached answers."""
+    """Judge of the second and any further repetition. Cached answers are ignored."""
     store: "AnalysisStore"
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
@@ -72,14 +72,14 @@ class FailureTarget:
 
 @dataclass(frozen=True)
 class SubjectTarget:
-    """Target that judges agent runs or failed evals by any rubric. Its output follows the rubric's schema."""
+    """Target that judges agent runs or failed evals by any rubric. The target's output follows the rubric's schema."""
 
     first_judge: LoadedJudge
     repeat_judge: LoadedJudge
-    """Judge of the second and any further repetition. It ignores cached answers."""
+    """Judge of the second and any further repetition. Cached answers are ignored."""
     is_cached: Callable[[JudgeResult], bool]
     _counted_ids: set[str] = field(default_factory=set)
-    """Ids of the results whose usage was already counted in this run. Equal items share one result."""
+    """Ids of the results whose usage was already counted in this run. Items with equal inputs share one result."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
         try:
@@ -107,7 +107,7 @@ class SubjectTarget:
 
 
 def output_of(verdict: Verdict) -> dict[str, JsonValue]:
-    """Convert a verdict to the output of a target, as scorers read it."""
+    """Convert a verdict to a target's output, in the form that scorers read."""
     citations = Counter[str](citation.status for citation in verdict.citations)
     return {
         "classification": verdict.classification,
@@ -122,7 +122,10 @@ def output_of(verdict: Verdict) -> dict[str, JsonValue]:
 
 
 def parse_subject(value: JsonValue) -> LoadedSubject:
-    """Parse a subject: frozen evidence, an agent run, or `{"agent_run": …}`. Raises `DataError` for anything else."""
+    """Parse a subject: an evidence snapshot, an agent run, or `{"agent_run": …}`.
+
+    Raises `DataError` for any other value.
+    """
     if isinstance(value, Mapping) and "evidence" in value:
         return load_snapshot(value)
     run = value["agent_run"] if isinstance(value, Mapping) and "agent_run" in value else value
@@ -170,7 +173,7 @@ def _judges_failures(target: JudgeTarget, rubric: Rubric) -> bool:
 
 
 def _labels_failures(rubric: Rubric) -> bool:
-    """Return whether the rubric's answers classify failed evals."""
+    """Return whether the rubric's labels are classifications of failed evals."""
     try:
         failure_labels(rubric)
     except UsageError:
@@ -179,7 +182,7 @@ def _labels_failures(rubric: Rubric) -> bool:
 
 
 def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
-    """Build the parts of a cascade from evalscribe.toml. Its rubrics are pinned to their current versions.
+    """Build the parts of a cascade from evalscribe.toml. The cascade's rubrics are pinned to their current versions.
 
     Raises `EvalscribeError` for a tag without a rubric.
     """
@@ -205,9 +208,9 @@ def _subject_target(builder: JudgeBuilder, target: JudgeTarget, rubric: Rubric) 
 
 
 def _settings_with_judge(settings: Settings, target: JudgeTarget) -> Settings:
-    """Return the settings with their judge replaced by the experiment's.
+    """Return the settings with the experiment's judge instead of the configured judge.
 
-    A cascade is replaced by the parts that the experiment's version records.
+    If the judge is a cascade, the configured cascade is replaced by the parts that the experiment's version records.
     """
     if target.judge == CASCADE:
         no_judge = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))

@@ -19,19 +19,20 @@ if TYPE_CHECKING:
     from evalscribe.store.experiment_runs import ExperimentRunStore
 
 LOGS = "logs"
-"""Folder inside the store's folder in which workers write their logs."""
+"""Name of the folder, inside the store's folder, in which workers write their logs."""
 
 
 def experiment_named(workspace: Workspace, name_or_id: str) -> Experiment:
-    """Find an experiment like `find_stored`."""
+    """Find an experiment by name or id, like `find_stored`."""
     store = workspace.store.experiments
     return find_stored("experiment", name_or_id, store.experiment(name_or_id), store.experiments, "experiments create")
 
 
 def version_named(workspace: Workspace, experiment: Experiment, number_or_id: str | None) -> ExperimentVersion:
-    """Find a version by id or number, by default the latest. Raises `NotFoundError` listing the known versions."""
+    """Find a version by id or number, by default the latest. Raises `NotFoundError` with the known versions."""
     versions = workspace.store.experiments.experiment_versions(experiment.id)
-    # The experiment's latest version need not be the newest: `run --config` makes versions for a single run.
+    # The experiment's latest version is not always its newest version, because `run --config` makes versions for one
+    # run.
     requested = experiment.latest_version_id if number_or_id in (None, LATEST) else number_or_id
     version = find_version(versions, requested)
     if version is None:
@@ -42,7 +43,7 @@ def version_named(workspace: Workspace, experiment: Experiment, number_or_id: st
 def run_named(workspace: Workspace, name_or_id: str) -> ExperimentRun:
     """Find a run by id, by name or by the beginning of an id.
 
-    Raises `NotFoundError` if none matches, `UsageError` if several match.
+    Raises `NotFoundError` if no run matches, `UsageError` if several runs match.
     """
     store = workspace.store.experiment_runs
     if stored_run := store.run(name_or_id):
@@ -83,7 +84,7 @@ def previous_run(workspace: Workspace, run: ExperimentRun) -> ExperimentRun | No
 
 
 def run_of_experiment(workspace: Workspace, names: Sequence[str]) -> ExperimentRun:
-    """Find a run by its name alone, or by the names of its experiment and of itself.
+    """Find a run. `names` has the run's name, or the experiment's name followed by the run's name.
 
     Raises `UsageError` if the run belongs to another experiment.
     """
@@ -106,7 +107,7 @@ def require_ended(run: ExperimentRun, reason: str) -> None:
     """Raise `UsageError` unless the run has ended.
 
     Args:
-        reason: Why it must have ended, such as `its gate is decided when it has ended`.
+        reason: Why the run must have ended, such as `its gate is decided when it has ended`.
     """
     if not run.terminal:
         raise UsageError(
@@ -124,11 +125,11 @@ def version_of_run(workspace: Workspace, run: ExperimentRun) -> ExperimentVersio
 
 
 MOST_SPLITS = 10
-"""Maximum number of splits listed if the requested split does not exist."""
+"""Maximum number of splits listed in the error message if the requested split does not exist."""
 
 
 def numbered_items(workspace: Workspace, run: ExperimentRun) -> Iterator[tuple[int, Item]]:
-    """Yield the items that the run tries, each with its index in the dataset version."""
+    """Yield each item that the run tries, with the item's index in the dataset version."""
     split = version_of_run(workspace, run).config.split
     numbered = enumerate(workspace.store.datasets.items(run.dataset_version_id))
     return ((number, item) for number, item in numbered if split is None or item.split == split)
@@ -169,7 +170,7 @@ class StoredTrial(NamedTuple):
     item: Item
     trial: ItemTrial
     scores: tuple[Score, ...]
-    """The trial's current scores, in order of creation."""
+    """The trial's current scores, in the order in which they were created."""
 
 
 class PlannedTrial(NamedTuple):
@@ -177,7 +178,7 @@ class PlannedTrial(NamedTuple):
     repetition: int
     """Number of the repetition, from 1."""
     stored: StoredTrial | None
-    """The trial with its scores; None if it has not run."""
+    """The trial with its scores; None if the trial has not run."""
 
 
 def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTrial]:
@@ -212,13 +213,14 @@ DEAD_S = 15.0
 """Seconds without a heartbeat after which the worker's claim is checked."""
 STARTING = "a starting worker"
 STARTING_S = 180.0
-"""Like `DEAD_S`, but before the first heartbeat. On a busy machine, a process took over 15 seconds to start."""
+"""Seconds after which the worker's claim is checked if there was no first heartbeat. On a busy machine, a process took
+over 15 seconds to start."""
 
 
 def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
     """Return whether an unfinished run has lost its worker.
 
-    It has if its last heartbeat is too old and no process holds its claim.
+    A worker is lost if the run's last heartbeat is too old and no process holds the run's claim.
     """
     timeout_s = STARTING_S if run.worker in (None, STARTING) else DEAD_S
     if run.terminal or _age_s(run.heartbeat_at or run.created_at) < timeout_s:

@@ -15,11 +15,13 @@ import psutil
 from evalscribe.settings import access
 
 MARK = "EVALSCRIBE_STARTED_BY"
-"""Environment variable that marks processes started here, to find them even after their parents have ended."""
+"""Environment variable that marks the processes that evalscribe started, so that they can be found even after their
+parents have ended."""
 OWN_PREFIXES = ("EVALSCRIBE_", "ACTIONS_")
-"""Prefixes of variables with evalscribe's own settings (such as the store's password) or a CI runner's tokens."""
+"""Prefixes of environment variables that contain evalscribe's settings (such as the store's password) or a CI runner's
+tokens."""
 KEY_VARIABLES = frozenset({*access.DEPLOY_KEYS, access.SELF_HOSTED_KEY, *access.GITHUB_TOKENS})
-"""Environment variables with keys for sources of runs and for publishing reports."""
+"""Environment variables that contain keys for reading runs from other services and for publishing reports."""
 RUNNER_FILE_VARIABLES = frozenset({"GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"})
 """Environment variables that name files from which a CI runner reads settings and commands."""
 
@@ -29,7 +31,7 @@ def new_mark() -> str:
 
 
 def user_environment(mark: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment for a user's process. It lacks secrets and has the variable `MARK`."""
+    """Return the environment for a user's process. Variables with secrets are left out; the marker `MARK` is added."""
     return {**{name: value for name, value in environ.items() if _is_user_variable(name)}, MARK: mark}
 
 
@@ -38,7 +40,8 @@ def _is_user_variable(name: str) -> bool:
 
 
 ROUNDS = 20
-"""Maximum number of rounds of killing. More than one is needed because the processes can start others meanwhile."""
+"""Maximum number of rounds in which marked processes are found and killed. One round might not be enough, because
+processes can start other processes in the meantime."""
 
 
 def strays(leader: int) -> list[psutil.Process]:
@@ -53,16 +56,20 @@ def strays(leader: int) -> list[psutil.Process]:
 
 
 def end_strays(processes: Sequence[psutil.Process]) -> None:
-    """Kill processes. psutil first compares their start times, because another process can have the same id by now."""
+    """Kill the given processes.
+
+    psutil first compares the start times, because another process might have the same id by now.
+    """
     for process in processes:
         with suppress(psutil.Error):
             process.kill()
 
 
 async def end_marked(mark: str) -> None:
-    """Kill every process with this mark in its environment. Daemons are found although their parents have ended.
+    """Kill every process whose environment contains the given mark.
 
-    Processes that were started with an empty environment are not found.
+    Daemons are found even if their parents have ended. Processes that were started with an empty environment are not
+    found.
     """
     for _ in range(ROUNDS):
         processes = await asyncio.to_thread(_marked_processes, mark)
@@ -75,7 +82,7 @@ async def end_marked(mark: str) -> None:
 def _marked_processes(mark: str) -> list[psutil.Process]:
     processes = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # the process belongs to another user, or has ended
+        with suppress(psutil.Error, OSError):  # the process belongs to another user or has ended
             if mark in process.environ().values():
                 processes.append(process)
     return processes
@@ -86,12 +93,15 @@ LOG = 20_000
 GRACE_S = 0.7
 """Seconds between the signals SIGTERM and SIGKILL."""
 LEFT_OVER_S = 0.3
-"""Maximum seconds to keep reading after a process has ended, because its descendants can keep the output open."""
+"""Maximum seconds to continue reading output after a process has ended. The descendants of the process can keep the
+output open."""
 CHUNK = 65536
 _WATCHER_COMMAND = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
-"""Shell command that starts the program, and a watcher that kills the process group when this process dies.
+"""Shell command that starts the program together with a watcher.
 
-The watcher reads from a pipe. Only this process has the pipe's write end, so reading ends when this process does.
+The watcher kills the program's process group when this process dies.
+
+The watcher reads from a pipe. Only this process has the pipe's write end, so reading ends when this process ends.
 """
 
 
@@ -103,7 +113,7 @@ def _lifeline() -> int:
 
 
 class PipeReader:
-    """Reads a pipe without pause, so that writers never block."""
+    """Collects what is read from a pipe. The pipe is read continuously, so that writers never block."""
 
     def __init__(self, tail_size: int | None = None) -> None:
         self.size = 0
@@ -124,7 +134,7 @@ class PipeReader:
 class ProcessGroup:
     """A process in its own process group.
 
-    It has its own pipes, because with asyncio's pipes `wait` would wait until they are closed.
+    The process gets its own pipes. With asyncio's pipes, `wait` would not return before the pipes are closed.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -132,7 +142,7 @@ class ProcessGroup:
         self.err = PipeReader(LOG)
         self._process = process
         self._has_ended = False
-        """True once the process was ended. From then on, its id can belong to another process."""
+        """True after `end` was called. From then on, the process id can belong to another process."""
         self._pipes: list[asyncio.ReadTransport] = []
         self._readers: list[asyncio.Task[None]] = []
         self._sweeper: asyncio.Task[None] | None = None
@@ -148,7 +158,7 @@ class ProcessGroup:
         pass_fds: Sequence[int] = (),
         merge_output: bool = False,
     ) -> "ProcessGroup":
-        """Start a process. Raises `OSError`.
+        """Start a process. Raises `OSError` if the process cannot be started.
 
         Args:
             command: The program's path and its arguments.
@@ -217,7 +227,7 @@ class ProcessGroup:
             end_strays(descendants)
 
     async def end(self, grace_s: float = GRACE_S) -> None:
-        """Ask the process to end; then kill it, if it is still running, and all its descendants."""
+        """Ask the process to end. After `grace_s` seconds at most, kill it and all its descendants."""
         if self._has_ended:
             return
         self._has_ended = True
@@ -247,12 +257,12 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, pipe_reader)))
 
     async def _sweep(self) -> None:
-        """Kill the descendants that outlive the process. They would keep its pipes open."""
+        """Kill the descendants that outlive the process, because they would keep its pipes open."""
         await self._process.wait()
         self.kill()
 
     def _strays(self) -> list[psutil.Process]:
-        """Return the descendants that have left the group. They can be found only while the process runs."""
+        """Return the descendants that have left the group. Descendants can be found only while the process runs."""
         return strays(self._process.pid) if self._process.returncode is None else []
 
     def _signal(self, number: signal.Signals) -> None:

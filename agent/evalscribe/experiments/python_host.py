@@ -23,16 +23,17 @@ from evalscribe.redaction.redact import redact
 
 PROGRAM = Path(__file__).with_name("child.py")
 LINE = 2 * LARGEST
-"""Maximum size of one line from the process, in bytes."""
+"""Maximum size of one line that the child process sends, in bytes."""
 NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
 LONGEST_MS = 1e12
 DROP_TIMEOUT_S = 1.0
-"""Maximum seconds for the process to confirm that a call was dropped. If it does not, its event loop is blocked."""
+"""Maximum seconds to wait until the child process confirms that a call was dropped. If the process does not respond in
+time, its event loop is blocked."""
 
 
 class ChildDied(Exception):
-    """The process ended during a call. The message says how."""
+    """The child process ended during a call. The message says how it ended."""
 
 
 class BrokenCodeError(UsageError):
@@ -40,7 +41,7 @@ class BrokenCodeError(UsageError):
 
 
 class ChildProcess:
-    """Child process that answers many calls at a time. `start` creates it."""
+    """Child process that handles many calls at a time. It is created with `start`."""
 
     def __init__(self, group: ProcessGroup, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.abandoned: set[int] = set()
@@ -54,7 +55,7 @@ class ChildProcess:
 
     @classmethod
     async def start(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
-        """Start the process in its own process group. Raises `UsageError` if it cannot be started."""
+        """Start a child process in its own process group. Raises `UsageError` if the process cannot be started."""
         parent_socket, child_socket = socket.socketpair()
         options = (
             "-P",
@@ -91,7 +92,10 @@ class ChildProcess:
         return not self._futures
 
     async def load(self, address: str, kind: str) -> dict[str, Any]:
-        """Import a function and return its description. Repeated calls import it only once. Raises `ChildDied`."""
+        """Import a function and return its description.
+
+        Repeated calls import the function only once. Raises `ChildDied` if the process ends.
+        """
         return await asyncio.shield(self.begin_load(address, kind))
 
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
@@ -102,9 +106,9 @@ class ChildProcess:
         return self._load_tasks[key]
 
     async def call(self, address: str, kind: str, payload: object, timeout_s: float) -> dict[str, Any]:
-        """Call a function and return the reply. Raises `ChildDied`.
+        """Call a function and return the reply. Raises `ChildDied` if the process ends.
 
-        If the call times out, the reply has only `late` and `log`.
+        If the call times out, the reply has only the keys `late` and `log`.
         """
         number = _number()
         try:
@@ -174,12 +178,12 @@ class ChildProcess:
 
     @property
     def output(self) -> str:
-        """Return the end of the output that the process wrote outside of calls, such as a crash report."""
+        """Return the last part of the output that the process wrote outside of calls, such as a crash report."""
         return self._group.err.text
 
 
 def _reply(line: bytes) -> dict[str, Any]:
-    """Parse a reply. Raises `ValueError` or `RecursionError` if it is invalid."""
+    """Parse a reply. Raises `ValueError` or `RecursionError` if the reply is invalid."""
     reply: dict[str, Any] = json.loads(line, parse_constant=_no_json)
     if not _is_reply(reply):
         raise ValueError("no reply")
@@ -189,7 +193,7 @@ def _reply(line: bytes) -> dict[str, Any]:
 def _is_reply(value: object) -> bool:
     """Return whether a reply is well-formed.
 
-    It might not be, because the user's code can write to the same connection.
+    A reply might be malformed, because the user's code can write to the same connection.
     """
     return (
         isinstance(value, dict)
@@ -203,7 +207,7 @@ def _is_reply(value: object) -> bool:
 
 
 def _number() -> int:
-    """Return a call number that other code in the process cannot guess. So it cannot forge a reply."""
+    """Return a random call number. Other code in the process cannot guess the number, so it cannot forge a reply."""
     return randbits(NUMBER_BITS)
 
 
@@ -217,11 +221,12 @@ def _exit_text(code: int) -> str:
 
 Kind = Literal["component", "scorer"]
 MOST_ABANDONED = 3
-"""Number of calls still running after a timeout at which a new process takes over. Their threads cannot be ended."""
+"""Maximum number of timed-out calls that still run in a process. At this number, a new process takes over, because the
+threads of these calls cannot be ended."""
 IMPORT_S = 120.0
 """Maximum seconds to import a module."""
 MAX_RETRIES = 4
-"""Maximum number of concurrent retries. Each retry has its own process."""
+"""Maximum number of concurrent retries. Each retry runs in its own process."""
 
 
 class FunctionDescription(Frozen):
@@ -233,7 +238,7 @@ class FunctionDescription(Frozen):
     code: str
     """Content id of the modules in the folder that were imported with the function."""
     name: str | None = None
-    """Name in the scorer's decorator. This field and those below are set for scorers only."""
+    """Name in the scorer's decorator. Only scorers have a value in this field and the fields below it."""
     description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -245,10 +250,10 @@ class HostReply(Frozen):
 
     value: JsonValue = None
     error: str | None = None
-    """The error on one line, such as `NameError: name 'x' is not defined (agent.py:5)`."""
+    """The error as one line of text, such as `NameError: name 'x' is not defined (agent.py:5)`."""
     traceback: str = ""
     log: str = ""
-    """The end of what the function printed."""
+    """The last part of the function's printed output."""
     timed_out: bool = False
     duration_ms: float = 0.0
 
@@ -256,10 +261,11 @@ class HostReply(Frozen):
 class PythonHost:
     """Imports functions from `folder` and calls them, up to `concurrency` plain functions at a time.
 
-    There is no limit for async functions, but one that never yields blocks all others until it times out.
+    The number of async functions is not limited. But an async function that never awaits blocks all others until it
+    times out.
 
-    If the process dies, each pending call is retried once in a process of its own. So only the call that crashed the
-    process fails.
+    If a process dies, each of its pending calls is retried once in a process of its own. So only the call that crashed
+    the process fails.
     """
 
     def __init__(self, folder: Path, concurrency: int) -> None:
@@ -273,7 +279,7 @@ class PythonHost:
         self._closed = False
 
     async def check(self, address: str, kind: Kind) -> FunctionDescription:
-        """Import a function in its own process and describe it. Raises `UsageError` if it cannot be used."""
+        """Import a function in its own process and describe it. Raises `UsageError` if the function cannot be used."""
         child = await self._new_child(1)
         try:
             reply = await self._load(child, address, kind)
@@ -284,7 +290,7 @@ class PythonHost:
         return _function_description(address, reply["described"])
 
     async def begin(self, address: str, kind: Kind) -> None:
-        """Start the process and let it import the function in the background. Import errors are reported by calls.
+        """Start the process and let it import the function in the background. Later calls report import errors.
 
         Raises `UsageError` if the process cannot be started.
         """
@@ -310,7 +316,7 @@ class PythonHost:
             return await self._call_alone(address, kind, payload, timeout_s)
 
     async def close(self) -> None:
-        """End every process and its descendants."""
+        """End every child process and all descendants of these processes."""
         self._closed = True
         await asyncio.gather(*(self._end_child(child) for child in tuple(self._children)))
         await end_marked(self._mark)
@@ -361,7 +367,7 @@ class PythonHost:
     async def _current_child(self) -> ChildProcess:
         """Return the process for new calls.
 
-        It is replaced if it died, or if too many timed-out calls still run in it.
+        The process is replaced if it died, or if too many timed-out calls still run in it.
         """
         async with self._starting:
             child = self._shared_child
@@ -385,7 +391,7 @@ class PythonHost:
 
 
 async def describe(folder: Path, address: str, kind: Kind) -> FunctionDescription:
-    """Import a function in its own process and describe it. Raises `UsageError` if it cannot be used."""
+    """Import a function in its own process and describe it. Raises `UsageError` if the function cannot be used."""
     host = PythonHost(folder, 1)
     try:
         return await host.check(address, kind)
@@ -408,7 +414,7 @@ def _function_description(address: str, reply: Mapping[str, Any]) -> FunctionDes
 
 
 def _host_reply(reply: Mapping[str, Any]) -> HostReply:
-    """Convert the reply of a process to one that can be stored."""
+    """Convert a reply of the child process to a `HostReply` that can be stored."""
     texts = {name: clean_text(redact(reply.get(name, ""))) for name in ("traceback", "log")}
     try:
         value: Any = clean_json(reply.get("value"))
@@ -427,7 +433,7 @@ class PythonTarget:
         self._host = host
 
     async def begin(self) -> None:
-        """Start the process before the first call. Raises `UsageError` if it cannot be started."""
+        """Start the child process before the first call. Raises `UsageError` if the process cannot be started."""
         try:
             await self._host.begin(self._address, "component")
         except BaseException:
@@ -435,7 +441,7 @@ class PythonTarget:
             raise
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Call the function. Raises `UsageError` if it cannot be imported."""
+        """Call the function. Raises `UsageError` if the function cannot be imported."""
         payload: JsonValue = {"input": call.input, "context": _context(call)}
         reply = await self._host.call(self._address, "component", payload, call.timeout_s)
         if reply.timed_out:

@@ -1,4 +1,4 @@
-"""Create a regression dataset from the failures of a run, with an experiment that runs it."""
+"""Create a regression dataset from the failures of a run, and an experiment on this dataset."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ class FailedTrial(NamedTuple):
     key: str
     """Key of the item that is built from this trial. All trials of an item have the same key."""
     path: str
-    """Path of the eval as the run's report prints it."""
+    """Path of the trial's eval, as the run's report prints it."""
     id: str
     """Id of the run item or of the eval."""
 
@@ -63,14 +63,14 @@ class LabelFilter(NamedTuple):
 
     classifications: frozenset[Classification]
     reviewed_only: bool = False
-    """True to select only failures whose label a person gave or confirmed."""
+    """True if only failures whose label a person gave or confirmed are selected."""
 
 
 class SelectedFailures(NamedTuple):
     failures: tuple[tuple[FailedTrial, FindingSummary | None], ...]
     """The first selected failure of each item, with its finding in the run's report."""
     left_out: Mapping[str, int]
-    """Number of items left out, by classification, or by the reason why there is none."""
+    """Number of items left out, by their classification, or by the reason why they have no classification."""
 
 
 def select_failures(
@@ -79,7 +79,8 @@ def select_failures(
     """Select failures by label; without a filter, select all failures.
 
     Args:
-        findings: Findings of the run's report by printed path. In them, human labels take precedence over the judge's.
+        findings: Findings of the run's report, by printed path. A human label in a finding takes precedence over the
+            judge's label.
     """
     selected: dict[str, tuple[FailedTrial, FindingSummary | None]] = {}
     excluded: dict[str, str] = {}
@@ -106,21 +107,21 @@ def _exclusion_reason(finding: FindingSummary | None, label: LabelFilter) -> str
 
 @dataclass(frozen=True)
 class FailedItem:
-    """The failed trials of one run, and a function that builds items from them."""
+    """The failed trials of one run, and a function that builds a dataset item from a failed trial."""
 
     run_id: str
     failures: Sequence[FailedTrial]
     item: Callable[[FailedTrial], Item | None]
     """Builds the item of a failed trial. Returns None if the run does not record the input."""
     broken: int = 0
-    """Number of items that did not fail, but have a trial without an output or without a verdict."""
+    """Number of items that did not fail, but have at least one trial without an output or a verdict."""
 
 
 def failures_of_experiment(workspace: Workspace, run: ExperimentRun, run_item_ids: Sequence[str] = ()) -> FailedItem:
     """Collect every failed trial, or only the named trials. Named trials can lack an output or a verdict.
 
     Raises:
-        NotFoundError: The run has no such trial.
+        NotFoundError: A named trial does not belong to the run.
         UsageError: A named trial passed.
     """
     items = list(workspace.store.experiment_runs.items(run.id))
@@ -189,7 +190,7 @@ def _find_run_items(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[
 
 
 def _path(run: ExperimentRun, run_item: RunItem) -> str:
-    """Return the path of the trial's archived record. The report's finding has the same path."""
+    """Return the path of the trial's archived record. The trial's finding in the report has the same path."""
     return path(f"{run_item.item_key}#{run_item.repetition}" if run.repetitions > 1 else run_item.item_key)
 
 
@@ -254,19 +255,19 @@ def create_regression_dataset(
     budget_usd: float | None = None,
     dry_run: bool = False,
 ) -> tuple[RegressionMade, ExperimentRun | None]:
-    """Create a regression dataset with its experiment. If a run is started, the queued run is returned too.
+    """Create a regression dataset and its experiment. If a run is started, the queued run is returned too.
 
     Args:
         workspace: Workspace of the run.
         name_or_id: Run of an experiment, or an imported or analysed run.
         name: Name of the dataset and of its experiment.
-        run_item_ids: Trials to use; empty for all that failed.
+        run_item_ids: Ids of the trials to use; empty for all failed trials.
         classifications: Use only failures that have one of these classifications in the run's report; empty for all.
-        reviewed_only: Use only failures whose label a person gave or confirmed.
+        reviewed_only: Whether to use only failures whose label a person gave or confirmed.
         start_run: Whether to run the new experiment.
         deployment: Id or name of the build to run.
         budget_usd: Budget for the run's model calls in US dollars.
-        dry_run: Only count what would be created.
+        dry_run: Whether to only count what would be created.
 
     Raises:
         UsageError: An option is wrong; nothing was created.
@@ -348,7 +349,7 @@ def _check_build(workspace: Workspace, target: TargetSpec, deployment: str) -> N
 
 
 def _findings(workspace: Workspace, run_id: str) -> Mapping[str, FindingSummary]:
-    """Return the findings of the run's report by path. Raises `NotFoundError` if there are none."""
+    """Return the findings of the run's report by path. Raises `NotFoundError` if there are no findings."""
     run = workspace.store.runs.run(run_id) or workspace.store.analyses.get_run(run_id)
     findings = findings_of_run(workspace.reports, run) if run else {}
     if not findings:
@@ -395,7 +396,7 @@ def _dataset(workspace: Workspace, name: str, run_id: str, items: list[Item]) ->
 def _experiment(
     workspace: Workspace, run: ExperimentRun, dataset: DatasetVersion, name: str
 ) -> tuple[Experiment, ExperimentVersion]:
-    """Create an experiment with the run's target, build and scorers. Its gate requires that every item passes."""
+    """Create an experiment with the run's target, build and scorers. The new gate requires that every item passes."""
     version = version_of_run(workspace, run)
     target = version.target
     if isinstance(target, ComponentTarget) and run.deployment_id:

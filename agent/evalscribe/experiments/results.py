@@ -66,13 +66,13 @@ def list_experiments(
     page: int = 1,
     page_size: int = 50,
 ) -> tuple[ListedExperiment, ...]:
-    """Return one page of experiments, oldest first.
+    """Return one page of the list of experiments, oldest first.
 
     Args:
         workspace: Workspace of the experiments.
-        dataset: Only experiments on this dataset, by name or id.
-        status: Only `active` or `archived` ones.
-        type: Only experiments of this type.
+        dataset: Name or id of the experiments' dataset; None for all datasets.
+        status: Status of the experiments, `active` or `archived`; None for both.
+        type: Type of the experiments; None for all types.
         page: Number of the page, from 1.
         page_size: Experiments per page.
 
@@ -108,7 +108,10 @@ def target_line(target: TargetSpec) -> str:
 
 
 def called_models(version: ExperimentVersion) -> tuple[str, ...]:
-    """Return the models that the target and the scorers call. Models that a component calls are not known."""
+    """Return the models that the target and the scorers call.
+
+    Models that a component calls are unknown, so they are not included.
+    """
     target = version.target
     target_models: tuple[str, ...] = ()
     if target.type == "prompt":
@@ -161,7 +164,7 @@ NOT_PASSED: tuple[ItemVerdict, ...] = ("failed", "error", "unscored")
 
 
 def run_summary(workspace: Workspace, run: ExperimentRun, *, scored: bool = True) -> RunSummary:
-    """Summarise a run. With `scored`, each scorer's summary is included, which needs more reading."""
+    """Summarise a run. With `scored`, all scores are read, and the summary includes the results of each scorer."""
     experiment, version = experiment_of(workspace, run), version_of_run(workspace, run)
     summary = summarise_run(
         run,
@@ -197,7 +200,9 @@ def _labels(
 
 
 def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
-    """Yield the expected and the given label of every trial. A trial without output has no given label.
+    """Yield, for every trial, the expected label and the label that the target gave.
+
+    A trial without output has no label from the target.
 
     All trials of one item count as one observation, and so do all items of one cluster.
     """
@@ -212,7 +217,7 @@ def _pairs(workspace: Workspace, run: ExperimentRun) -> Iterator[LabelPair]:
 
 
 def failed_trials(workspace: Workspace, run: ExperimentRun, *, flaky: bool = False) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, in dataset order. With `flaky`, only those of flaky items."""
+    """Yield the trials that did not pass, in dataset order. With `flaky`, yield only the trials of flaky items."""
     flaky_keys = frozenset(run_summary(workspace, run, scored=False).flaky) if flaky else None
     return (
         describe_trial(workspace, run, trial)
@@ -236,7 +241,7 @@ def describe_trial(workspace: Workspace, run: ExperimentRun, trial: ItemTrial) -
 def describe_trials(
     trial: ItemTrial, scores: Iterable[Score], *, split: str | None, input_and_expected: tuple[JsonValue, JsonValue]
 ) -> TrialDetail:
-    """Describe a trial. `input_and_expected` are the item's input and expected output."""
+    """Describe a trial. `input_and_expected` has the item's input and expected output."""
     run_item = trial.item
     return TrialDetail.model_construct(
         item_key=run_item.item_key,
@@ -257,14 +262,15 @@ def describe_trials(
 
 
 VERSION = 1
-"""Raise by hand when a change of criteria, statistics or counting can change the gate decision of a run.
+"""Version of the gate's rules. Raise the version by hand when a change of criteria, statistics or counting can change
+the gate decision of a run.
 
 Stored decisions of other versions are then ignored.
 """
 
 
 def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
-    """Report on a run, with its gate if the run has ended. Nothing is read from a cache."""
+    """Return the report of a run, with its gate if the run has ended. Nothing is read from a cache."""
     summary = run_summary(workspace, run)
     if not run.terminal:
         return RunReport(summary=summary)
@@ -278,7 +284,7 @@ def report_run(workspace: Workspace, run: ExperimentRun) -> RunReport:
 def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
     """Return whether the gate passed; None while the run has not ended.
 
-    The decision is cached until a change of the scores.
+    The decision is cached until the scores change.
     """
     if run.state != "completed":
         return False if run.terminal else None
@@ -288,7 +294,8 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
     if passed is None:
         summary = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
         passed = decide_gate(version.config, summary, "", baselines(workspace, run, version)).passed
-        with suppress(EvalscribeError):  # A read-only store cannot cache the decision. It is then made again each time.
+        # A read-only store cannot cache the decision, so the gate is decided again each time.
+        with suppress(EvalscribeError):
             workspace.store.experiment_runs.keep_gate(run.id, key, passed)
     return passed
 
@@ -297,7 +304,7 @@ def _gate_key(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
     """Return the content id of what the gate depends on: state and scores of the run and of its baselines."""
     baseline_states = {}
     for name in sorted(version.config.compared):
-        with suppress(EvalscribeError):  # A baseline that is missing changes the key as well.
+        with suppress(EvalscribeError):  # The key also changes if a baseline is missing.
             base = baseline_named(workspace, name, run)
             baseline_states[name] = [base.id, base.revision, base.state]
     return content_id([VERSION, run.revision, baseline_states])
@@ -317,7 +324,8 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
             or _split_difference(version, base_version)
             or _scorer_difference(version, base_version)
         )
-    except NotFoundError:  # The error's message lists recent runs. The reason in a gate must not change with them.
+    except NotFoundError:
+        # The error's message lists recent runs, so it changes over time. The reason in a gate must stay the same.
         return Baseline(why_not="there is none" if name_or_id == PREVIOUS else f"run {name_or_id!r} not found")
     except EvalscribeError as error:
         return Baseline(why_not=" ".join(error.text(flag).split()))
@@ -330,7 +338,7 @@ def _baseline(workspace: Workspace, run: ExperimentRun, version: ExperimentVersi
 
 
 def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
-    """Return why the baseline cannot be used; None if it can."""
+    """Return why the baseline cannot be used; None if it can be used."""
     if base.id == run.id:
         return "the baseline is this run itself; give the name or id of another run"
     if base.state != "completed":
@@ -343,7 +351,7 @@ def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
 def _split_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
     """Describe how the splits differ; None if they are equal.
 
-    An item that only one of the runs tried would not be a new failure.
+    The splits must be equal, because an item that only one of the runs tried is not a new failure.
     """
     if base.config.split == version.config.split:
         return None
@@ -353,7 +361,7 @@ def _split_difference(version: ExperimentVersion, base: ExperimentVersion) -> st
 def _scorer_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
     """Describe how the required scorers differ; None if they are equal.
 
-    Verdicts by different scorers cannot be compared.
+    Verdicts cannot be compared if they were made by different scorers.
     """
     scorers, base_scorers = (
         {binding.spec.name: (binding.spec.id, binding.threshold) for binding in compared.bindings if binding.required}
@@ -398,7 +406,7 @@ def listed_run(workspace: Workspace, run: ExperimentRun) -> ListedRun:
 
 
 class TrialPage(Frozen):
-    """Selects one page of the trials that ran, by verdict and item."""
+    """Selects one page of the trials that have run, by verdict and item."""
 
     verdicts: tuple[ItemVerdict, ...] = ()
     item: str | None = None
@@ -408,7 +416,10 @@ class TrialPage(Frozen):
 
 
 def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tuple[Sequence[TrialDetail], int]:
-    """Return a page of the trials, in the order of dataset and repetition, and the number of trials on all pages."""
+    """Return a page of the trials and the number of trials on all pages.
+
+    Trials are in the order of the dataset; the trials of an item are in the order of repetition.
+    """
     total, ids = 0, []
     for run_item in workspace.store.experiment_runs.items(run.id, page.verdicts):
         if page.item not in (None, run_item.item_key):
@@ -421,7 +432,7 @@ def trial_page(workspace: Workspace, run: ExperimentRun, page: TrialPage) -> tup
 
 
 def export_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[TrialDetail]:
-    """Yield all trials in the order of dataset and repetition, including those that never ran.
+    """Yield all trials in the order of dataset and repetition, including trials that never ran.
 
     Only one trial is in memory at a time.
     """
@@ -513,9 +524,9 @@ def _run_item(workspace: Workspace, query: ScoreQuery) -> RunItem:
 
 
 def _require_scorer(workspace: Workspace, requested: ScoreQuery, query: ScoreQuery) -> None:
-    """Explain why no score matched.
+    """Raise `UsageError` if no score matched because the run does not have the requested scorer.
 
-    Raises `UsageError`, listing the scorers of the run, if the scorer is not one of them.
+    The error message lists the scorers that the run has.
     """
     bindings = _bindings(workspace, query.run_id)
     scope = f"run {requested.run_id or query.run_id}" if query.run_id else "any run"
@@ -535,7 +546,7 @@ def _require_scorer(workspace: Workspace, requested: ScoreQuery, query: ScoreQue
 
 
 def _bindings(workspace: Workspace, run_id: str | None) -> list[Binding]:
-    """Return the bindings of the run's version, or of the versions of all runs if `run_id` is None."""
+    """Return the bindings of a run's version. If `run_id` is None, return the bindings of all runs' versions."""
     runs = workspace.store.experiment_runs.runs() if run_id is None else [run_named(workspace, run_id)]
     versions = {run.experiment_version_id: run for run in runs}
     return [binding for run in versions.values() for binding in version_of_run(workspace, run).bindings]
@@ -567,6 +578,6 @@ def score_evidence(workspace: Workspace, score_id: str, include: Sequence[str]) 
 
 
 def _result_fields(score: Score) -> JsonValue:
-    """Return the result of a score as JSON. It is shown for scorers that store no raw output."""
+    """Return the result of a score as JSON. If a scorer stores no raw output, this result is shown instead."""
     fields = score.model_dump(mode="json", include={"status", "value", "passed", "label", "explanation", "error_type"})
     return {name: value for name, value in fields.items() if value is not None}

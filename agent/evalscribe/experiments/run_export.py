@@ -42,11 +42,11 @@ MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 def markdown_lines(report: RunReport, trials: Iterable[TrialDetail], max_bytes: int | None = None) -> Iterator[str]:
     """Render the gate, the results, and a folded section for each trial that did not pass.
 
-    Trials with the same error share a section. Trials without a section are only counted, with the command that exports
-    them.
+    Trials with the same error share a section. The last line counts the trials without a section of their own, and
+    shows the command that exports them.
 
     Args:
-        max_bytes: Maximum size as UTF-8 in bytes, with line ends; None for no limit.
+        max_bytes: Maximum size of the text in bytes (UTF-8, including line ends); None for no limit.
     """
     size = 0
     for line in _head(report):
@@ -69,7 +69,7 @@ def _size(line: str) -> int:
 
 
 def _more_line(summary: RunSummary, shown: int) -> str:
-    """Render how many trials that did not pass are not shown; empty if all are shown."""
+    """Render the number of trials that did not pass and are not shown. The line is empty if all are shown."""
     number = summary.counts.failed + summary.counts.error + summary.counts.unscored - shown
     export = f"evalscribe experiments runs export {summary.run_id} --format html -o run.html"
     return f"\n{number:,} more did not pass; all are in `{export}`." if number else ""
@@ -95,7 +95,10 @@ def _head(report: RunReport) -> Iterator[str]:
 
 
 def _gate_mark(report: RunReport) -> str:
-    """Return the gate's symbol and a space; an hourglass while the run has not ended, empty if it has no gate."""
+    """Return a symbol for the gate's result, followed by a space.
+
+    Without a gate decision, return an hourglass if the run is still in progress, else an empty text.
+    """
     if report.gate is None:
         return "" if report.summary.ended_at else "⏳ "
     return f"{MARKS['passed' if report.gate.passed else 'failed']} "
@@ -165,7 +168,10 @@ def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
-    """Render a code block. Its fence is longer than any row of backticks in the text, so that no line closes it."""
+    """Render a code block.
+
+    The code block's fence is longer than any row of backticks in the text, so that no line of the text closes it.
+    """
     body = cut(visible(text), TEXT_LENGTH)
     backticks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     yield f"{title}"
@@ -179,7 +185,7 @@ def _cell(text: str) -> str:
 
 
 REASON_LENGTH = 140
-"""Maximum number of characters of the reason beside a trial's name."""
+"""Maximum number of characters of the reason that is shown beside a trial's name."""
 
 
 def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str]:
@@ -193,7 +199,7 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
 
 
 TEMPLATES = Path(__file__).parent
-"""Folder of two templates: of a run's page, and of the rows of its tables."""
+"""Folder with two templates: one for a run's page, and one for the rows of its tables."""
 
 
 def row_functions() -> dict[str, Callable[..., object]]:
@@ -205,7 +211,8 @@ def row_functions() -> dict[str, Callable[..., object]]:
 @cache
 def _page() -> "Template":
     """Compile the page's template. Values are escaped, and their invisible characters are made visible."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # lists load this module but need no page
+    # Imported here, because commands that list things load this module but need no page.
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
@@ -221,7 +228,10 @@ def _page() -> "Template":
 
 
 def why_not_passed(trial: TrialDetail) -> str:
-    """Return why a trial did not pass: its error, or the explanation of the first required scorer that failed."""
+    """Return why a trial did not pass.
+
+    The reason is its error, or the explanation of the first required scorer that failed.
+    """
     if trial.error is not None or trial.verdict in ("passed", "missing"):
         return cut(one_line(trial.error or ""), REASON_LENGTH)
     reasons = (
@@ -301,7 +311,10 @@ def _line(cells: Iterable[object]) -> str:
 
 
 def safe(cell: object) -> str:
-    """Put `'` before a cell that a spreadsheet would read as a formula. Spreadsheets escape such cells the same way."""
+    """Put `'` before a cell that a spreadsheet would read as a formula.
+
+    Spreadsheets use the same escape.
+    """
     text = "" if cell is None else str(cell)
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
@@ -335,7 +348,7 @@ def junit_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[st
     """Render JUnit XML.
 
     A failed trial is a failure; a trial without output, or with a broken required scorer, is an error; a trial that
-    never ran is skipped. A run that itself failed has one more error.
+    never ran is skipped. If the run itself failed, one more error is added.
     """
     summary = report.summary
     failed = summary.state == "failed"
@@ -424,7 +437,7 @@ def _legal(text: str) -> str:
 
 
 Tries = Callable[[], Iterable[TrialDetail]]
-"""Function that returns all trials of the run. Each call starts from the beginning."""
+"""Function that returns all trials of the run. Each call starts again with the first trial."""
 WRITERS: Mapping[str, Callable[[RunReport, Iterable[TrialDetail]], Iterator[str]]] = {
     "csv": csv_lines,
     "json": json_document,
@@ -448,9 +461,9 @@ def export_lines(form: str, report: RunReport, load_trials: Tries) -> Iterator[s
 
 
 def _worst_first(load_trials: Tries) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, then the others.
+    """Yield the trials that did not pass, then the trials that passed.
 
-    They are loaded twice, so that only one is in memory at a time.
+    The trials are loaded twice, so that only one trial is in memory at a time.
     """
     yield from (trial for trial in load_trials() if trial.verdict != "passed")
     yield from (trial for trial in load_trials() if trial.verdict == "passed")

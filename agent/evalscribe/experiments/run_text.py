@@ -85,7 +85,10 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 
 
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
-    """Yield the failed trials. Of those whose target gave no answer, only the first is included for each reason."""
+    """Yield the failed trials.
+
+    Of the trials whose target gave no answer for the same reason, only the first is included.
+    """
     reasons = set()
     for trial in failed:
         reason = None if trial.error is None else error_reason(trial.error)
@@ -95,7 +98,7 @@ def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
 
 
 def origin_lines(summary: RunSummary) -> Iterator[str]:
-    """Render what ran, on which dataset, and when."""
+    """Render the run's state, target, dataset, version and times."""
     yield _state(summary)
     yield f"target     {target_line(summary)}"
     items = f"{pluralise(summary.items, 'item')}{_repeated(summary)}"
@@ -109,7 +112,7 @@ def _state(summary: RunSummary) -> str:
 
 
 def target_line(summary: RunSummary) -> str:
-    """Render the target of the version. If the run used another build, it is named as well."""
+    """Render the target of the version. If the run used another build, that build's id is added."""
     deployment_id = (
         summary.deployment_id if summary.deployment_id and summary.deployment_id not in summary.target else None
     )
@@ -162,7 +165,10 @@ def scorer_line(scorer: ScorerSummary) -> str:
 
 
 def counts_line(counts: TrialCounts) -> str:
-    """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`. Trials that did not run are added, if any."""
+    """Render counts, such as `18 passed, 1 failed, 1 error, 0 unscored`.
+
+    If trials did not run, their number is added.
+    """
     text = f"{counts.passed:,} passed, {counts.failed:,} failed, {counts.error:,} error, {counts.unscored:,} unscored"
     return f"{text}, {counts.missing:,} not run" if counts.missing else text
 
@@ -173,7 +179,7 @@ def _errors(summary: RunSummary) -> Iterator[str]:
 
 
 def error_lines(summary: RunSummary, minimum: int = 1) -> Iterator[str]:
-    """Yield each reason why at least `minimum` trials got no answer.
+    """Yield a line for each reason why at least `minimum` trials got no answer.
 
     Example: `10 of 10 trials raised NameError (agent.py:5)`.
     """
@@ -183,9 +189,9 @@ def error_lines(summary: RunSummary, minimum: int = 1) -> Iterator[str]:
 
 
 def failure_lines(trial: TrialDetail, *, repeated: bool) -> Iterator[str]:
-    """Render the explanations of scorers that a trial did not pass, below its input, expected output and output.
+    """Render a trial that did not pass, with the explanations of the scorers that did not pass it.
 
-    Long values are shortened.
+    The trial's input, expected output and output come first. Long values are shortened.
     """
     repetition = f" #{trial.repetition}" if repeated else ""
     yield f"{trial.verdict.upper()}  {one_line(trial.item_key)}{repetition}  {trial.run_item_id or ''}".rstrip()
@@ -229,7 +235,8 @@ def short_value(value: JsonValue, limit: int = VALUE_LENGTH) -> str:
 def text_of(value: JsonValue) -> str:
     """Render text unchanged, and other values as canonical JSON.
 
-    So expected output and output can be compared side by side, and exports of the same run are identical.
+    With canonical JSON, output and expected output can be compared by eye, and two exports of the same run are
+    identical.
     """
     return value if isinstance(value, str) else canonical_json(value)
 
@@ -308,7 +315,7 @@ def _cost(summary: RunSummary) -> str:
 
 
 MOST_SHOWN = 50
-"""Maximum number of changed items shown for each kind of change. The JSON output has all of them."""
+"""Maximum number of changed items shown for each kind of change. The JSON output has all changed items."""
 HEADINGS = (
     "",
     "run",

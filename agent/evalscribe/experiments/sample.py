@@ -15,7 +15,7 @@ from evalscribe.workspace import Workspace
 NAME: Final = "sample"
 TICKETS: Final = "sample-tickets"
 BUILDS: Final = {"sample-first": "first", "sample-second": "second"}
-"""Deployments by name, each with a function of `sample/support_agent.py`."""
+"""Names of the sample deployments, each with the name of its function in `sample/support_agent.py`."""
 COMPONENT: Final = "support_agent"
 SCORERS: Final = ("json_valid", '{"name": "tool_called", "config": {"tool": "search_orders"}}', "exact_match")
 GATE: Final = ExperimentConfig(passed_threshold=0.9)

@@ -1,4 +1,4 @@
-"""Create an experiment, and everything that it needs, from one command or one file."""
+"""Create an experiment and everything that it needs from one command or one file."""
 
 import csv
 from collections.abc import Mapping, Sequence
@@ -45,22 +45,22 @@ from evalscribe.workspace import Workspace
 SUFFIXES = (".yaml", ".yml")
 TARGETS = "python:module:function, http(s)://… or cmd:…"
 INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "python3", "ruby", "sh", "uv", "uvx"})
-"""Programs that run a script. A component that uses one of them is named after the script."""
+"""Programs that run a script. A component that is run by one of these programs is named after the script."""
 
 
 class ExperimentSpec(Frozen):
-    """Description of an experiment. For an experiment that exists, fields that are None keep its values."""
+    """Description of an experiment. If the experiment already exists, fields that are None keep their old values."""
 
     name: str | None = None
-    """Name of the experiment; None to derive one from target and data, such as `answer-items`."""
+    """Name of the experiment. If None, a name such as `answer-items` is derived from target and data."""
     target: str | None = None
     """`python:module:function` or `module.py:function`; an HTTP address; or `cmd:` with a command line."""
     data: str | None = None
     """File with the items, as JSON lines, a JSON list or CSV."""
     map: tuple[str, ...] = ()
-    """Item fields, each with its name in `data`, such as `input=text`."""
+    """Names of item fields, each with the field's name in `data`, such as `input=text`."""
     scorers: tuple[str, ...] = ()
-    """Scorers.
+    """Scorers of the experiment.
 
     Each is the name of a built-in or created scorer, `python:module:function`, or JSON with `name`, `config`.
     """
@@ -69,14 +69,14 @@ class ExperimentSpec(Frozen):
     folder: str = "."
     """Folder from which Python modules are imported and in which commands run."""
     complete: bool = False
-    """True if omitted fields get their defaults even if the experiment already exists."""
+    """True if omitted fields are reset to their defaults when the experiment already exists."""
 
 
 class EnsuredExperiment(NamedTuple):
     experiment: Experiment
     version: ExperimentVersion
     deployment_id: str | None
-    """The build to run; None for the build that the version names."""
+    """Id of the build to run; None to run the build that the experiment's version names."""
     created: tuple[str, ...]
     """One line for each object that was created."""
 
@@ -88,8 +88,8 @@ def is_spec_file(text: str) -> bool:
 def read_spec(path: Path) -> ExperimentSpec:
     """Read an experiment from a YAML file.
 
-    It needs `target`, `data` and `scorers`; the other fields of `ExperimentSpec` are optional. Paths are relative to
-    the file. Raises `NotFoundError` or `DataError`.
+    The file must have `target`, `data` and `scorers`; the other fields of `ExperimentSpec` are optional. Paths are
+    relative to the file. Raises `NotFoundError` if the file does not exist, `DataError` if the file is invalid.
     """
     try:
         value = parse_yaml(read_text(path).removeprefix("\ufeff"), str(path)).value
@@ -113,7 +113,11 @@ def read_spec(path: Path) -> ExperimentSpec:
 
 
 def _texts(value: dict[str, Any]) -> dict[str, Any]:
-    """Convert nested values to JSON text, a single scorer to a list, and a `map` object to `FIELD=NAME` texts."""
+    """Convert values of a YAML file to values of `ExperimentSpec`.
+
+    Nested values become JSON text, a single scorer becomes a list, and a `map` object becomes a list of `FIELD=NAME`
+    texts.
+    """
     scorers = value.get("scorers", [])
     texts = {"scorers": [_text(scorer) for scorer in (scorers if isinstance(scorers, list) else [scorers])]}
     config = {"config": _text(value["config"])} if value.get("config") is not None else {}
@@ -133,7 +137,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     is stored if the data or the target cannot be used. If the target's own code raises an error, the run reports it.
 
     Raises:
-        UsageError: Something is missing or wrong.
+        UsageError: A field of the spec is missing or invalid.
         NotFoundError: A file or scorer does not exist.
         DataError: An item of the data is invalid.
     """
@@ -178,7 +182,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
 
 
 def _change_text(previous: NewExperiment | None, current: NewExperiment) -> str:
-    """Describe what changed since the previous version. For the first version, name the scorers."""
+    """Describe what changed since the previous version. For the first version, return its scorers' names."""
     if previous is None:
         return f"scored by {', '.join(binding.spec.name for binding in current.bindings)}"
     words = {"target": "target", "dataset_version_id": "data", "bindings": "scorers", "config": "config"}
@@ -187,7 +191,7 @@ def _change_text(previous: NewExperiment | None, current: NewExperiment) -> str:
 
 
 def _require(spec: ExperimentSpec) -> None:
-    """Raise `UsageError` if a part is missing that a new experiment needs."""
+    """Raise `UsageError` if the spec lacks a field that a new experiment needs."""
     missing = {
         "target": (spec.target, TARGETS),
         "data": (spec.data, "a file with one JSON object per line: input and, if known, expected"),
@@ -208,9 +212,10 @@ def _stem(data: str) -> str:
 
 
 def _component(target: str, folder: Path) -> tuple[Component, Path]:
-    """Parse a target. Return its component, and the folder to import or run it from. Raises `UsageError`.
+    """Parse a target. Return its component, and the folder from which the component is imported or run.
 
-    `src/agent.py:answer` is imported from `src`, the folder that `python src/agent.py` would import from.
+    `src/agent.py:answer` is imported from `src`, the folder that `python src/agent.py` would import from. Raises
+    `UsageError` for an invalid target.
     """
     address = target
     if target.partition(":")[0] not in ("http", "https", "cmd"):
@@ -240,7 +245,7 @@ def _component_name(address: str) -> str:
 
 
 async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:
-    """Attach the scorers. For a Python function, create a scorer, or its next version if the source has changed."""
+    """Attach scorers. For a Python function, create a scorer, or its next version if the source has changed."""
     builtin, created_ids = [], []
     for text in scorers:
         if text.startswith(PYTHON):
@@ -263,10 +268,10 @@ def _scorer_name(text: str) -> str:
 
 
 def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
-    """Return the earlier target if its component is unchanged, else a new one.
+    """Return the previous target if its component is unchanged, else a new target.
 
-    A target keeps the first build of its component. Runs of later builds then use the same version of the experiment,
-    so that they can be compared.
+    A target keeps the first build of its component. So runs of later builds use the same version of the experiment and
+    can be compared.
     """
     if build is None:
         assert previous is not None, "a new experiment needs a target"
@@ -278,7 +283,7 @@ def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> Tar
 
 
 def _read_items(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
-    """Read all items. Raises `DataError` naming the first lines without a valid item."""
+    """Read all items. Raises `DataError` with the first lines that have no valid item."""
     file = _open(path, map)
     items = list(file.read())
     if file.bad:
@@ -295,9 +300,9 @@ COLUMNS = {
     "split": ("split",),
     "cluster": ("cluster",),
 }
-"""Column names of CSV files for each field. Columns with other names become metadata."""
+"""Names that a field's column can have in a CSV file, for each field. Columns with other names become metadata."""
 MAX_NAMED = 20
-"""Maximum number of columns named in a message."""
+"""Maximum number of column names listed in a message."""
 
 
 def _open(path: Path, map: Mapping[str, str]) -> ItemFile:

@@ -32,7 +32,7 @@ from evalscribe.text import cut, one_line
 
 
 class PassRates:
-    """Collects trials for a pass rate with its interval.
+    """Collects trials, and computes their pass rate with its interval.
 
     All trials of one item count as one observation, and so do all items of one cluster.
     """
@@ -66,10 +66,10 @@ class PassRates:
 
 
 class ScorerTallies:
-    """Tallies of the scorers of a version, and of any other scorers whose scores the run has."""
+    """Tallies of a version's scorers, and of any other scorers for which the run has scores."""
 
     def __init__(self, bindings: Sequence[Binding], clusters: Mapping[str, str]) -> None:
-        """Create empty tallies. `clusters` has the clusters of items by item key."""
+        """Create empty tallies. `clusters` maps the keys of items to their clusters."""
         self._clusters = clusters
         self._tallies = {
             binding.spec.name: _ScorerTally(binding.spec.name, binding.spec.id, binding.required)
@@ -79,7 +79,7 @@ class ScorerTallies:
         """Number of trials on which a required scorer broke and no required scorer failed."""
 
     def read(self, scores: Iterable[Score]) -> None:
-        """Add current scores. They must be grouped by item."""
+        """Add current scores, which must be grouped by item."""
         for key, group in groupby(scores, key=lambda score: score.item_key):
             cluster = self._clusters.get(key)
             item_scores = list(group)
@@ -101,7 +101,7 @@ class ScorerTallies:
 
     @property
     def summaries(self) -> tuple[ScorerSummary, ...]:
-        """Return the summaries. Those of the version's scorers come first, in the order of the bindings."""
+        """Return the summaries. The summaries of the version's scorers come first, in the order of the bindings."""
         return tuple(tally.summary for tally in self._tallies.values())
 
 
@@ -176,9 +176,9 @@ def summarise_run(
     Memory grows only with the numbers of clusters, flaky items and trials (for their durations).
 
     Args:
-        places: Every item that the run tries, in the order of the dataset version.
-        tries: Trials by item in that order.
-        scores: Scores by item.
+        places: The key, split and cluster of every item that the run tries, in the order of the dataset version.
+        run_items: The trials, grouped by item, in the same order.
+        scores: The scores, grouped by item.
     """
     clusters: dict[str, str] = {}
     tallies = _TrialTallies(run.repetitions)
@@ -208,7 +208,7 @@ def _by_place(
 MAX_REASONS = 10
 """Maximum number of reasons for missing answers in a summary."""
 MAX_REASONS_COUNTED = 1_000
-"""Maximum number of distinct reasons that are counted, because a target can give another reason in each trial."""
+"""Maximum number of distinct reasons that are counted. A target can give a different reason in each trial."""
 REASON_LENGTH = 160
 EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
@@ -216,7 +216,8 @@ EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 def error_reason(error: str | None) -> str:
     """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`.
 
-    Exceptions of one type at one line count as one reason, because their messages often quote the input.
+    Exceptions of the same type at the same line of code count as one reason, because their messages often quote the
+    input.
     """
     text = one_line(error or "")
     if raised := EXCEPTION_PATTERN.fullmatch(text):
@@ -225,7 +226,7 @@ def error_reason(error: str | None) -> str:
 
 
 class _Tally:
-    """Tallies of trials: of all, or of one split."""
+    """Tallies of trials, either of all trials or of the trials of one split."""
 
     def __init__(self) -> None:
         self.items = 0
@@ -249,7 +250,7 @@ class _TrialTallies:
         self.failed_items = 0
         self.flaky: list[str] = []
         self.passes: Counter[tuple[int, int]] = Counter()
-        """Number of items by their numbers of trials and of passed trials."""
+        """Number of items for each combination of the number of trials and the number of passed trials."""
         self.errors: Counter[str] = Counter()
         self.durations = array("d")
         self.cost_usd = 0.0
@@ -338,7 +339,7 @@ def _splits(tallies: _TrialTallies) -> Iterator[SplitSummary]:
 
 
 def _at_k(passes: Counter[tuple[int, int]], k: int) -> PassAtK:
-    """Average pass@k and pass^k over the items that have at least `k` trials."""
+    """Return the average pass@k and pass^k of the items that have at least `k` trials."""
     items, pass_at_sum, pass_every_sum = 0, 0.0, 0.0
     for (trials, passed), count in passes.items():
         if trials >= k:
@@ -359,16 +360,16 @@ def _quantile(ordered: Sequence[float], share: float) -> float | None:
 
 
 FIELDS = ("classification", "label")
-"""Keys under which an output or an expected output can have the label."""
+"""Keys under which an output or an expected output can contain the label."""
 NO_LABEL = "(none)"
-"""Stands for the label of a trial without output, or whose output has no label."""
+"""Label of a trial that has no output, or whose output has no label."""
 
 
 def label_pair(expected: JsonValue, output: JsonValue) -> tuple[str, str | None] | None:
     """Return the expected label, and the label in the same field of the output; None if no label is expected.
 
-    Text itself is a label. The label of an object is its member `classification`, else `label`, else its only member. A
-    boolean counts as `true` or `false`.
+    The label of a text is the text itself. The label of an object is its member `classification`, else `label`, else
+    its only member. A boolean counts as `true` or `false`.
     """
     if not isinstance(expected, dict):
         truth = _label_text(expected)

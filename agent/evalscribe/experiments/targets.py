@@ -41,11 +41,12 @@ from evalscribe.text import cut, one_line
 KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
 MOST_USED = 10**12
-"""Maximum value of each number in a trial's `usage`. JSON readers and databases can then represent the sums."""
+"""Maximum value of each number in a trial's `usage`. With this limit, JSON readers and databases can represent the
+sums."""
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
-    """Parse a reply and redact secrets in it. If the value is not a valid reply, return a failure."""
+    """Parse a target's reply and redact secrets in it. If the value is not a valid reply, return a failure."""
     try:
         return _reply(redact_json(clean_json(value)), log, duration_ms)
     except DataError as error:
@@ -134,7 +135,7 @@ class CommandTarget:
     """`Target` that runs a command line. Each trial runs in its own process group."""
 
     def __init__(self, line: str, folder: Path) -> None:
-        """Parse the command line. Raises `UsageError` if its program is not found."""
+        """Parse the command line. Raises `UsageError` if the command's program is not found."""
         words = split_command(line)
         program = find_program(words, folder)
         self._command = (program, *words[1:])
@@ -144,7 +145,7 @@ class CommandTarget:
         self._running: set[ProcessGroup] = set()
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Run the command. Raises `UsageError` if it cannot be started."""
+        """Run the command. Raises `UsageError` if the command cannot be started."""
         start_time = perf_counter()
         group = await self._start(call)
         try:
@@ -177,7 +178,7 @@ class CommandTarget:
 
 
 def split_command(line: str) -> tuple[str, ...]:
-    """Split a command line into words as a shell does. Raises `UsageError`."""
+    """Split a command line into words like a shell. Raises `UsageError` if the line is invalid or empty."""
     try:
         words = tuple(shlex.split(line))
     except ValueError as error:
@@ -188,7 +189,10 @@ def split_command(line: str) -> tuple[str, ...]:
 
 
 def find_program(words: Sequence[str], folder: Path) -> str:
-    """Find a command's program on PATH, or in the folder if its name has a slash. Raises `UsageError`."""
+    """Find a command's program on PATH, or in the folder if the program's name has a slash.
+
+    Raises `UsageError` if there is no such program.
+    """
     name = words[0]
     path = which(str(folder / name)) if "/" in name else which(name)
     if path is None:
@@ -209,9 +213,9 @@ def _command_reply(group: ProcessGroup, code: int | None, duration_ms: float) ->
 
 
 def _variables(call: TargetCall) -> Mapping[str, str]:
-    """Return the variables that describe the call.
+    """Return the environment variables that describe the call.
 
-    Characters that a variable cannot contain are removed or replaced.
+    Characters that an environment variable cannot contain are removed or replaced.
     """
     variables = {
         "EVALSCRIBE_IDEMPOTENCY_KEY": call.idempotency_key,
@@ -231,10 +235,10 @@ _NO_ANSWER = {
 
 
 class PromptModelTarget:
-    """`Target` that asks a model with one version of a prompt. Closing it does not close the model.
+    """`Target` that asks a model with one version of a prompt. Closing the target does not close the model.
 
-    The output is the answer's text. If that is a JSON object or array, the output is its value. With an
-    `output_schema`, the answer must be JSON, and the output is always its value.
+    The output is the answer's text. If the text is a JSON object or array, the output is the parsed value. With an
+    `output_schema`, the text must be JSON, and the output is always the parsed value.
     """
 
     def __init__(self, prompt: TargetPromptVersion, model: Model) -> None:
@@ -242,7 +246,7 @@ class PromptModelTarget:
         self._model = model
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Ask the model. Raises `EvalscribeError` for errors that concern all calls."""
+        """Ask the model. Raises `EvalscribeError` for errors that affect all calls."""
         start_time = perf_counter()
         try:
             messages = tuple(
@@ -294,7 +298,7 @@ class PromptModelTarget:
 
 
 def _output(text: str, *, always: bool) -> JsonValue:
-    """Parse the answer's text. Raises `DataError` if it must be JSON (`always`) and is not."""
+    """Parse the answer's text. With `always`, raises `DataError` if the text is not JSON."""
     try:
         value: Any = StrictJson().decode(text)
     except DataError:

@@ -1,4 +1,4 @@
-"""Run the trials of an experiment concurrently, and score and store each."""
+"""Run the trials of an experiment concurrently, and score and store each trial."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from evalscribe.model.transcript import AssistantMessage, ToolMessage, Transcrip
 
 
 def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:
-    """Apply the binding's threshold, if it has one. A value equal to the threshold passes."""
+    """Apply the binding's threshold, if the binding has one. A value that equals the threshold passes."""
     if binding.threshold is None or result.status != "ok" or result.value is None:
         return result
     return result.model_copy(update={"passed": result.value >= binding.threshold})
@@ -27,10 +27,11 @@ def apply_threshold(result: ScoreResult, binding: Binding) -> ScoreResult:
 def trial_verdict(
     status: Literal["ok"] | TargetFailureKind, results: Mapping[str, ScoreResult], bindings: Sequence[Binding]
 ) -> ItemVerdict:
-    """Decide the verdict of a trial. A required scorer that failed takes precedence over one that broke.
+    """Decide the verdict of a trial. If one required scorer failed and another broke, the verdict is `failed`.
 
     Args:
-        results: Results by binding name, with thresholds applied. A scorer without a result counts as broken.
+        results: Results by binding name, to which thresholds have been applied. A scorer without a result counts as
+            broken.
     """
     if status != "ok":
         return "error"
@@ -49,7 +50,7 @@ def _result_verdict(result: ScoreResult | None) -> ItemVerdict:
 def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
     """Build the trace of a reply.
 
-    If the reply has no messages, `recorded` is false; the trace then has only time, usage and state.
+    If the reply has no messages, `recorded` is false, and the trace has only time, usage, state and the reply's error.
     """
     if isinstance(reply, ItemTrial):
         reason, usage, duration = reply.item.error, reply.item.usage, reply.item.duration_ms
@@ -72,7 +73,8 @@ def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
 def _tools(transcript: Transcript) -> Iterator[ToolUse]:
     """Yield every tool call of the assistant's messages, in order, with its result.
 
-    A call gets the result with its id, else the result at its position among the tool messages that follow.
+    A call's result is the tool message with the call's id. Without such a message, the result is the message at the
+    call's position among the tool messages that follow.
     """
     answers = {
         message.tool_call_id: message
@@ -120,12 +122,12 @@ class TrialScore(NamedTuple):
 
     binding: Binding
     request_json: JsonValue
-    """The request as JSON. Scorers that got the same request share one object."""
+    """The request as JSON. Scorers that received the same request share one JSON object."""
     result: ScoreResult
 
 
 class ScorerPanel:
-    """The scorers of an experiment, each after those that it depends on."""
+    """The scorers of an experiment. Each scorer comes after the scorers that it depends on."""
 
     def __init__(self, bindings: Sequence[Binding], runners: Sequence[ScorerRunner]) -> None:
         """Create the panel. Each runner belongs to the binding that has the same name."""
@@ -135,10 +137,10 @@ class ScorerPanel:
     async def score(
         self, item: Item, trial: ItemTrial, peers: Mapping[str, ScoreResult] | None = None
     ) -> tuple[TrialScore, ...]:
-        """Score a trial. Raises `EvalscribeError` for errors that concern all trials.
+        """Score a trial. Raises `EvalscribeError` for errors that affect all trials.
 
         Args:
-            peers: Results of scorers outside this panel, on which its scorers can depend.
+            peers: Results of scorers outside this panel, on which scorers in the panel can depend.
         """
         request = _request(item, trial)
         shared_json: JsonValue = request.model_dump(mode="json")
@@ -160,7 +162,8 @@ def to_stored_score(
 ) -> tuple[Score, ScoreEvidence]:
     """Convert a result into a stored score.
 
-    The score's id is derived from trial, scorer and superseded score. So storing the same score twice stores it once.
+    The score's id is derived from the trial, the scorer and the superseded score. So a score that is stored twice
+    exists only once.
     """
     binding, request_json, result = trial_score
     score = Score(
@@ -183,7 +186,7 @@ def to_stored_score(
         reason=reason,
         created_at=now,
     )
-    evidence = ScoreEvidence.model_construct(  # The parts were validated before; validating all of it again is slow.
+    evidence = ScoreEvidence.model_construct(  # The values were already validated. Validating them again would be slow.
         scorer_input=request_json,
         scorer_output=result.output,
         evidence=result.evidence,
@@ -193,7 +196,10 @@ def to_stored_score(
 
 
 def to_score_result(score: Score) -> ScoreResult:
-    """Convert a stored score back to the result of its scorer. The verdict and dependent scorers need it."""
+    """Convert a stored score back to the result of its scorer.
+
+    The result is needed to decide the verdict and to run scorers that depend on it.
+    """
     return ScoreResult(
         status=score.status,
         value=score.value,
@@ -254,7 +260,7 @@ class _RunModel:
 
 
 LATE_S = 2.0
-"""Seconds after a timeout during which the target can still report the timeout itself."""
+"""Additional seconds after a timeout in which the target can still report the timeout itself."""
 
 
 class TrialRequest(NamedTuple):
@@ -276,7 +282,7 @@ class CompletedTrial(NamedTuple):
 
 
 def mark_unstorable(completed: CompletedTrial, reason: str) -> CompletedTrial:
-    """Return the trial with status `error`, and without the output that cannot be stored and its scores."""
+    """Return the trial with status `error`. The trial's scores, and the output that cannot be stored, are left out."""
     item = completed.trial.item.model_copy(
         update={"status": "error", "verdict": "error", "error": f"its output cannot be stored: {reason}"}
     )
@@ -294,7 +300,7 @@ class TrialRunner:
     now: Callable[[], str]
 
     async def run(self, request: TrialRequest) -> CompletedTrial:
-        """Run one trial. Raises `EvalscribeError` for errors that concern all trials."""
+        """Run one trial. Raises `EvalscribeError` for errors that affect all trials."""
         reply = await self._call_target(request)
         trial = _item_trial(request, reply, self.now())
         trial_scores: tuple[TrialScore, ...] = ()
@@ -334,8 +340,8 @@ async def run_trials(
 ) -> None:
     """Run every trial, at most `concurrency` at a time.
 
-    Each worker passes its trial to `store_trial` before it takes another. An `EvalscribeError` that concerns all trials
-    is raised only after the running trials have finished, because they are already paid for.
+    Each worker passes its trial to `store_trial` before it takes another trial. An `EvalscribeError` that affects all
+    trials is raised only after the running trials have finished, because these are already paid for.
     """
     errors: list[EvalscribeError] = []
 

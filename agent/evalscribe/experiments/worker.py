@@ -61,29 +61,29 @@ from evalscribe.text import dollars, one_line
 from evalscribe.workspace import Workspace
 
 STAGE = "target"
-"""Stage under which the cost of a prompt target's model calls is recorded."""
+"""Name of the stage under which the cost of a prompt target's model calls is recorded."""
 
 
 class TrialTools(NamedTuple):
     target: Target
     scorers: tuple[ScorerRunner, ...]
-    """Scorers, each after those that it depends on."""
+    """The scorers of the run. Each scorer comes after the scorers that it depends on."""
 
 
 @asynccontextmanager
 async def open_tools(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, left_usd: float | None
 ) -> AsyncIterator[TrialTools]:
-    """Open the target and the scorers of a run. They are closed at the end.
+    """Open the target and the scorers of a run. Both are closed at the end of the context.
 
     Args:
-        workspace: Workspace of the definitions.
+        workspace: Workspace that has the experiment.
         run: The run.
         version: The run's version of the experiment.
         left_usd: Remaining budget for models in US dollars; None for the budget in the settings.
 
     Raises:
-        EvalscribeError: One of them cannot be used.
+        EvalscribeError: The target or a scorer cannot be used.
     """
     async with open_models(workspace, left_usd) as models, AsyncExitStack() as stack:
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
@@ -108,7 +108,7 @@ async def open_models(workspace: Workspace, left_usd: float | None = None) -> As
 async def open_target(
     workspace: Workspace, version: ExperimentVersion, deployment: Deployment | None, models: Models, concurrency: int
 ) -> Target:
-    """Open the target of a version. The caller closes it; that also ends its processes.
+    """Open the target of a version. The caller closes the target, which also ends the target's processes.
 
     Args:
         workspace: Workspace whose store has cached judge results.
@@ -146,10 +146,10 @@ def _component_and_folder(target: ComponentTarget, deployment: Deployment | None
 async def open_scorers(
     workspace: Workspace, version: ExperimentVersion, models: Models, concurrency: int
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """Open the scorers of a version, each after those that it depends on.
+    """Open the scorers of a version. Each scorer comes after the scorers that it depends on.
 
     Raises:
-        UsageError: The source of a scorer has changed since it was created.
+        UsageError: The source of a scorer has changed since the scorer was created.
         AccessError: The key of a model is missing.
     """
     folders = {scorer.id: scorer.folder for scorer in workspace.store.experiments.scorers()}
@@ -161,7 +161,10 @@ async def open_scorers(
 
 
 class _ScorerFactory:
-    """Creates runners of scorers. Resources that runners share are opened once and closed at the end."""
+    """Creates runners of scorers.
+
+    Resources that several runners share are opened once, and closed with the exit stack.
+    """
 
     def __init__(
         self, workspace: Workspace, models: Models, stack: AsyncExitStack, timeout_s: float, concurrency: int
@@ -234,22 +237,23 @@ CLAIM_S = 3.0
 OpenTools = Callable[
     [Workspace, ExperimentRun, ExperimentVersion, float | None], AbstractAsyncContextManager[TrialTools]
 ]
-"""Function that opens the target and the scorers of a run, with a budget in US dollars. Raises `EvalscribeError`."""
+"""Function that opens the target and the scorers of a run, with a budget in US dollars. Raises `EvalscribeError` if the
+target or a scorer cannot be used."""
 
 
 async def work_on_run(
     workspace: Workspace, run_id: str, *, worker: str | None = None, tools: OpenTools = open_tools
 ) -> ExperimentRun:
-    """Run the trials of a run that are not stored yet, in this process, and return the ended run.
+    """Run, in this process, all trials of a run that are not stored yet. Returns the run after it has ended.
 
-    An error that concerns all trials ends the run as failed, and is stored as the reason. Such a run can be resumed,
-    and so can a run whose call was cancelled by a signal.
+    An error that affects all trials ends the run in the state `failed` and is stored as the reason. A failed run can be
+    resumed. A run that was interrupted by a signal can be resumed, too.
 
     Args:
         workspace: Workspace of the run; its options limit the cost of models.
         run_id: Id of the run.
         worker: Name of the worker; None for `host:pid` of this process.
-        tools: Opens the target and the scorers.
+        tools: Function that opens the target and the scorers.
 
     Raises:
         UnavailableError: Another process is working on the run.
@@ -289,7 +293,7 @@ class _Worker:
         self._continuous_archive: ContinuousRunArchive | None = None
         """Archives trials as they finish.
 
-        None if an earlier worker ran some of them: all are then archived at the end.
+        None if an earlier worker has already run some trials. All trials are then archived at the end.
         """
 
     async def run(self) -> ExperimentRun:
@@ -310,7 +314,7 @@ class _Worker:
             raise
 
     async def _with_heartbeats(self, main: Coroutine[Any, Any, None], *, cancellable: bool) -> bool:
-        """Run `main` with heartbeats. Returns True if it was cancelled because the user requested it."""
+        """Run `main` while sending heartbeats. Returns True if `main` was cancelled at the user's request."""
         tasks = [asyncio.ensure_future(main), asyncio.ensure_future(self._beat(cancellable=cancellable))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -344,7 +348,7 @@ class _Worker:
             await run_trials(runner, self._pending_trials(), self._run.concurrency, self._store)
 
     def _pending_trials(self) -> Iterator[TrialRequest]:
-        """Yield the trials that are not stored yet. Stop when the budget is spent."""
+        """Yield the trials that are not stored yet, until the budget is spent."""
         finished = self._workspace.store.experiment_runs.done(self._run.id)
         if not finished:
             self._continuous_archive = ContinuousRunArchive(RunArchive(self._workspace, self._run, self._version))
@@ -375,7 +379,7 @@ class _Worker:
 
     @property
     def _remaining_usd(self) -> float | None:
-        """Return the remaining budget in US dollars; None for no limit of the run."""
+        """Return the remaining budget in US dollars; None if the run has no budget."""
         budget = self._run.budget_usd
         return None if budget is None else max(0.0, budget - self._spent_usd)
 
@@ -412,7 +416,7 @@ class _Worker:
 
 
 AT_ONCE = 50
-"""Number of trials whose new scores are stored together."""
+"""Maximum number of trials whose new scores are stored together."""
 
 
 class RescoreResult(Frozen):
@@ -428,7 +432,7 @@ class RescoreResult(Frozen):
 OpenScorers = Callable[
     [Workspace, ExperimentRun, ExperimentVersion], AbstractAsyncContextManager[Sequence[ScorerRunner]]
 ]
-"""Function that opens every scorer of a version. Raises `EvalscribeError`."""
+"""Function that opens every scorer of a version. Raises `EvalscribeError` if a scorer cannot be used."""
 
 
 class _RescoredTrial(NamedTuple):
@@ -459,16 +463,17 @@ async def rescore_run(
 ) -> RescoreResult:
     """Score a run again.
 
-    New scores are stored in batches and kept if a later batch fails. Another call scores all trials again.
+    New scores are stored in batches. If a batch fails, the scores of earlier batches are kept, and the next call scores
+    all trials again.
 
     Args:
         workspace: Workspace of the run; its settings limit the cost of models.
         run: A run that has ended.
-        show: Receives the number of scored trials and the number of all trials.
-        scorers: Names of bindings; empty for all.
+        show: Function that receives the number of scored trials and the number of all trials.
+        scorers: Names of the bindings whose scorers are run again; empty for all.
         reason: Reason stored with the new scores.
         version: Id or number of the experiment's version whose scorers are used; None for the run's own.
-        runners: Opens the scorers of a version.
+        runners: Function that opens the scorers of a version.
 
     Raises:
         UsageError: The run has not ended, or a named scorer does not exist.
@@ -495,7 +500,7 @@ def _version(workspace: Workspace, run: ExperimentRun, number_or_id: str | None)
 
 
 def _select_scorers(version: ExperimentVersion, names: Sequence[str]) -> frozenset[str]:
-    """Return the names of the scorers to run again, by default all. Raises `UsageError` for an unknown name."""
+    """Return the names of the scorers to run again, by default all names. Raises `UsageError` for an unknown name."""
     available = [binding.spec.name for binding in version.bindings]
     if unknown := [name for name in names if name not in available]:
         raise UsageError(
@@ -540,7 +545,7 @@ class _Job:
         return list(await asyncio.gather(*map(score_trial, batch)))
 
     async def _score_again(self, stored: StoredTrial) -> _RescoredTrial:
-        """Score a trial again. A trial without output only keeps its verdict."""
+        """Score a trial again. A trial without output gets no scores, and keeps the verdict `error`."""
         item = stored.trial.item
         if item.status != "ok":
             return _RescoredTrial((), item.id, item.verdict, "error")

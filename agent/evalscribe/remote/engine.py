@@ -1,4 +1,4 @@
-"""Engines that run work, either in this process or on a Ray cluster. Ray is imported only if it is selected."""
+"""Engines that run work, either in this process or on a Ray cluster. Ray is imported only if its engine is selected."""
 
 import asyncio
 import logging
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 async def map_work(
     pool: WorkerPool[_Piece, _Result], work: Iterable[_Piece], concurrency: int
 ) -> AsyncIterator[tuple[_Piece, _Result | LostWork]]:
-    """Do pieces of work, at most `concurrency` at a time, and yield each piece with its result.
+    """Do pieces of work, at most `concurrency` at a time, and yield each piece together with its result.
 
     Closing the iterator cancels the remaining work.
     """
@@ -97,7 +97,7 @@ class WorkerQuestion(Frozen):
 
 @dataclass(frozen=True)
 class WorkResult:
-    """Result of a piece of work or of a question. It is a value, or the exception that was raised."""
+    """Result of a piece of work or of a question: either a value, or the exception that was raised."""
 
     value: Any = None
     error: BaseException | None = None
@@ -124,7 +124,7 @@ class WorkerHost:
         return await capture_result(self._open(factory))
 
     async def do(self, number: int, piece: object) -> WorkResult:
-        """Do one piece of work. `number` identifies it among the pieces in progress."""
+        """Do one piece of work. `number` identifies the piece of work while it is in progress."""
         assert self._worker is not None, "open the worker first"
         task = asyncio.ensure_future(capture_result(self._worker(piece)))
         self._pieces[number] = task
@@ -139,7 +139,7 @@ class WorkerHost:
             task.cancel()
 
     async def question(self) -> WorkerQuestion:
-        """Return the worker's next question, waiting until it asks one."""
+        """Return the worker's next question. Waits until the worker asks a question."""
         return await self._questions.get()
 
     async def answer(self, number: int, answer: WorkResult) -> None:
@@ -177,7 +177,7 @@ async def capture_result(doing: Any) -> WorkResult:
 
 
 def _sendable(error: Exception) -> Exception:
-    error.__cause__ = error.__context__ = None  # they might come from a library that the other process lacks
+    error.__cause__ = error.__context__ = None  # the causes might need a library that the other process lacks
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own data, pickled on this line
     except Exception:
@@ -186,7 +186,7 @@ def _sendable(error: Exception) -> Exception:
 
 
 CLOSING_S = 3.0
-"""Maximum seconds for a worker to close its resources."""
+"""Maximum seconds to wait while a worker closes its resources."""
 MAX_REASON = 200
 VERSION_HINT = "Every machine of the cluster needs this version of evalscribe and of Python."
 
@@ -231,9 +231,10 @@ class RayPool(Generic[T, R]):
         await asyncio.gather(*(worker.close() for worker in self._workers))
 
     async def _least_busy_worker(self) -> "RayWorker":
-        """Return the worker that has the least work, after replacing dead workers.
+        """Return the worker that has the least work.
 
-        Raises the errors of creating a worker.
+        Dead workers are removed. If every worker is busy, another one is started, up to the concurrency and the number
+        of processors. Raises `UnavailableError` if the cluster cannot be joined.
         """
         async with self._starting:
             self._workers = [worker for worker in self._workers if not worker.dead]
@@ -245,7 +246,7 @@ class RayPool(Generic[T, R]):
 
 
 class RayWorker:
-    """Local handle of a remote worker."""
+    """Handle in this process for a worker that runs in a Ray process."""
 
     def __init__(self, factory: WorkerFactory[Any, Any], question_handler: QuestionHandler) -> None:
         import ray
@@ -259,7 +260,10 @@ class RayWorker:
         self._line = asyncio.ensure_future(self._serve(question_handler))
 
     async def do(self, piece: object) -> Any:
-        """Do one piece of work. Raises `WorkerDied` and the errors that the worker raises."""
+        """Do one piece of work.
+
+        Raises `WorkerDied` if the worker's process has ended, and any error that the work itself raises.
+        """
         number = next(self._numbers)
         self.pieces += 1
         try:
@@ -330,9 +334,9 @@ class RayWorker:
 
 
 MAX_TRIES = 3
-"""Maximum number of attempts at a piece of work if its worker dies."""
+"""Maximum number of times that a piece of work is started. A piece is started again if its worker dies."""
 OBJECT_STORE_BYTES = 256 * 1024 * 1024
-"""Bytes of shared memory for a local cluster. A piece of work has at most a few megabytes."""
+"""Size of a local cluster's shared memory, in bytes. A piece of work needs at most a few megabytes."""
 LOOPBACK = "127.0.0.1"
 MISSING_PACKAGE = "`engine` ray needs the package ray: pip install 'evalscribe[ray]'"
 
@@ -353,7 +357,7 @@ class RayEngine:
             raise UsageError(MISSING_PACKAGE, fields=("engine",))
         if address is not None and "://" in address:
             raise UsageError(
-                f"`ray_address` {address}: use HOST:PORT of the cluster's head, from one of its machines",
+                f"`ray_address` {address}: use HOST:PORT of the cluster's head, on a machine of the cluster",
                 fields=("ray_address",),
             )
         self.concurrency = concurrency
@@ -381,7 +385,10 @@ class RayEngine:
                 yield done
 
     async def close(self) -> None:
-        """Leave the cluster, unless this process had joined one before."""
+        """Leave the cluster that this engine has joined.
+
+        If the process had already joined a cluster by other means, it stays in that cluster.
+        """
         if self._joined is None:
             return
         import ray
@@ -391,7 +398,10 @@ class RayEngine:
                 await asyncio.to_thread(ray.shutdown)
 
     async def _ready(self) -> int:
-        """Join the cluster, unless that is done, and return its number of processors. Raises `UnavailableError`."""
+        """Join the cluster if this has not been done yet, and return its number of processors.
+
+        Raises `UnavailableError` if the cluster cannot be joined.
+        """
         import ray
 
         if self._joined is None:
@@ -409,12 +419,14 @@ exceed."""
 def join_cluster(address: str | None) -> bool:
     """Join a cluster, or start a local one if `address` is None.
 
-    Returns False if this process had joined a cluster before. Do not call this in the main thread, because Ray would
-    install its own SIGTERM handler there. Raises `UnavailableError`.
+    Returns False if this process had already joined a cluster. Do not call this function in the main thread, because
+    Ray would install its own SIGTERM handler there. Raises `UnavailableError` if the cluster cannot be joined or
+    started.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
-        # The token keeps other users out. Without this variable, Ray would write a token to the home folder.
+        # The token keeps other users out of the cluster. Without this variable, Ray would write a token to the home
+        # folder.
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(16))
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     import ray
@@ -440,9 +452,9 @@ def join_cluster(address: str | None) -> bool:
 
 
 def _restore_signal_handlers() -> None:
-    """Install our signal handlers again.
+    """Install evalscribe's signal handlers again.
 
-    Ray would otherwise handle SIGTERM before Python does, and print a long message.
+    Otherwise, Ray would handle SIGTERM before Python does, and print a long message.
     """
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -453,7 +465,7 @@ def _restore_signal_handlers() -> None:
 def _silence() -> None:
     """Suppress the ten lines that Ray prints about a dead worker.
 
-    We report it in one line. Ray has no option for this.
+    evalscribe reports the dead worker in one line of its own. Ray has no option to suppress its lines.
     """
     from ray._private import worker
 
@@ -465,7 +477,7 @@ LOCAL, RAY = "local", "ray"
 
 
 def open_engine(settings: Settings, name: str | None = None) -> Engine:
-    """Open the engine with this name, or the configured engine."""
+    """Open the engine that `name` selects. Without a name, open the configured engine."""
     chosen = name or settings.engine.value
     concurrency = settings.concurrency.value
     if chosen == RAY:
@@ -480,7 +492,7 @@ def open_engine(settings: Settings, name: str | None = None) -> Engine:
 def _check_cluster(address: Origin) -> None:
     """Raise `UsageError` if an untrusted file names the cluster.
 
-    Whoever runs the cluster gets the keys and can run code here.
+    The operator of the cluster receives the API keys and can run code on this machine.
     """
     if address.trust < ENVIRONMENT:
         raise UsageError(

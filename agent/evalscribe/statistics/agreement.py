@@ -23,9 +23,9 @@ from evalscribe.statistics.intervals import (
 )
 
 PairCounts = Mapping[tuple[int, int], int]
-"""Number of subjects for each pair of labels that two raters gave. Labels are numbers here."""
+"""Number of subjects for each pair of labels, one label from each of two raters. Labels are represented by integers."""
 TINY = 1e-12
-"""Threshold below which a variance or an expected disagreement is a rounding error."""
+"""A variance or an expected disagreement below this value is treated as a rounding error."""
 
 
 class Kappa(NamedTuple):
@@ -36,14 +36,16 @@ class Kappa(NamedTuple):
 
 
 def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | None:
-    """Return Cohen's kappa (1960) of a square table of counts: rows for one rater, columns for the other.
+    """Return Cohen's kappa (1960) for a square table of counts.
+
+    Each row stands for a label of one rater, and each column for a label of the other rater.
 
     The interval is computed by the asymptotic method of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72),
-    and is too narrow for few pairs. If that interval has no width, as for raters who always agree, Wilson's interval of
-    the agreement is used, corrected for the same expected agreement.
+    and is too narrow for few pairs. If that interval has no width, for example because the raters always agree,
+    Wilson's interval of the agreement is used instead, corrected for the agreement expected by chance.
 
     Returns:
-        Kappa; `None` without pairs, or if both raters always gave the same single label.
+        Kappa, or `None` if there are no pairs or both raters always gave the same single label.
     """
     number = sum(map(sum, table))
     if not number:
@@ -85,12 +87,13 @@ def _variance(
 def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: float = 0.95) -> Kappa | None:
     """Return kappa of all pairs, with an interval that counts each cluster as one observation.
 
-    A cluster consists of trials of one item, or of runs of one eval. The variance is computed by the delta method (Yang
-    and Zhou 2014, Statistics in Medicine 33): the influence of a cluster on kappa is the sum of its pairs' influences.
+    A cluster is, for example, all trials of one item or all runs of one eval. The variance is computed by the delta
+    method (Yang and Zhou 2014, Statistics in Medicine 33). The influence of a cluster on kappa is the sum of the
+    influences of its pairs.
 
     Returns:
-        Kappa; `None` if `kappa` returns `None`. The interval is (-1, 1) for a single cluster of several pairs,
-        because one cluster shows nothing about others.
+        Kappa, or `None` in the cases in which `kappa` returns `None`. If all pairs are in one cluster of several pairs,
+        the interval is (-1, 1), because one cluster says nothing about other clusters.
     """
     pairs = Counter[tuple[int, int]]()
     for cluster in clusters:
@@ -115,7 +118,8 @@ def clustered_kappa(clusters: Sequence[PairCounts], labels: int, confidence: flo
     variance = fsum(move**2 for move in moved) * len(clusters) / (len(clusters) - 1)
     if variance < TINY:
         return Kappa(pooled.value, _beyond_chance(cluster_interval(_agreements(clusters), confidence), expected))
-    # Kish's effective number (1965, Survey Sampling): the number of clusters of equal size with the same precision.
+    # Kish's effective number (1965, Survey Sampling): the number of equally large clusters that would give this
+    # precision.
     degrees_of_freedom = max(1, number**2 // sum(size**2 for size in sizes) - 1)
     return _kappa(pooled.value, student_quantile((1 + confidence) / 2, degrees_of_freedom) * sqrt(variance))
 
@@ -128,21 +132,21 @@ def _agreements(clusters: Sequence[PairCounts]) -> Counter[TrialCluster]:
 
 
 class LabelPair(Frozen):
-    """The labels that people and the judge gave to one subject."""
+    """The label that people gave to one subject, and the judge's label for it."""
 
     expected: str
     """The label that people gave."""
     predicted: str | None
-    """The judge's label; `None` if the judge gave none."""
+    """The judge's label; `None` if the judge gave no label."""
     cluster: str | None = None
-    """Pairs with the same cluster count as one observation, such as trials of one item.
+    """Name of the pair's cluster. All pairs of a cluster, such as the trials of one item, count as one observation.
 
-    With `None`, the pair is one observation.
+    A pair without a cluster (`None`) is an observation of its own.
     """
 
 
 class LabelScore(Frozen):
-    """Precision and recall of one label, among the judged subjects."""
+    """Precision and recall of one label, computed from the judged subjects."""
 
     label: str
     hits: int
@@ -155,37 +159,42 @@ class LabelScore(Frozen):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def precision(self) -> float | None:
-        """`None` if the judge never gave the label."""
+        """Share of the judge's uses of the label that people confirm; `None` if the judge never gave the label."""
         return self.hits / self.predictions if self.predictions else None
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def recall(self) -> float | None:
-        """`None` if people never gave the label."""
+        """Share of people's uses of the label that the judge matches; `None` if people never gave the label."""
         return self.hits / self.expected if self.expected else None
 
 
 class NumberAgreement(Frozen):
-    """Agreement of a judge's numbers with people's."""
+    """Agreement between a judge's numbers and people's numbers."""
 
     mean_absolute_error: float
     rank_correlation: float | None
-    """Spearman's rank correlation; None for fewer than three subjects, or if all numbers of one side are equal."""
+    """Spearman's rank correlation. None for fewer than three subjects, or if all of the judge's or all of people's
+    numbers are equal."""
 
 
 class TagAgreement(Frozen):
-    """Agreement of a judge's sets of tags with people's."""
+    """Agreement between a judge's sets of tags and people's sets of tags."""
 
     jaccard: float
-    """Mean Jaccard index (size of the intersection divided by that of the union), 1 if both sets are empty."""
+    """Mean Jaccard index of the two sets: the size of their intersection divided by the size of their union, or 1 if
+    both are empty."""
     precision: float | None
-    """Share of the judge's tags that people gave, over all subjects; None if the judge gave none."""
+    """Share of the judge's tags that people gave too, counted over all subjects. None if the judge gave no tags."""
     recall: float | None
-    """Share of people's tags that the judge gave, over all subjects; None if people gave none."""
+    """Share of people's tags that the judge gave too, counted over all subjects. None if people gave no tags."""
 
 
 def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | None:
-    """Compare people's numbers with the judge's; None without pairs. Each pair has people's number first."""
+    """Compare people's numbers with the judge's. Return None if there are no pairs.
+
+    Each pair consists of people's number and the judge's number, in this order.
+    """
     if not pairs:
         return None
     error = fsum(abs(float(truth) - float(predicted)) / len(pairs) for truth, predicted in pairs)
@@ -193,7 +202,10 @@ def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | 
 
 
 def tag_agreement(pairs: Sequence[tuple[Set[str], Set[str]]]) -> TagAgreement | None:
-    """Compare people's sets of tags with the judge's; None without pairs. Each pair has people's set first."""
+    """Compare people's sets of tags with the judge's. Return None if there are no pairs.
+
+    Each pair consists of people's set and the judge's set, in this order.
+    """
     if not pairs:
         return None
     shared = sum(len(truth & predicted) for truth, predicted in pairs)
@@ -210,19 +222,19 @@ class ReliabilityBin(Frozen):
 
     low: float
     high: float
-    """The bin includes this confidence, but not `low`, except that the first bin includes 0."""
+    """Highest confidence in the bin. The bin does not include `low`, except that the first bin includes 0."""
     verdicts: int
     confidence: float
-    """Mean stated confidence."""
+    """Mean confidence that the judge stated."""
     agreement: float
-    """Observed share of verdicts with which people agree."""
+    """Share of verdicts with which people agree."""
 
 
 class Reliability(Frozen):
-    """Stated confidence against observed agreement."""
+    """Comparison of the confidence that a judge states with the observed agreement."""
 
     bins: tuple[ReliabilityBin, ...]
-    """Bins with verdicts, lowest first."""
+    """The bins that contain at least one verdict, in order of confidence, lowest first."""
     calibration_error: float
     """Expected calibration error over `BINS` bins of equal width (Naeini et al. 2015, AAAI 29): the mean difference
     between a bin's confidence and agreement, weighted by the bin's verdicts. 0 is perfect. With few verdicts, the error
@@ -237,7 +249,7 @@ BINS = 10
 
 
 def reliability(verdicts: Iterable[tuple[float, bool]]) -> Reliability | None:
-    """Compare the confidence of verdicts with whether people agree; None without verdicts."""
+    """Compare the confidence of verdicts with whether people agree. Return None if there are no verdicts."""
     bins: dict[int, list[tuple[float, bool]]] = {}
     for confidence, agrees in verdicts:
         bins.setdefault(max(0, ceil(round(confidence * BINS, 9)) - 1), []).append((confidence, agrees))
@@ -262,10 +274,16 @@ def reliability(verdicts: Iterable[tuple[float, bool]]) -> Reliability | None:
 
 
 class Calibration:
-    """Agreement of a judge with human labels. Unjudged subjects count only in `agreement_over_all`."""
+    """Agreement of a judge with human labels.
+
+    Subjects without a label from the judge count only in `agreement_over_all`.
+    """
 
     def __init__(self, pairs: Iterable[LabelPair], labels: Sequence[str] = ()) -> None:
-        """Count the pairs. `labels` come first in tables, in this order; other labels follow as they occur."""
+        """Count the pairs.
+
+        In tables, `labels` come first, in the given order. Other labels follow in order of occurrence.
+        """
         self.pairs = tuple(pairs)
         self._judged = [(pair.expected, pair.predicted) for pair in self.pairs if pair.predicted is not None]
         self._groups = _grouped(self.pairs)
@@ -297,7 +315,10 @@ class Calibration:
 
     @cached_property
     def interval(self) -> Interval:
-        """95 % confidence interval of `agreement`: Wilson's, or a cluster interval if pairs share a cluster."""
+        """95 % confidence interval of `agreement`.
+
+        The interval is Wilson's, or a cluster interval if several pairs share a cluster.
+        """
         rate = estimate_rate(map(_hits, self._groups))
         return rate.interval if rate else Interval(0.0, 1.0)
 
@@ -316,14 +337,14 @@ class Calibration:
 
     @property
     def balanced(self) -> float | None:
-        """Balanced accuracy: mean recall of the labels that people gave."""
+        """Balanced accuracy: the mean recall over all labels that people gave."""
         recalls = [score.recall for score in self.scores if score.recall is not None]
         return sum(recalls) / len(recalls) if recalls else None
 
     def recall(self, label: str) -> ValueWithInterval | None:
         """Return the recall of a label with its 95 % confidence interval; `None` if people never gave the label.
 
-        The interval is Wilson's, or a cluster interval if pairs share a cluster.
+        The interval is Wilson's interval, or a cluster interval if several pairs share a cluster.
         """
         label_counts = (
             Counter({pair: count for pair, count in group.items() if pair[0] == label}) for group in self._groups
@@ -332,9 +353,10 @@ class Calibration:
 
     @cached_property
     def balanced_interval(self) -> Interval | None:
-        """95 % confidence interval of `balanced`, from the intervals of the recalls; `None` if nothing was judged.
+        """95 % confidence interval of `balanced`, computed from the recalls' intervals; `None` if nothing was judged.
 
-        In simulations with 12 to 60 clusters and four labels, it covers the true value in 91 to 99 % of samples.
+        In simulations with 12 to 60 clusters and four labels, the interval covers the true value in 91 to 99 % of
+        samples.
         """
         recalls = [recall for label in self.labels if (recall := self.recall(label))]
         return combine_rates(recalls, [1 / len(recalls)] * len(recalls)).interval if recalls else None
@@ -366,9 +388,9 @@ def _hits(group: Counter[tuple[str, str]]) -> TrialCluster:
 
 
 def _grouped(pairs: Iterable[LabelPair]) -> tuple[Counter[tuple[str, str]], ...]:
-    """Return the counts of judged label pairs for each observation.
+    """Return, for each observation, how often each pair of labels occurs. Unjudged subjects are left out.
 
-    An observation is a single pair or a cluster of pairs.
+    An observation is a cluster of pairs, or a single pair that has no cluster.
     """
     single_pairs, clusters = [], dict[str, Counter[tuple[str, str]]]()
     for pair in pairs:

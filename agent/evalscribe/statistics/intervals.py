@@ -6,16 +6,18 @@ from math import comb, fsum, sqrt
 from typing import NamedTuple
 
 PSEUDO_CLUSTERS = 2
-"""Number of imaginary clusters in which all trials pass. They are added to the observed clusters, with as many in which
-all trials fail. Without them, the interval would have no width if all clusters were equal. Agresti and Coull (1998, The
-American Statistician 52) add trials in the same way."""
+"""Number of imaginary clusters that are added to the observed clusters: this number in which all trials pass, and the
+same number in which all trials fail. Without imaginary clusters, the interval would have no width if all clusters were
+equal. Agresti and Coull (1998, The American Statistician 52) add trials in the same way.
+"""
 PASSING_OFTEN = 0.8
 
 
 class Interval(NamedTuple):
-    """A confidence interval. Both ends are between 0 and 1, or between -1 and 1 for kappa and differences of rates.
+    """A confidence interval.
 
-    The ends of an interval of a mean have no bounds.
+    Both ends of the interval are between 0 and 1, or between -1 and 1 for kappa and differences of rates. The ends of a
+    mean's interval can have any value.
     """
 
     low: float
@@ -30,14 +32,14 @@ class ValueWithInterval(NamedTuple):
 
 
 class TrialCluster(NamedTuple):
-    """Trials that count as one observation: either the trials of one item, or those of all items from one source."""
+    """Trials that count as one observation: the trials of one item, or the trials of all items from one source."""
 
     passed: int
     trials: int
 
 
-# scipy is imported inside these functions, because the import takes about a second of CPU time and commands that only
-# list things need no statistics.
+# scipy is imported inside these functions. The import takes about a second of CPU time, and commands that only list
+# things do not need it.
 
 
 def student_quantile(probability: float, degrees_of_freedom: int) -> float:
@@ -48,7 +50,7 @@ def student_quantile(probability: float, degrees_of_freedom: int) -> float:
 
 
 def wilson_interval(successes: int, trials: int, confidence: float = 0.95) -> Interval:
-    """Return the Wilson score interval of a proportion; (0, 1) without trials."""
+    """Return the Wilson score interval of a proportion; (0, 1) if there are no trials."""
     from scipy.stats import binomtest
 
     if trials == 0:
@@ -66,7 +68,7 @@ def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0
         clusters: Each distinct cluster with its number of occurrences.
 
     Returns:
-        The interval; (0, 1) for fewer than two clusters, because one cluster shows nothing about others.
+        The interval; (0, 1) for fewer than two clusters, because one cluster says nothing about other clusters.
     """
     number = sum(clusters.values())
     if number < 2:
@@ -99,7 +101,10 @@ def _degrees_of_freedom(clusters: Mapping[TrialCluster, int], groups: int) -> in
 
 
 def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Return Spearman's rank correlation; None for fewer than three pairs, or if all values of one side are equal."""
+    """Return Spearman's rank correlation.
+
+    The result is None for fewer than three pairs, or if all first values or all second values are equal.
+    """
     from scipy.stats import spearmanr
 
     if len(pairs) < 3 or any(len(set(side)) == 1 for side in zip(*pairs, strict=True)):
@@ -108,10 +113,12 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def estimate_rate(clusters: Iterable[TrialCluster]) -> ValueWithInterval | None:
-    """Return the pass rate of all trials. The interval is Wilson's, or `cluster_interval` if trials share a cluster.
+    """Return the pass rate of all trials.
+
+    The interval is Wilson's if each cluster has a single trial, else `cluster_interval`.
 
     Returns:
-        The rate; `None` without trials.
+        The rate, or `None` if there are no trials.
     """
     counts = Counter(cluster for cluster in clusters if cluster.trials)
     trials = sum(cluster.trials * count for cluster, count in counts.items())
@@ -123,11 +130,11 @@ def estimate_rate(clusters: Iterable[TrialCluster]) -> ValueWithInterval | None:
 
 
 def combine_rates(rates: Sequence[ValueWithInterval], weights: Sequence[float]) -> ValueWithInterval:
-    """Return the weighted sum of rates of unrelated trials, such as a difference (weights 1 and -1) or a mean.
+    """Return the weighted sum of rates of independent trials, such as a difference (weights 1 and -1) or a mean.
 
-    The interval is computed from the rates' own intervals (Zou and Donner 2008, Statistics in Medicine 27). It has a
-    width even if every rate is 0 or 1. For the difference of two rates with Wilson's intervals, it is Newcombe's
-    interval (1998, Statistics in Medicine 17, method 10).
+    The interval is computed from the rates' own intervals (Zou and Donner 2008, Statistics in Medicine 27). The
+    interval has a width even if every rate is 0 or 1. For the difference of two rates with Wilson's intervals, the
+    result is Newcombe's interval (1998, Statistics in Medicine 17, method 10).
     """
     value = fsum(weight * rate.value for rate, weight in zip(rates, weights, strict=True))
     down, up = [], []
@@ -142,11 +149,11 @@ def combine_rates(rates: Sequence[ValueWithInterval], weights: Sequence[float]) 
 def estimate_mean(clusters: Iterable[Sequence[float]]) -> ValueWithInterval | None:
     """Return the mean of all values, such as tokens per failure. Each cluster of values is one observation.
 
-    The variance is that of a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8), and the
-    interval is Student's with Kish's effective number of clusters (1965, Survey Sampling) minus 1.
+    The variance is that of a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8). The interval is
+    Student's. The number of degrees of freedom is Kish's effective number of clusters (1965, Survey Sampling) minus 1.
 
     Returns:
-        The mean; `None` without values. The interval is infinite for fewer than two clusters.
+        The mean, or `None` if there are no values. With fewer than two clusters, the interval is infinite.
     """
     groups = [cluster for cluster in clusters if cluster]
     number = sum(map(len, groups))
@@ -164,9 +171,9 @@ def estimate_mean(clusters: Iterable[Sequence[float]]) -> ValueWithInterval | No
 def passing_range(needed: int, trials: int) -> Interval:
     """Return the range of true pass rates at which passing a gate is largely a matter of chance.
 
-    At the true pass rate `low`, 20 of 100 runs pass at least `needed` of `trials`; at `high`, 80 of 100 do. As a
-    function of the rate, the probability of at least `needed` passes is a beta distribution function (Clopper and
-    Pearson 1934, Biometrika 26).
+    At a true pass rate of `low`, 20 of 100 runs reach at least `needed` passes in `trials` trials. At `high`, 80 of 100
+    runs do. As a function of the rate, the probability of at least `needed` passes is a beta distribution function
+    (Clopper and Pearson 1934, Biometrika 26).
     """
     from scipy.special import betaincinv
 

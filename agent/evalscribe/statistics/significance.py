@@ -1,6 +1,6 @@
 """Compare two sides that did the same tasks: difference, p-value, confidence interval and power.
 
-Also has single exact tests, and the Holm correction for several comparisons.
+This module also has Fisher's exact test, a stratified permutation test, and Holm's correction for several tests.
 """
 
 from collections import Counter
@@ -17,20 +17,21 @@ from evalscribe.statistics.intervals import Interval, student_quantile
 ALPHA = 0.05
 """Significance level."""
 MOST_STEPS = 500_000
-"""Maximum number of additions in an exact test (about 0.25 seconds). If a test needs more, p is estimated."""
+"""Maximum number of additions in an exact test (about 0.25 seconds). If a test would need more, its p-value is
+estimated."""
 MOST_UNITS = 1_000_000
-"""Maximum common denominator of exact differences. Differences that need a larger one are rounded."""
+"""Maximum common denominator of exact differences. Differences that would need a larger denominator are rounded."""
 MOST_SIZES = 100
 """Maximum number of distinct sizes of differences in a sampled test. Sizes are rounded to multiples of
 `largest / MOST_SIZES`."""
 DRAWS = 5_000
 SEED = 20_261_121
-"""Seed of random permutations. It is fixed, so that a comparison always has the same p-value."""
+"""Seed of random permutations. The seed is fixed, so that a comparison always has the same p-value."""
 
 
 K = TypeVar("K")
 Trials = tuple[Sequence[Fraction], Sequence[Fraction]]
-"""Outcomes of the trials of base and candidate in one task."""
+"""Outcomes of one task's trials: first those of the base, then those of the candidate."""
 
 
 class PermutationResult(NamedTuple):
@@ -47,9 +48,10 @@ def sign_flip_test(differences: Iterable[Fraction]) -> PermutationResult:
     If all differences have the same size, this is McNemar's exact test. Each pair is one unit, even if pairs have
     different numbers of trials.
     """
-    # `scipy.stats.permutation_test` with samples enumerates every combination of signs: 0.4 s of CPU for 16 pairs, 2.3
-    # s for 18, and beyond that only random samples. Adding one size of differences at a time is exact for hundreds of
-    # pairs within `MOST_STEPS`. It also avoids floating-point sums, which miss ties because of rounding.
+    # `scipy.stats.permutation_test` with samples enumerates every combination of signs. That takes 0.4 s of CPU time
+    # for 16 pairs and 2.3 s for 18 pairs; for more pairs, it only draws random samples. This function instead adds all
+    # differences of one size in one step, so it stays exact for hundreds of pairs within `MOST_STEPS`. It adds
+    # integers, because rounding errors in floating-point sums would hide ties.
     units = _in_units(list(differences))
     sizes = Counter(abs(size) for size in units if size)
     observed = abs(sum(units))
@@ -78,7 +80,8 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
             return None
         shares = enumerate(_binomial(number))
         sums = _convolved(sums, {size * (2 * count - number): share for count, share in shares})
-    # Because of rounding, the probabilities do not add up to exactly 1. Dividing by their sum lets p be exactly 1.
+    # Because of rounding, the probabilities do not add up to exactly 1. Dividing by their sum makes a p-value of
+    # exactly 1 possible.
     p_value = fsum(probability for total, probability in sums.items() if abs(total) >= observed) / fsum(sums.values())
     return PermutationResult(min(1.0, p_value), exact=True)
 
@@ -97,7 +100,7 @@ def _binomial(number: int) -> Iterator[float]:
 
 
 def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[int, float]:
-    """Return the distribution of the sum of two independent values. Probabilities that underflow are left out."""
+    """Return the distribution of the sum of two independent values. Sums whose probability underflows are left out."""
     result: dict[int, float] = {}
     for total, probability in sums.items():
         for move, share in moves.items():
@@ -120,15 +123,18 @@ def _sampled_sign_flip(units: Sequence[int]) -> float:
 
 
 def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | None:
-    """Test whether individual tasks changed, in either direction. The test statistic is the sum of squared differences.
+    """Test whether individual tasks changed, in either direction.
+
+    The test statistic is the sum of squared differences.
 
     Under the null hypothesis a task's trials are exchangeable between the sides, so the candidate's number of passes is
-    hypergeometric. A task that gets worse and one that gets better add up here, but cancel each other out in
-    `sign_flip_test`. Every trial must have passed or failed. scipy's permutation test is not used, because it has no
-    strata.
+    hypergeometric. A task that gets worse and a task that gets better add up in this test, but cancel each other out in
+    `sign_flip_test`. Every trial must have passed or failed. scipy's permutation test is not used, because it does not
+    support strata.
 
     Returns:
-        The result; `None` if no permutation changes the sum, as with single trials.
+        The result, or `None` if every permutation gives the same sum, for example because each side has a single trial
+        of each task.
     """
     strata = [
         (squares, (mean(candidate) - mean(base)) ** 2)
@@ -169,7 +175,7 @@ def _hypergeometric(total: int, passed: int, drawn: int) -> tuple[tuple[int, flo
 
 
 def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) -> float:
-    """Return the p-value by a normal approximation. It is accurate for a sum over many tasks."""
+    """Return the p-value by a normal approximation. The approximation is accurate for a sum over many tasks."""
     means = [fsum(size * share for size, share in distribution.items()) for distribution in distributions]
     variances = [
         fsum((size - center) ** 2 * share for size, share in distribution.items())
@@ -180,7 +186,7 @@ def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) ->
 
 @lru_cache(1024)
 def fisher_exact_test(passed: tuple[int, int], trials: tuple[int, int]) -> float:
-    """Return the two-sided p-value of Fisher's exact test for equal pass rates of two sides."""
+    """Return the two-sided p-value of Fisher's exact test of whether two sides have equal pass rates."""
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[passes, all_ - passes] for passes, all_ in zip(passed, trials, strict=True)]).pvalue)
@@ -202,7 +208,8 @@ def holm(p_values: Mapping[K, float]) -> dict[K, float]:
 
 POWER = 0.8
 LEAST_CHANGED = 6
-"""Minimum number of changed observations for a significant two-sided sign test: 2 / 2**6 is below `ALPHA`."""
+"""Minimum number of changed observations with which a two-sided sign test can be significant: 2 / 2**6 is below
+`ALPHA`."""
 NONE = Fraction(0)
 
 
@@ -219,9 +226,10 @@ class Task(NamedTuple):
 
     @property
     def balanced(self) -> "Task":
-        """The task with equally many trials on both sides. The side with more trials keeps only its first ones.
+        """The task with equally many trials on both sides. The side with more trials keeps only its first trials.
 
-        If both sides are equally good, the difference is symmetric around 0 only with equally many trials.
+        If both sides are equally good, the difference is symmetric around 0 only if both have the same number of
+        trials.
         """
         number = min(len(self.base), len(self.candidate))
         return Task(self.base[:number], self.candidate[:number])
@@ -239,14 +247,14 @@ class TaskCluster(NamedTuple):
     difference: float
     """Sum of the tasks' differences."""
     balanced: Fraction
-    """Sum of the differences of the balanced tasks, for the test."""
+    """Sum of the tasks' differences after balancing (see `Task.balanced`). The significance test uses this sum."""
 
 
 class Paired(NamedTuple):
     """Comparison of two sides that did the same tasks."""
 
     difference: float
-    """Mean difference over the tasks, with equal weights. It is above 0 if the candidate is better."""
+    """Mean difference over the tasks, with equal weights. The difference is above 0 if the candidate is better."""
     interval: Interval
     """95 % confidence interval of the mean difference over similar tasks."""
     test: PermutationResult
@@ -254,7 +262,7 @@ class Paired(NamedTuple):
     detectable: float | None
     """Minimum detectable effect at a power of 80 %; `None` if no effect reaches that power."""
     clusters: tuple[TaskCluster, ...] = ()
-    """The observations that were tested."""
+    """The clusters of tasks that were tested, one for each observation."""
 
     @property
     def significant(self) -> bool:
@@ -264,12 +272,12 @@ class Paired(NamedTuple):
 def compare_pairs(tasks: Sequence[Task], span: float = 1.0, clusters: Sequence[Hashable] = ()) -> Paired:
     """Compare the candidate with the base. Each task is one unit, however many trials it has.
 
-    The test is the sign-flip test of the clusters' summed differences. For single trials of independent tasks, it is
-    McNemar's exact test. The interval is Student's. For each direction, an imaginary cluster with the noise of a trial
-    is added, so that the interval has a width even if few tasks changed (for single trials, this is the method of
-    Bonett and Price 2012, Statistics in Medicine 31). With clusters, the variance is the sandwich estimate corrected
-    for few and unequal clusters (Bell and McCaffrey 2002, Survey Methodology 28). If an end of the interval contradicts
-    the test, it is moved to 0.
+    The test is the sign-flip test of the clusters' summed differences. For single trials of independent tasks, the test
+    is McNemar's exact test. The interval is Student's. Two imaginary clusters are added: one gets better and the other
+    gets worse, each by the noise of a trial. Because of these clusters, the interval has a width even if few tasks
+    changed. For single trials, this is the method of Bonett and Price (2012, Statistics in Medicine 31). With clusters,
+    the variance is the sandwich estimate corrected for few and unequal clusters (Bell and McCaffrey 2002, Survey
+    Methodology 28). If an end of the interval contradicts the test, that end is moved to 0.
 
     The interval is conservative. In simulations with drops of 0 to 25 points, it covers the difference in 94 to 99 % of
     comparisons of 20 and 60 tasks (100 % for equal sides that mostly pass), and in nearly 100 % of 12 clusters of 5.
@@ -351,9 +359,9 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
     """Return the minimum detectable effect; `None` if no effect can be detected.
 
     The variance of tasks is the observed variance or the variance of trials, whichever is larger. The correlation of
-    tasks in a cluster is the observed one, but at least 0.
+    tasks in a cluster is the observed correlation, but at least 0.
     """
-    if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if all of them change
+    if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if every observation changes
         return None
     trials = [_FloatTrials(task.balanced) for task in tasks]
     squares = sum(observation.tasks**2 for observation in observations)
@@ -371,7 +379,7 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
 
 
 class _FloatTrials:
-    """A task's balanced trials as floats, for estimates; tests use fractions."""
+    """A task's balanced trials as floats. Floats are used for estimates; significance tests use exact fractions."""
 
     def __init__(self, task: Task) -> None:
         self.base, self.candidate = list(map(float, task.base)), list(map(float, task.candidate))
@@ -388,9 +396,9 @@ def _variance(values: Sequence[float]) -> float:
 
 
 def _trial_move(tasks: Iterable[_FloatTrials], default: float) -> float:
-    """Return the average amount by which changed trials changed; `default` if none changed.
+    """Return the average size of a change, over the trials that changed; `default` if none changed.
 
-    It is 1 if trials pass or fail.
+    If every trial either passes or fails, the result is 1.
     """
     moves = [abs(base - candidate) for task in tasks for base, candidate in zip(task.base, task.candidate, strict=True)]
     total = fsum(moves)
@@ -401,10 +409,10 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
     """Return the smallest drop, as a share of the range, that a two-sided test detects with a power of 80 %.
 
     The power is computed for McNemar's exact test, over all numbers of changed pairs (Duffy 1984, Biometrics 40). For
-    single trials of independent tasks, the result is exact. Otherwise, the observations are replaced by a number of
-    pairs with the same variance between equal sides and the same variance per change. In simulations with 12 to 60
-    tasks of 1 to 8 trials, with and without clusters of 5, a drop of this size is detected in 77 to 85 of 100
-    comparisons, and less often if it consists of a few tasks that fail completely.
+    single trials of independent tasks, the result is exact. Otherwise, the observations are modelled as pairs. The
+    number of pairs is chosen so that the variance between equal sides and the variance per change stay the same. In
+    simulations with 12 to 60 tasks of 1 to 8 trials, with and without clusters of 5, a drop of this size is detected in
+    77 to 85 of 100 comparisons, and less often if it consists of a few tasks that fail completely.
 
     Args:
         number: Number of observations.
@@ -412,28 +420,31 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
         step: Amount by which an observation changes if one trial does.
 
     Returns:
-        The drop; `None` if no drop reaches that power, or only one that affects all observations.
+        The drop, or `None` if that power needs a drop of the whole range or cannot be reached at all.
     """
     from scipy.optimize import brentq
     from scipy.stats import binom
 
     if number < 2 or 2.0 ** (2 - number) > ALPHA:
         return None
-    discordant = min(1.0, variance / step)  # share of pairs that change between equal sides
+    discordant = min(1.0, variance / step)  # share of pairs that change if the sides are equally good
     pairs = round(number * discordant / variance if variance else number / step)
     if step < 1:
-        # An observation is more than a single pair, so its variance is estimated, as for the sample size of a t test.
+        # An observation stands for more than one pair here, so its variance is only estimated. This reduces the number
+        # of pairs in the same way as in the sample size of a t test.
         shares = (1 - ALPHA / 2, POWER)
         students = sum(student_quantile(share, floor(number) - 1) for share in shares)
         pairs = round(pairs * (sum(map(NormalDist().inv_cdf, shares)) / students) ** 2)
     changed = range(pairs + 1)
-    most_worse = binom.isf(ALPHA / 2, changed, 0.5)  # most changed pairs that can get worse without significance
+    # Maximum number of changed pairs that can get worse without significance.
+    most_worse = binom.isf(ALPHA / 2, changed, 0.5)
 
     def missing_power(drop: float) -> float:
         changing = discordant * (1 - drop) ** 2 + drop
         worse = (changing + drop) / 2 / changing
         power = float(binom.pmf(changed, pairs, changing) @ binom.sf(most_worse, changed, worse))
-        # Several pairs stand for one observation. Observations, not pairs, must change often enough for the test.
+        # Several pairs stand for one observation. For a significant test, enough observations must change, not only
+        # pairs.
         any_changing = 1 - (1 - changing) ** (pairs / floor(number))
         return POWER - min(power, float(binom.sf(LEAST_CHANGED - 1, floor(number), any_changing)))
 

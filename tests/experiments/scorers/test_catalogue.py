@@ -130,7 +130,7 @@ def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
         ("tool_calls", {"called": []}, "called must have at least 1 item"),
         ("tool_calls", {"params": [{"tool": "a", "arguments": {}, "mode": "some"}]}, "params.0.mode must be 'subset'"),
         ("tool_called", {"tools": ["a"]}, "tool is missing"),
-        ("tool_trajectory", {"tools": ["a"], "mode": "exact", "pattern": "in_order"}, "mode and pattern are the same"),
+        ("tool_trajectory", {"tools": ["a"], "mode": "exact", "pattern": "in_order"}, "mode and pattern are names of"),
         ("max_tokens", {"max": -1}, "max must be greater than or equal to 0"),
         ("max_tokens", {"max": 1.5}, "max must be a valid integer"),
         ("limits", {}, "needs at least one of max_tool_calls"),

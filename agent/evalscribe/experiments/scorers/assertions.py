@@ -1,4 +1,4 @@
-"""structured_assertions: conditions on input, output and expected output, in a small expression language."""
+"""The scorer structured_assertions. It checks conditions on input, output and expected output, in a small language."""
 
 import json
 import operator
@@ -50,13 +50,13 @@ class Token(NamedTuple):
     kind: TokenKind
     text: str
     position: int
-    """Position of the token's first character in the expression, from 1."""
+    """Position of the token's first character in the expression, counted from 1."""
     value: JsonValue = None
     """Value of the token if it is a literal."""
 
 
 def tokenize(expression: str) -> Iterator[Token]:
-    """Split an expression into tokens. Raises `ValueError` if it is invalid."""
+    """Split an expression into tokens. Raises `ValueError` if the expression is invalid."""
     position = 0
     while expression[position:].strip():
         match = _TOKEN.match(expression, position)
@@ -108,7 +108,7 @@ COMPARISONS = ("==", "!=", *_ORDERS)
 
 
 def compare_values(sign: str, left: JsonValue, right: JsonValue) -> bool:
-    """Compare two values. Values of any types can be equal, but only two numbers or two texts have an order."""
+    """Compare two values. Values of any types can be equal, but only two numbers or two texts can be ordered."""
     if sign in ("==", "!="):
         return equal_values(left, right) == (sign == "==")
     if not any(has_type(left) and has_type(right) for has_type in (PREDICATES["is_number"], PREDICATES["is_string"])):
@@ -157,14 +157,16 @@ def _hashable(value: JsonValue) -> object:
     return type_name(value), value
 
 
-# Two CEL packages were tested with the 32 conditions and 11 errors of test_assertions.py. Stored expressions would
-# change with either:
-# - common-expression-language 0.10 (Rust) agrees with 20 conditions, with 29 if our functions are registered. It cannot
-#   parse list positions and hyphens in paths: `output.items.0`, `output.order-id`, `has(output.items.7)`. It orders
-#   booleans (`output.ok > false` is true) and takes a number for an answer, where we report an error.
-# - cel-python 0.5 agrees with 18 conditions. It has the same limits, cannot compare 3 with 3.0, and calls true equal to
-#   1.
-# Both also accept expressions that are refused here when the scorer is created, such as arithmetic and `output[0]`.
+# Two packages for the Common Expression Language (CEL) were tested with the 32 conditions and 11 errors of
+# test_assertions.py. With either package, some stored expressions would give another result:
+# - common-expression-language 0.10 (Rust) agrees on 20 conditions, or on 29 if the functions of this module are
+#   registered. It cannot parse list positions and hyphens in paths: `output.items.0`, `output.order-id`,
+#   `has(output.items.7)`. It orders booleans (`output.ok > false` is true) and accepts a number as the result of a
+#   condition; this module reports an error in both cases.
+# - cel-python 0.5 agrees on 18 conditions. It has the same limits. It also cannot compare 3 with 3.0, and treats true
+#   and 1 as equal.
+# Both packages also accept expressions that this module refuses when the scorer is created, such as arithmetic and
+# `output[0]`.
 
 
 LONGEST = 4096
@@ -175,7 +177,7 @@ _OPERATORS = ("&&", "||", "!", *COMPARISONS)
 
 
 def parse(expression: str) -> Expression:
-    """Parse an assertion. If it is invalid, raises `ValueError` with the position."""
+    """Parse an assertion. If the assertion is invalid, raises `ValueError` with the position."""
     if len(expression.encode("utf-8", "surrogatepass")) > LONGEST:
         raise ValueError(f"is longer than {LONGEST} bytes")
     parser = _Parser([*tokenize(expression)])
@@ -288,7 +290,7 @@ class _Parser:
         return self._tokens[self._position - 1]
 
     def _accept(self, symbol: str) -> bool:
-        """Consume the next token if it is the given one. Returns whether it was consumed."""
+        """Consume the next token if it is `symbol`. Returns whether the token was consumed."""
         if self.next.kind != "operator" or self.next.text != symbol:
             return False
         self._position += 1
@@ -389,7 +391,7 @@ def _score(config: StructuredAssertions, parsed: Sequence[Expression], request: 
 
 
 def _outcome(assertion: Assertion, expression: Expression, values: Values) -> AssertionOutcome:
-    """Evaluate an assertion. If it cannot be decided, raises `CannotScore` naming the assertion."""
+    """Evaluate an assertion. If the assertion cannot be evaluated, raises `CannotScore` with its name."""
     read_values: dict[str, JsonValue] = {}
 
     def read_value(path: str) -> JsonValue:
@@ -403,7 +405,10 @@ def _outcome(assertion: Assertion, expression: Expression, values: Values) -> As
 
 
 def _values(config: StructuredAssertions, request: ScorerRequest) -> Values:
-    """Return a function that looks up paths. Each root (such as `output`) is prepared once, on first use."""
+    """Return a function that looks up the value at a path.
+
+    The value of each root (such as `output`) is prepared once, on first use.
+    """
     root_values: dict[str, JsonValue] = {}
     readers = {"output": config.output_of, "expected": config.expected_of, "input": config.input_of}
 

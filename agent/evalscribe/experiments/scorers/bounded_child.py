@@ -1,4 +1,7 @@
-"""Child process of `json_scorers.Bounded`. It answers lines of JSON, and ends if an answer exceeds the time limit."""
+"""Child process of `json_scorers.Bounded`.
+
+The process answers lines of JSON, and ends if an answer exceeds the time limit.
+"""
 
 import json
 import signal
@@ -7,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 Reply = dict[str, Any]
-"""An object with `answer`; after a `CannotScore`, an object with `error` and `type`."""
+"""JSON object that is sent to the parent. The object has the key `answer`, or after a `CannotScore` the keys `error`
+and `type`."""
 Job = Callable[[Any], Reply]
 
 
@@ -36,8 +40,8 @@ def _answer(job: Job, value: Any) -> Reply:
 def serve() -> None:
     """Answer the lines of standard input until the input ends.
 
-    The first line has the schema, and the maximum seconds for each answer. After that time, a timer's signal ends the
-    process.
+    The first line contains the schema, and the maximum seconds of CPU time for each answer. If an answer takes longer,
+    a timer's signal ends the process.
     """
     schema, timeout_s = json.loads(sys.stdin.buffer.readline())
     job = _validator_job(schema)

@@ -41,14 +41,14 @@ class Trajectory(ScorerConfig):
     tools: tuple[ToolName, ...]
     """Names of the tools, in order."""
     mode: Literal["exact", "in_order", "any_order"] | None = None
-    """How calls are matched; `exact` by default."""
+    """How tool calls are matched; `exact` by default."""
     pattern: Literal["exact", "in_order", "any_order"] | None = None
-    """Another name of `mode`."""
+    """Alternative name of `mode`."""
 
     @model_validator(mode="after")
     def _require_one_mode(self) -> "Trajectory":
         if self.mode and self.pattern and self.mode != self.pattern:
-            raise ValueError("mode and pattern are the same setting, and they differ")
+            raise ValueError("mode and pattern are names of the same setting, but have different values")
         return self
 
 
@@ -61,7 +61,7 @@ class ToolParams(ScorerConfig):
 
 class Most(ScorerConfig):
     max: int = Field(ge=0)
-    """Maximum that passes."""
+    """Largest number that passes."""
 
 
 class MostTime(ScorerConfig):
@@ -139,7 +139,7 @@ REFUSED: Mapping[str, str] = {
     **dict.fromkeys(("helpfulness", "coherence", "conciseness", "response_relevance"), _CRITERIA),
     **dict.fromkeys(("instruction_following", "refusal", "harmfulness", "stereotyping"), _CRITERIA),
 }
-"""Scorers of other products, each with what to use in its place."""
+"""Names of scorers of other products that do not exist here, each with a hint on what to use instead."""
 
 
 _WITHOUT_MODEL: tuple[AnyKind, ...] = (
@@ -171,7 +171,7 @@ class ScorerInfo(Frozen):
 
 @cache
 def scorer_kinds() -> Mapping[str, AnyKind]:
-    """Return the kinds of scorers by name. Those that need a model come last."""
+    """Return the kinds of scorers by name. Scorers that need a model come last."""
     from evalscribe.experiments.scorers.model_specs import CONFIGS, NAMES
 
     model_kinds = [ScorerKind(name, line, CONFIGS[name], None) for name, line in NAMES.items()]
@@ -187,14 +187,14 @@ def list_scorers() -> tuple[ScorerInfo, ...]:
 
 
 def is_reserved(name: str) -> bool:
-    """Return whether the name is reserved. A user's scorer cannot have a reserved name."""
+    """Return whether a name is reserved. A user's scorer cannot have a reserved name."""
     return name in scorer_kinds() or name in ALIASES or name in REFUSED
 
 
 def find_scorer(name: str) -> AnyKind | AnyAlias:
     """Return the scorer or preset with this name.
 
-    For an unknown name, raises `UsageError` that says what to use instead.
+    Raises `UsageError` for an unknown name. The message says what to use instead.
     """
     if name in REFUSED:
         raise UsageError(f"scorer {name} does not exist: {REFUSED[name]}")
@@ -220,9 +220,9 @@ def _scorer_info(kind: AnyKind | AnyAlias) -> ScorerInfo:
 
 
 def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """Build the spec of a scorer without a model, from the name of a scorer or preset. Its config gets all defaults.
+    """Build the spec of a scorer that needs no model. `name` is the name of a scorer or preset.
 
-    Raises `UsageError` naming the key and its rule.
+    The spec's config has all defaults. Raises `UsageError` with the invalid key and the rule that it violates.
     """
     kind = find_scorer(name)
     checked_config = validate_config(kind.config, name, config)
@@ -237,10 +237,13 @@ def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
 
 
 def scorer_runner(spec: ScorerSpec) -> ScorerRunner:
-    """Return a runner for the scorer of a spec. Raises `UsageError` for a spec that `scorer_spec` would not build."""
+    """Return a runner for the scorer of a spec.
+
+    Raises `UsageError` unless the spec is of a built-in scorer that needs no model.
+    """
     kind = scorer_kinds().get(spec.scorer)
     if kind is None or kind.check is None:
-        raise UsageError(f"scorer {spec.name} ({spec.scorer}) is not a scorer without a model")
+        raise UsageError(f"scorer {spec.name} ({spec.scorer}) is not a built-in scorer that needs no model")
     return _Runner(spec.name, kind.check(validate_config(kind.config, spec.name, spec.config)))
 
 
@@ -251,7 +254,7 @@ class _Runner:
     depends_on: tuple[str, ...] = ()
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Run the check. This is the only method that converts errors about one item into results."""
+        """Run the check. Only this method converts errors that concern a single item into results."""
         try:
             return await self.check(request)
         except CannotScore as error:
@@ -277,17 +280,18 @@ class AttachedScorer(ScorerConfig):
     """Name of the scorer."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
     as_: str | None = Field(default=None, alias="as", pattern=r"^[A-Za-z][A-Za-z0-9_.-]{0,79}$")
-    """Name of the scorer in this experiment. It is needed if a scorer is attached twice."""
+    """Name of the scorer in this experiment. A name is needed if a scorer is attached twice."""
     required: bool = True
     """Whether an item must pass this scorer."""
     threshold: Annotated[float, Field(gt=0, le=1)] | None = None
-    """Minimum value that passes. It replaces the scorer's own rule."""
+    """Minimum value that passes. This threshold replaces the scorer's own rule."""
 
 
 def parse_binding(text: str, specify: Specify = scorer_spec) -> Binding:
-    """Parse `NAME`, or JSON with `name`, `config`, `as`, `required` and `threshold`. `specify` builds the spec.
+    """Parse a text that attaches a built-in scorer.
 
-    Raises `UsageError` naming the problem.
+    The text is a `NAME`, or JSON with `name`, `config`, `as`, `required` and `threshold`. `specify` builds the spec.
+    Raises `UsageError` if the text is invalid.
     """
     attached = _parse_attached(text.strip())
     spec = specify(attached.name, attached.config)
@@ -310,7 +314,7 @@ def _parse_attached(text: str) -> AttachedScorer:
 
 
 def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
-    """Return the bindings in the given order, except that each is moved after its dependencies.
+    """Return the bindings in the given order, except that each is moved behind the bindings that it depends on.
 
     Raises `UsageError` for duplicate names, missing dependencies and cycles.
     """

@@ -1,4 +1,4 @@
-"""The `@scorer` decorator, with which users make scorers of their own functions."""
+"""The `@scorer` decorator, which turns users' functions into scorers."""
 
 import inspect
 import json
@@ -14,12 +14,12 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 THRESHOLD = 0.7
-"""Default minimum of a returned number that passes."""
+"""Default threshold. A number that the function returns passes if it is at least this large."""
 MAX_MESSAGE = 200
 ABOUT = "__evalscribe_scorer__"
-"""Name of a decorated function's attribute with its `ScorerDeclaration` as JSON."""
+"""Name of the attribute in which a decorated function stores its `ScorerDeclaration` as JSON."""
 CALL = "__evalscribe_call__"
-"""Name of a decorated function's attribute with its entry point.
+"""Name of the attribute in which a decorated function stores its entry point.
 
 The entry point converts a `BoundRequest` to a `ScoreResult`, both as JSON.
 """
@@ -36,9 +36,9 @@ class ScorerDeclaration(Frozen):
     depends_on: tuple[str, ...] = ()
     """Names of the scorers whose results the function receives in `peer_scores`."""
     config: dict[str, JsonValue] = Field(default_factory=dict)
-    """The scorer's settings with their defaults. If it has any, other keys are refused."""
+    """The scorer's settings with their default values. If the scorer declares settings, unknown keys are refused."""
     threshold: float = Field(default=THRESHOLD, ge=0, le=1)
-    """Minimum of a returned number that passes."""
+    """Minimum returned number that passes."""
 
 
 class BoundRequest(ScorerRequest):
@@ -79,8 +79,8 @@ def scorer(
 ) -> F | Callable[[F], F]:
     """Make a scorer of `function(request)` or `function(ctx, request)`, sync or async.
 
-    The function returns a `ScoreResult`, a bool, a number from 0 to 1, a dictionary with fields of a result, or None to
-    abstain. Raises `UsageError` for a function with other parameters, and for any scope but `item`.
+    The function returns a `ScoreResult`, a bool, a number from 0 to 1, a dictionary with fields of a result, or None if
+    it abstains. Raises `UsageError` for a function with other parameters, and for any scope but `item`.
     """
     if scope != "item":
         raise UsageError(f"scope {scope!r} is not supported: a scorer sees one item of a run (scope 'item')")
@@ -102,7 +102,10 @@ def scorer(
 
 
 def _entry_point(function: Callable[..., object], declaration: ScorerDeclaration) -> Callable[[object], object]:
-    """Return the function to store as `CALL`. It is async if `function` is."""
+    """Return the function that is stored as the attribute `CALL`.
+
+    The returned function is async if `function` is async.
+    """
 
     async def call_async(payload: object) -> object:
         return_value = _call(function, declaration, payload)
@@ -171,7 +174,7 @@ def _result_fields(return_value: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _complete_result(fields: dict[str, Any], threshold: float) -> ScoreResult:
-    """Fill in missing fields: the value from `passed`, `passed` from the value, the explanation from both."""
+    """Fill in missing fields: `value` is derived from `passed`, `passed` from `value`, the explanation from both."""
     value, passed = fields.get("value"), fields.get("passed")
     if fields.get("status", "ok") != "ok":
         return ScoreResult(**{"explanation": "", **fields, "value": None, "passed": None})
@@ -198,7 +201,7 @@ def _default_explanation(value: float | None, passed: bool | None, threshold: fl
 def _storable(result: ScoreResult) -> ScoreResult:
     """Return a result that can be stored.
 
-    It is JSON without NaN, has an explanation, and has a type if it is an error.
+    The result is JSON without NaN, and has an explanation. If the result is an error, it also has an error type.
     """
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
     changes: dict[str, object] = {}

@@ -15,7 +15,7 @@ from evalscribe.model.score import ScoreErrorType, ScoreResult, ScorerRequest
 
 
 class CannotScore(Exception):
-    """A check lacks something that it needs. The item has then neither passed nor failed."""
+    """A check lacks something that it needs, so the item neither passes nor fails."""
 
     def __init__(self, error_type: ScoreErrorType, reason: str) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ def score_result(
     evidence: JsonValue = None,
     metadata: Mapping[str, JsonValue] | None = None,
 ) -> ScoreResult:
-    """Build a result. If `value` is None, it is 1 if `passed` is true, else 0."""
+    """Build the result of a check. By default, its value is 1 if `passed` is true, else 0."""
     return ScoreResult(
         value=float(passed) if value is None else value,
         passed=passed,
@@ -66,7 +66,7 @@ class ScorerCheck:
         raise NotImplementedError
 
     async def close(self) -> None:
-        """End the processes that the check has started. By default, there are none."""
+        """End the processes that the check has started. A check without processes need not override this method."""
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,10 @@ class ScorerKind(Generic[C]):
     """Description of the check, in one line."""
     config: type[C]
     check: Callable[[C], ScorerCheck] | None
-    """Builds the check from a config. None for scorers with a model, whose specs `model_specs` builds."""
+    """Builds the check from a config. None for scorers that ask a model; the module `model_specs` builds their specs.
+    """
     version: int = 1
-    """Version of the check. Raise it when the rule changes, so that older scores are not reused."""
+    """Version of the check. Raise the version when the check's rule changes, so that older scores are not reused."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class ScorerAlias(Generic[C]):
 
 
 def function_check(check: Callable[[C, ScorerRequest], ScoreResult]) -> Callable[[C], ScorerCheck]:
-    """Return a factory of checks that call this function with their configuration and the request."""
+    """Return a function that builds a check from a config. The check calls `check` with the config and the request."""
     return lambda config: FunctionCheck(lambda request: check(config, request))
 
 
@@ -117,7 +118,7 @@ F = TypeVar("F", bound=Frozen)
 
 
 def validate_config(model: type[F], name: str, config: Mapping[str, JsonValue], fields: tuple[str, ...] = ()) -> F:
-    """Validate a config. Raises `UsageError` naming the key and its rule."""
+    """Validate a config. Raises `UsageError` with the invalid key and the rule that it violates."""
     try:
         return model.model_validate_json(json.dumps(config, allow_nan=False))
     except ValidationError as error:
@@ -147,7 +148,7 @@ def _rule(message: str) -> str:
 
 
 def _example(model: type[Frozen], name: str) -> str:
-    """Return an example with the required keys that the user can copy."""
+    """Return an example config with all required keys, which the user can copy."""
     properties: dict[str, Any] = model.model_json_schema(by_alias=True)
     placeholders = {
         key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]

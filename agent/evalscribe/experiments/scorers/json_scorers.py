@@ -49,9 +49,9 @@ class JsonValid(ReadsOutput):
 
 class NumericRange(ReadsOutput):
     min: float | None = None
-    """Minimum that passes."""
+    """Smallest number that passes."""
     max: float | None = None
-    """Maximum that passes."""
+    """Largest number that passes."""
     inclusive: bool = True
     """Whether a number that equals a bound passes."""
 
@@ -90,7 +90,7 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
 
 
 def invalid_json_result(text: str, error: ValueError, *, label: str) -> ScoreResult:
-    """Return a failed result that describes the problem, and where it is if the parser says so."""
+    """Return a failed result that describes the problem, with its position if the parser reports one."""
     explanation = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
@@ -115,7 +115,10 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
 
 
 def _number(value: JsonValue) -> float | None:
-    """Return a number, or the number that a text spells. None for anything else, including true and NaN."""
+    """Return a number unchanged, and a numeric text as a number.
+
+    Return None for any other value, including true and NaN.
+    """
     if isinstance(value, str) and len(value) <= LONGEST_NUMBER and _NUMBER.fullmatch(value):
         value = float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -133,14 +136,15 @@ JSON_KINDS: tuple[AnyKind, ...] = (
 
 MOST_PROBLEMS = 100
 QUICK_LENGTH = 64_000
-"""Maximum length of JSON checked in this process, in characters. Schemas with slow keywords are never checked here."""
+"""Maximum number of characters of a JSON value that is checked in the current process. If the schema has slow keywords,
+every value is checked in a child process."""
 SLOW_KEYWORDS = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
 _UNKNOWN: Any = None
 _PROBES: tuple[JsonValue, ...] = (None, {}, [], "", 0)
 
 
 def build_validator(schema: Any) -> "Validator":
-    """Return a validator for a schema of any published draft. Nothing is fetched.
+    """Return a validator for a schema of any published draft. Remote references are not fetched.
 
     Raises `ValueError` if the schema is invalid.
     """
@@ -200,7 +204,7 @@ def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> Non
 
 class JsonSchema(ReadsOutput):
     schema_: Annotated[dict[str, JsonValue] | bool, Field(alias="schema"), AfterValidator(_validate_schema)]
-    """A JSON Schema, of draft 2020-12 unless it names another. Remote references are not fetched."""
+    """A JSON Schema. Its draft is 2020-12 unless the schema names another draft. Remote references are not fetched."""
 
 
 class _SchemaCheck(ScorerCheck):
@@ -231,7 +235,7 @@ class _SchemaCheck(ScorerCheck):
 
 
 def problems(validator: "Validator", value: Any) -> list[JsonValue]:
-    """Return the violations of the schema, at most `MOST_PROBLEMS`, each with `path`, `keyword` and `said`.
+    """Return at most `MOST_PROBLEMS` violations of the schema. Each violation has `path`, `keyword` and `said`.
 
     Raises `CannotScore` if the schema cannot be applied.
     """
@@ -294,15 +298,16 @@ JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
 LONGEST_S = 2.0
 """Maximum seconds of CPU time for one answer."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
-"""Program of the child process. It is run as a file, because importing its package takes longer than most checks."""
+"""Program of the child process. The program is run as a file, because importing its package takes longer than most
+checks."""
 _LONGEST_LINE = 2**26
 
 
 class Bounded:
-    """Child process that checks values against one schema. It is started on first use, and again after it was killed.
+    """Child process that checks values against one schema.
 
-    A separate process is needed because `re` cannot be interrupted. The process limits its own time, so that it ends
-    even if its parent is gone.
+    The process is started on first use, and started again after it was killed. A separate process is needed because
+    `re` cannot be interrupted. The process limits its own time, so that it ends even if its parent is gone.
     """
 
     def __init__(self, schema: JsonValue) -> None:

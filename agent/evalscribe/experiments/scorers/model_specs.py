@@ -27,7 +27,7 @@ _SELECTOR: TypeAdapter[str] = TypeAdapter(Selector)
 
 
 def check_name(name: str) -> None:
-    """Check the name of a part of an item, such as `output.answer`. Raises `ValueError` if it is invalid."""
+    """Check the name of a part of an item, such as `output.answer`. Raises `ValueError` if the name is invalid."""
     try:
         _SELECTOR.validate_python("output" if name == TRANSCRIPT else name)
     except ValidationError as error:
@@ -39,12 +39,12 @@ def root_of(name: str) -> str:
 
 
 def role_of(name: str) -> Role:
-    """Return the role of the document in which the judge sees this part of an item."""
+    """Return the role of the document in which the judge sees the named part of an item."""
     return "transcript" if name == TRANSCRIPT else ROLES[root_of(name)]
 
 
 def select_part(name: str, request: ScorerRequest) -> JsonValue:
-    """Return this part of an item. Raises `CannotScore` if it is missing or null."""
+    """Return the named part of an item. Raises `CannotScore` if the part is missing or null."""
     if name == TRANSCRIPT:
         if request.transcript is None:
             raise CannotScore("artifact_error", "the target recorded no transcript")
@@ -62,25 +62,25 @@ BOOLEAN_SCORES = {"true": 1.0, "false": 0.0}
 
 
 def label_key(schema: Mapping[str, Any], owner: str) -> str:
-    """Return the field with the label: `label`, else the first field with a boolean or an enum.
+    """Return the name of the field with the label: `label` if possible, else the first boolean or enum field.
 
-    Raises `UsageError` if there is no such field.
+    Raises `UsageError` if the schema has no boolean or enum field.
     """
     keys = agreement_keys(dict(schema))
     if not keys:
-        raise UsageError(f"{owner} cannot score: its output_schema has no field with an enum and no boolean")
+        raise UsageError(f"{owner} cannot score: its output_schema has no enum field and no boolean field")
     return PREFERRED_KEY if PREFERRED_KEY in keys else keys[0]
 
 
 def label_text(value: object) -> str:
-    """Spell a label as `choice_scores` does. The boolean True becomes `true`."""
+    """Convert a label to its spelling in `choice_scores`. The boolean True becomes `true`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def scores_of(schema: Mapping[str, Any], choice_scores: Mapping[str, float] | None, owner: str) -> dict[str, float]:
     """Return the score of each label, in the schema's order.
 
-    Raises `UsageError` naming a label that has no score, or an unknown label that has one.
+    Raises `UsageError` if a label has no score, or if `choice_scores` has an unknown label.
     """
     field = schema["properties"][label_key(schema, owner)]
     labels = [*map(label_text, field["enum"])] if "enum" in field else ["true", "false"]
@@ -101,22 +101,22 @@ UnitScore = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class ModelConfig(ScorerConfig):
-    """Configuration that all scorers with a model have."""
+    """Configuration shared by all scorers that ask a model."""
 
     model: str | None = None
     """`provider/name`; by default the rubric's own model."""
     provider: str | None = None
-    """Provider, if `model` is a name without one."""
+    """Provider of the model, if `model` has no provider."""
     choice_scores: dict[str, UnitScore] | None = Field(default=None, min_length=2, max_length=64)
-    """Score of each label."""
+    """Score of each label, from 0 to 1."""
     threshold: UnitScore = 0.7
     """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
-    """Number of samples, of which the majority decides. None for the rubric's number, which is one by default."""
+    """Number of samples; the majority of their labels decides. By default, the rubric's own number is used."""
 
     @property
     def optional_parts(self) -> tuple[str, ...]:
-        """Names of the parts that the judge sees only if the target recorded them."""
+        """Names of item parts that the judge sees only if the target recorded them."""
         return ()
 
     @property
@@ -130,15 +130,17 @@ class LlmJudgeConfig(ModelConfig):
     criteria: NonEmptyText | None = None
     """The criteria, in plain words."""
     prompt_template: NonEmptyText | None = None
-    """The whole question; `{{output}}` and `{{input.question}}` name the parts shown beside it."""
+    """The whole question. Placeholders such as `{{output}}` and `{{input.question}}` name the parts shown beside it."""
     rubric: NonEmptyText | None = None
     """`NAME` or `NAME@2` of a stored rubric."""
     include_input: bool = True
     include_expected: bool = False
     include_transcript: bool | None = None
-    """Whether the judge sees the transcript. None: it sees a recorded transcript if a stored rubric is used."""
+    """Whether the judge sees the transcript. By default, the judge sees a recorded transcript only if a stored rubric
+    is used."""
     citations: bool = True
-    """Whether the explanation must cite its evidence. Not allowed with a stored rubric: its schema defines this."""
+    """Whether the explanation must cite its evidence. This option is not allowed with a stored rubric, because the
+    rubric's schema defines citations."""
 
     @model_validator(mode="after")
     def _require_one_question(self) -> "LlmJudgeConfig":
@@ -218,7 +220,7 @@ CONFIGS: Mapping[str, type[Config]] = {
 
 
 def config_of(scorer: str, raw_config: Mapping[str, JsonValue]) -> Config:
-    """Validate the config. Raises `UsageError` naming the key and its rule."""
+    """Validate the config. Raises `UsageError` with the invalid key and the rule that it violates."""
     if "temperature" in raw_config:
         raise UsageError(
             f"scorer {scorer}: temperature is not supported, because current models refuse it: leave it out"
@@ -229,14 +231,14 @@ def config_of(scorer: str, raw_config: Mapping[str, JsonValue]) -> Config:
 def item_subject(names: Sequence[str], request: ScorerRequest, optional_parts: Sequence[str] = ()) -> Subject:
     """Return the named parts as documents, such as `task input`, `output output` and `task input.context`.
 
-    A part in `optional_parts` is left out if it is missing. Raises `CannotScore` if another part is missing.
+    A part in `optional_parts` is left out if it is missing. Raises `CannotScore` if any other part is missing.
     """
     names = [*names, *(name for name in optional_parts if getattr(request, name) is not None)]
     return Subject.of("run item", [_item(name, select_part(name, request)) for name in dict.fromkeys(names)])
 
 
 def mark(name: str) -> str:
-    """Return the mark with which answers cite this part."""
+    """Return the mark that answers use to cite the named part."""
     return document_mark(Document(role=role_of(name), path=name, text=""))
 
 
@@ -261,13 +263,15 @@ class RubricSources:
 
     prompts: Prompts
     load: Callable[[str], Rubric]
-    """Returns a stored rubric by `NAME@2`, or its latest version by `NAME`. Raises `NotFoundError`."""
+    """Returns a stored rubric: version 2 for `NAME@2`, the latest version for `NAME`. Raises `NotFoundError` if the
+    rubric does not exist."""
 
 
 def model_spec(scorer: str, raw_config: Mapping[str, JsonValue], sources: RubricSources) -> ScorerSpec:
-    """Build the spec of a scorer with a model. It has the config with all defaults, and the rubric.
+    """Build the spec of a scorer that asks a model.
 
-    Raises `UsageError` naming the key and its rule, `NotFoundError` for an unknown rubric.
+    The spec contains the rubric, and the config with all defaults. Raises `UsageError` with the invalid key and the
+    rule that it violates, `NotFoundError` for an unknown rubric.
     """
     config = config_of(scorer, raw_config)
     try:
@@ -312,7 +316,7 @@ def _schema(labels: list[str], *, citations: bool) -> dict[str, Any]:
 
 
 def _with_model(rubric: Rubric, config: Config) -> Rubric:
-    """Return the rubric with the model and number of samples of the config. The result is validated again."""
+    """Return the rubric with the config's model and number of samples. The changed rubric is validated again."""
     changes: dict[str, Any] = {}
     model = config.model_id
     if model is not None and model != rubric.judge_model.id:

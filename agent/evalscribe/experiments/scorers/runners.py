@@ -1,4 +1,4 @@
-"""Runners of two kinds of scorers: those that ask a model, and users' functions that run in another process."""
+"""Runners of two kinds of scorers: scorers that ask a model, and users' functions that run in another process."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
@@ -19,12 +19,12 @@ from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
 from evalscribe.redaction.redact import redact, redact_json
 
 EXPLAINING = ("explanation", "reasoning", "why")
-"""Fields of an answer that can give the reason. The first that the answer has is used."""
+"""Names of the answer fields that can contain the reason. The first of these fields that the answer has is used."""
 LONGEST_REASON = 300
 
 
 class ModelScorer:
-    """`ScorerRunner` of a scorer that asks a model by a rubric."""
+    """`ScorerRunner` of a scorer that asks a model to judge by a rubric."""
 
     def __init__(self, spec: ScorerSpec, judge: RubricJudge, is_cached: Callable[[JudgeResult], bool]) -> None:
         """Create the runner. `is_cached` returns whether a result came from the cache and therefore cost nothing."""
@@ -38,7 +38,7 @@ class ModelScorer:
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one trial. This is the only method that converts errors about one item into results."""
+        """Score one trial. Only this method converts errors that concern a single item into results."""
         try:
             subject = item_subject(self._config.parts, request, self._config.optional_parts)
             return self._result(await self._judge.judge(subject), subject)
@@ -52,7 +52,7 @@ class ModelScorer:
             return error_result(CannotScore("scorer_error", reason))
 
     async def close(self) -> None:
-        """Do nothing. The models are closed by their owner."""
+        """Do nothing. The owner of the models closes them."""
 
     def _result(self, result: JudgeResult, subject: Subject) -> ScoreResult:
         fields = {
@@ -107,7 +107,7 @@ class ModelScorer:
 
 
 def _config(spec: ScorerSpec) -> Config:
-    """Return the config. It is not validated again; that was done when the spec was built."""
+    """Return the config of a spec. The config was validated when the spec was built, so it is not validated again."""
     config: dict[str, Any] = spec.config
     return CONFIGS[spec.scorer].model_construct(**config)
 
@@ -119,7 +119,10 @@ def _value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _explanation(output: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return the reason in an answer: a field in `EXPLAINING`, else the first text with citations, else any text."""
+    """Return the reason in an answer.
+
+    The reason is a field in `EXPLAINING`, else the first text with citations, else the first text.
+    """
     cited_texts = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]
     texts = [text for key, text in output.items() if isinstance(text, str) and "enum" not in fields.get(key, {})]
@@ -156,7 +159,7 @@ class CustomScorer:
         return result.model_copy(update={"metadata": {**result.metadata, **log}})
 
     async def close(self) -> None:
-        """Do nothing. The process is ended by its owner."""
+        """Do nothing. The owner of the process ends it."""
 
 
 def _parse_reply(reply: HostReply) -> ScoreResult:

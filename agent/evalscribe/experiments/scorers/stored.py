@@ -31,7 +31,7 @@ PYTHON = "python:"
 
 
 class AttachedScorers(ScorerConfig):
-    """Keys of the JSON with which a created scorer is attached to an experiment."""
+    """JSON object that attaches a created scorer to an experiment."""
 
     name: str
     required: bool = True
@@ -41,7 +41,7 @@ class AttachedScorers(ScorerConfig):
 class CreatedScorer(Frozen):
     scorer: Scorer
     new: bool
-    """False if the scorer's latest version has the same content and was returned instead."""
+    """False if no version was created, because the scorer's latest version has the same content."""
 
 
 def rubric_sources(store: "CollectionStore", prompts: Prompts) -> RubricSources:
@@ -50,7 +50,10 @@ def rubric_sources(store: "CollectionStore", prompts: Prompts) -> RubricSources:
 
 
 def own_prompts(bindings: Sequence[Binding], prompts: Prompts) -> tuple[str, ...]:
-    """Return the workspace's prompts that replace built-in ones; empty if none of these scorers asks a model."""
+    """Return the names of the workspace's prompts that replace built-in prompts.
+
+    The result is empty if none of the scorers asks a model.
+    """
     uses_model = any(binding.spec.rubric is not None for binding in bindings)
     return (*prompts.overrides("judging"), *prompts.overrides("rubrics")) if uses_model else ()
 
@@ -61,15 +64,16 @@ def specify(sources: RubricSources) -> Specify:
 
 
 def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Sequence[str] = ()) -> tuple[Binding, ...]:
-    """Return the bindings of an experiment, each after its dependencies.
+    """Return the bindings of an experiment. Each binding comes after the bindings that it depends on.
 
     Args:
         workspace: Workspace whose rubrics and prompts are used by scorers with a model.
-        builtin: `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`.
-        scorer_ids: An id or a name, or JSON with `name`, `required`, `threshold`.
+        builtin: Built-in scorers. Each is a `NAME`, or JSON with `name`, `config`, `as`, `required`, `threshold`.
+        scorer_ids: Created scorers. Each is an id, a name, or JSON with `name`, `required`, `threshold`.
 
     Raises:
-        UsageError: A scorer does not exist, or its config is wrong.
+        UsageError: A built-in scorer does not exist, or a scorer's config is wrong.
+        NotFoundError: A created scorer does not exist.
     """
     definitions, build_spec = (
         workspace.store.experiments,
@@ -84,9 +88,9 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
 async def function_spec(
     name: str | None, function: str, folder: Path, config: Mapping[str, JsonValue]
 ) -> tuple[ScorerSpec, str]:
-    """Return the spec of `python:package.module:function` in a folder, and its description.
+    """Return the spec and the description of a Python function, given as `python:package.module:function`.
 
-    The function is imported once. Raises `UsageError` if it cannot be used.
+    The function is imported once, from the folder. Raises `UsageError` if the function cannot be used.
     """
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
@@ -99,7 +103,10 @@ async def function_spec(
 
 
 def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, JsonValue]) -> ScorerSpec:
-    """Build the spec of a decorated function. Raises `UsageError` for a key that its decorator does not declare."""
+    """Build the spec of a decorated function.
+
+    Raises `UsageError` for a config key that the decorator does not declare.
+    """
     unknown = [key for key in config if function.config and key not in function.config]
     if unknown:
         raise UsageError(f"scorer {name}: unknown key {unknown[0]!r}; its config has: {', '.join(function.config)}")
@@ -116,12 +123,15 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
 
 
 def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], sources: RubricSources) -> ScorerSpec:
-    """Build the spec of a scorer with a name of its own from a built-in scorer and a config. Raises `UsageError`."""
+    """Build the spec of a new, named scorer from a built-in scorer and a config.
+
+    Raises `UsageError` if the built-in scorer does not exist or the config is wrong.
+    """
     return specify(sources)(builtin, config).model_copy(update={"name": name})
 
 
 def check_name(name: str) -> None:
-    """Check a scorer's name. Raises `UsageError` if it is invalid or reserved."""
+    """Check a scorer's name. Raises `UsageError` if the name is invalid or reserved."""
     if is_reserved(name):
         raise UsageError(f"a scorer cannot be named {name}: that is a built-in scorer")
     if not NAME.fullmatch(name):
@@ -148,7 +158,7 @@ def create_scorer(
 
 
 def find_scorer(definitions: "ExperimentStore", name_or_id: str) -> Scorer:
-    """Find a scorer like `find_stored`."""
+    """Find a created scorer by name or id, like `find_stored`."""
     scorer = definitions.scorer(name_or_id)
     if scorer is None and is_reserved(name_or_id):
         raise NotFoundError(
@@ -160,7 +170,7 @@ def find_scorer(definitions: "ExperimentStore", name_or_id: str) -> Scorer:
 
 
 def parse_config(text: str | None) -> dict[str, JsonValue]:
-    """Parse `config`, the text of a JSON object. Raises `UsageError`."""
+    """Parse the option `config`. Raises `UsageError` if the option is not a JSON object."""
     try:
         config = StrictJson().decode(text or "{}")
     except DataError as error:

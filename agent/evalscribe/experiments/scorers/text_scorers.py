@@ -34,7 +34,8 @@ from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
-"""Maximum product of the lengths of two texts without their common prefix and suffix. More takes over 0.1 s."""
+"""Maximum product of the lengths of two compared texts, without their common prefix and suffix. Texts with a larger
+product take over 0.1 s."""
 MOST_PLACES = 20
 """Maximum number of differences stored as evidence."""
 
@@ -72,7 +73,7 @@ def exact_match(config: ExactMatch, request: ScorerRequest) -> ScoreResult:
 
 
 def _hint(output: object, expected: object) -> str:
-    """Return a hint if the target made the most common mistake: returning JSON as text. Else return an empty text."""
+    """Return a hint if the target returned JSON as text, which is the most common mistake; else an empty text."""
     if not isinstance(output, str) or isinstance(expected, str):
         return ""
     try:
@@ -99,7 +100,10 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
 
 
 def edit_distance(left: str, right: str) -> int:
-    """Return the Levenshtein distance in characters. Raises `CannotScore` if computing it would take too long."""
+    """Return the Levenshtein distance in characters.
+
+    Raises `CannotScore` if computing the distance would take too long.
+    """
     prefix = Prefix.similarity(left, right)
     left, right = left[prefix:], right[prefix:]
     suffix = Postfix.similarity(left, right)
@@ -160,7 +164,7 @@ def _validate_pattern(pattern: str) -> str:
 
 class RegexMatch(ReadsOutput):
     pattern: Annotated[str, Field(min_length=1, max_length=LONGEST_PATTERN), AfterValidator(_validate_pattern)]
-    """A regular expression of Python's `re`. It can match anywhere in the output unless it is anchored."""
+    """A regular expression of Python's `re`. The expression can match anywhere in the output unless it is anchored."""
 
 
 class _RegexCheck(ScorerCheck):
@@ -186,7 +190,7 @@ class _RegexCheck(ScorerCheck):
         )
 
     async def close(self) -> None:
-        """Do nothing. A thread ends when its search does."""
+        """Do nothing. A thread ends when its search ends."""
 
     async def _span(self, text: str) -> tuple[int, int] | None:
         try:

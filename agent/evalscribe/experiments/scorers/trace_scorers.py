@@ -30,7 +30,7 @@ from evalscribe.text import cut, pluralise, printable
 ToolName = Annotated[str, Field(min_length=1)]
 Tools = Annotated[tuple[ToolName, ...], Field(min_length=1)]
 MOST_LISTED = 12
-"""Maximum number of tool names in a message's list."""
+"""Maximum number of tool names that are listed in a message."""
 MOST_KEPT = 100
 """Maximum number of calls stored as evidence."""
 
@@ -38,9 +38,10 @@ MOST_KEPT = 100
 class WantedCall(ScorerConfig):
     tool: ToolName
     arguments: dict[str, JsonValue]
-    """Arguments that one call must have."""
+    """Arguments that at least one call of the tool must have."""
     mode: Literal["subset", "exact"] = "subset"
-    """`subset` allows further arguments in the call, and further members in objects; `exact` allows neither."""
+    """With `subset`, the call can have additional arguments, and objects can have additional members. `exact` allows
+    neither."""
 
 
 class SomeConditions(ScorerConfig):
@@ -61,7 +62,8 @@ class ToolCalls(SomeConditions):
     exact: tuple[ToolName, ...] | None = None
     """Exactly these calls were made, in this order. An empty list means that no tool was called."""
     any_order: Tools | None = None
-    """Each of these tools was called at least as often as the list names it, in any order. Other calls are allowed."""
+    """Each of these tools was called at least as often as the list names the tool, in any order. Other calls are
+    allowed."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
     """For each entry, at least one call of the tool had these arguments."""
 
@@ -146,7 +148,7 @@ def _any_order(expected: Sequence[str], tools: Sequence[str]) -> str | None:
 
 
 def _params(expected_call: WantedCall, uses: Sequence[ToolUse]) -> str | None:
-    """Return how the most similar call differs first from the wanted call; None if a call matches."""
+    """Return the first difference between the wanted call and the most similar call; None if a call matches."""
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == expected_call.tool:
@@ -192,7 +194,7 @@ class Limits(SomeConditions):
     max_tool_calls: Bound | None = None
     max_model_calls: Bound | None = None
     max_tokens: Bound | None = None
-    """Maximum number of input and output tokens of all model calls together."""
+    """Maximum total number of input and output tokens of all model calls."""
     max_duration_ms: Annotated[float, Field(ge=0)] | None = None
 
 
@@ -285,7 +287,7 @@ def state_equals(config: StateEquals, request: ScorerRequest) -> ScoreResult:
 
 
 def _share(expected: JsonValue, mismatches: Sequence[ValueDifference]) -> float:
-    """Return the share of values that are equal, among all expected values and all unexpected ones."""
+    """Return the share of equal values among all values, both expected and unexpected."""
     expected_count = count_leaves(expected)
     missing_count = sum(count_leaves(mismatch.expected) for mismatch in mismatches if mismatch.expected is not NOTHING)
     extra_count = sum(count_leaves(mismatch.output) for mismatch in mismatches if mismatch.expected is NOTHING)

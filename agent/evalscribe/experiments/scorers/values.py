@@ -14,13 +14,14 @@ from evalscribe.model.score import ScorerRequest
 from evalscribe.text import printable
 
 NOTHING = object()
-"""Stands for the missing value if only one side of a comparison has a value."""
+"""Placeholder for the missing value if only one side of a comparison has a value."""
 LARGEST_EVIDENCE = 500
 """Maximum number of characters of a value's JSON in evidence. Longer JSON is cut."""
 DEEPEST_EVIDENCE = 64
-"""Maximum number of nested lists and objects in evidence. A value with more becomes text."""
+"""Maximum number of lists and objects in a value that is stored as evidence. A value with more of them is stored as
+text."""
 CONTEXT_CHARACTERS = 24
-"""Number of characters of a long text that are shown before its first difference."""
+"""Number of characters that are shown before the first difference of two long texts."""
 _KINDS: dict[type, str] = {
     str: "text",
     bool: "a boolean",
@@ -50,9 +51,9 @@ class ValueDifference(NamedTuple):
 
 
 def equal_values(output: object, expected: object, *, ignore_case: bool = False, subset: bool = False) -> bool:
-    """Compare two values as JSON: 1 equals 1.0, but neither "1" nor true.
+    """Compare two values as JSON. The number 1 equals 1.0, but not "1" or true.
 
-    With `ignore_case`, the case of texts does not matter. With `subset`, objects of the output can have further
+    With `ignore_case`, upper and lower case are equal. With `subset`, objects of the output can have additional
     members.
     """
     return next(differences(output, expected, ignore_case=ignore_case, subset=subset), None) is None
@@ -61,7 +62,9 @@ def equal_values(output: object, expected: object, *, ignore_case: bool = False,
 def differences(
     output: object, expected: object, path: str = "output", *, ignore_case: bool = False, subset: bool = False
 ) -> Iterator[ValueDifference]:
-    """Yield the differences in the order of the expected value. Unexpected members of an object come last.
+    """Yield the differences between two values, in the order of the expected value.
+
+    Unexpected members of an object come last.
 
     Raises `RecursionError` if a value is nested too deeply.
     """
@@ -104,7 +107,7 @@ def render_value(value: object) -> str:
 
 
 def text_of(value: JsonValue) -> str | None:
-    """Render text unchanged, other values as compact JSON, and null as None.
+    """Return text unchanged, null as None, and any other value as compact JSON.
 
     Stored scores depend on this format, because edit distances and patterns are applied to it.
     """
@@ -114,7 +117,10 @@ def text_of(value: JsonValue) -> str | None:
 
 
 def as_evidence(value: object) -> JsonValue:
-    """Prepare a value for evidence. Large values are cut; values that are not JSON or nested too deeply become text."""
+    """Prepare a value for evidence.
+
+    Large values are cut. A value that is not JSON, or has too many lists and objects, is converted to text.
+    """
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except ValueError:
@@ -152,7 +158,10 @@ def _comparison_text(output: object, expected: object) -> str:
 
 
 def _text_comparison(output: str, expected: str) -> str:
-    """Render two different texts. If they differ late, each starts shortly before the first difference."""
+    """Render two different texts.
+
+    If the first difference comes late in the texts, the rendered texts start shortly before it.
+    """
     index = next(
         (
             index
@@ -190,9 +199,9 @@ Selector = Annotated[str, AfterValidator(_validate_selector)]
 
 
 def select_value(request: ScorerRequest, selector: str) -> JsonValue:
-    """Return the value that a selector names. Raises `CannotScore` if it does not exist.
+    """Return the value that a selector names. Raises `CannotScore` if the value does not exist.
 
-    To select a part of a text, the text is parsed as JSON.
+    If the selector names a part of a text, the text is parsed as JSON.
     """
     root, *steps = selector.split(".")
     value: JsonValue = getattr(request, root)
@@ -202,7 +211,7 @@ def select_value(request: ScorerRequest, selector: str) -> JsonValue:
 
 
 def select_member(source: str, value: JsonValue, steps: list[str]) -> JsonValue:
-    """Follow a path to a member of a value. Raises `CannotScore` if it does not exist."""
+    """Follow a path to a member of a value. Raises `CannotScore` if the member does not exist."""
     if steps and isinstance(value, str):
         value = _parse_text(source, value)
     for depth, step in enumerate(steps):
@@ -216,7 +225,7 @@ def select_member(source: str, value: JsonValue, steps: list[str]) -> JsonValue:
 def parse_json(text: str) -> JsonValue:
     """Parse strict JSON, without NaN and Infinity.
 
-    Raises `ValueError`, also if a number is too large or the nesting too deep.
+    Raises `ValueError` if the text is not JSON, a number is too large, or the nesting is too deep.
     """
     try:
         value: JsonValue = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
@@ -256,7 +265,7 @@ class ReadsOutput(ScorerConfig):
     """The value that is scored: `output`, or a part of it such as `output.answer`."""
 
     def output_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the value that is scored. Raises `CannotScore` if it is missing."""
+        """Return the value that is scored. Raises `CannotScore` if the value is missing."""
         return select_value(request, self.output_field)
 
 
@@ -265,9 +274,9 @@ class ReadsExpected(ScorerConfig):
     """The reference: `expected`, a part of it such as `expected.answer`, or a value such as `metadata.gold`."""
 
     def expected_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the reference. Raises `CannotScore` if there is none.
+        """Return the reference. Raises `CannotScore` if there is no reference.
 
-        An expected output that is null means that there is none. A null inside of it is a value.
+        If the item's expected output is null, there is no reference. A null inside the expected output is a value.
         """
         return select_value(request, self.expected_field)
 
@@ -277,5 +286,5 @@ class ReadsInput(ScorerConfig):
     """The input: `input`, or a part of it."""
 
     def input_of(self, request: ScorerRequest) -> JsonValue:
-        """Return the input. Raises `CannotScore` if it is missing."""
+        """Return the input. Raises `CannotScore` if the input is missing."""
         return select_value(request, self.input_field)

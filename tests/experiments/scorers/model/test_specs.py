@@ -49,7 +49,7 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
             {"rubric": "helpfulness", "choice_scores": {"pass": 1, "fail": 0, "so": 1}},
             "unknown label 'so'",
         ),
-        ("llm_judge", {"rubric": "behaviours"}, "has no field with an enum"),
+        ("llm_judge", {"rubric": "behaviours"}, "has no enum field"),
         ("correctness", {"answer_field": "answer"}, "write output.answer"),
         ("faithfulness", {}, "context_fields is missing"),
         ("faithfulness", {"context_fields": []}, "context_fields is empty"),
