@@ -10,27 +10,33 @@ from evalscribe.model.evidence import Document, Evidence
 CONTEXT = 5
 """Number of unchanged lines shown before and after a difference."""
 SIMILAR = 0.3
-"""Minimum share of common lines to match two files with different paths."""
-MAX_BY_CONTENT = 40
-"""Maximum number of files on each side that are compared by content. Further files are only matched by path."""
-EXACT_CELLS = 250_000
-"""Maximum number of line pairs that are compared in an exact diff.
+"""Minimum share of common lines that two files with different paths must have to be matched.
 
-In larger texts, only lines that are unique on both sides are aligned.
+The share is measured in the smaller of the two files.
+"""
+MAX_BY_CONTENT = 40
+"""Maximum number of output files, and of reference files, that are compared by content.
+
+All other files are matched only by path.
+"""
+EXACT_CELLS = 250_000
+"""Maximum number of line pairs (lines of one text × lines of the other) in an exact diff.
+
+In larger texts, only lines that occur exactly once in each text are aligned.
 """
 
 Opcode = tuple[str, int, int, int, int]
 
 
 class DocumentPair(Frozen):
-    """An output document and its reference document; one of the two can be missing."""
+    """An output document and the matching reference document. One of the two documents can be missing."""
 
     output: Document | None = None
     expected: Document | None = None
 
 
 class LineChange(Frozen):
-    """Lines of the reference and the lines that replace them in the output; line numbers start at 1."""
+    """Lines of the reference document and the output lines that replace them. Line numbers start at 1."""
 
     expected_first: int
     expected: tuple[str, ...] = ()
@@ -45,7 +51,7 @@ class DiffHunk(Frozen):
     output_first: int
     changes: tuple[LineChange, ...]
     lines: tuple[str, ...]
-    """Lines with their numbers: `-12| text` of the reference, `+14| text` of the output, and `12=14| text` of both."""
+    """Numbered lines: `-12| text` only in the reference, `+14| text` only in the output, and `12=14| text` in both."""
 
     @property
     def text(self) -> str:
@@ -53,10 +59,11 @@ class DiffHunk(Frozen):
 
 
 def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
-    """Pair every output and expected document once: by path, then by content. Documents without a match stay unpaired.
+    """Pair each output document with at most one reference document, by path and then by content.
 
-    References can be in a folder of their own: `answer/src/a.py` matches `src/a.py`. Pairs are in the order of the
-    output documents. Unpaired references follow.
+    A document without a match is returned as a pair with only one document. The references can all be in an additional
+    folder, so that `answer/src/a.py` matches `src/a.py`. Pairs are in the order of the output documents. Unpaired
+    references follow.
     """
     outputs, references = list(evidence.of("output")), list(evidence.of("expected"))
     matched = _by_path(outputs, references)
@@ -71,13 +78,13 @@ def pair_documents(evidence: Evidence) -> tuple[DocumentPair, ...]:
 
 
 def positions(evidence: Evidence, pairs: Iterable[DocumentPair]) -> tuple[tuple[int | None, int | None], ...]:
-    """Return each pair as the indexes of its documents in `evidence.documents`."""
+    """Return the indexes in `evidence.documents` of each pair's documents; None for a missing document."""
     at = {id(document): number for number, document in enumerate(evidence.documents)}
     return tuple((at.get(id(pair.output)), at.get(id(pair.expected))) for pair in pairs)
 
 
 def at_positions(evidence: Evidence, indices: Iterable[tuple[int | None, int | None]]) -> tuple[DocumentPair, ...]:
-    """Return the document pairs for these indexes; the inverse of `positions`."""
+    """Return the document pairs at the given indexes. This function is the inverse of `positions`."""
     documents = evidence.documents
     return tuple(
         DocumentPair(
@@ -89,9 +96,9 @@ def at_positions(evidence: Evidence, indices: Iterable[tuple[int | None, int | N
 
 
 def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ...]:
-    """Return the differences of the two documents, ignoring white space at line ends and a final line break.
+    """Return the differences between the two documents of a pair.
 
-    Empty unless both documents exist.
+    White space at line ends and a final line break are ignored. The result is empty if a document is missing.
     """
     if pair.output is None or pair.expected is None or pair.output.text == pair.expected.text:
         return ()
@@ -101,10 +108,11 @@ def diff_hunks(pair: DocumentPair, context: int = CONTEXT) -> tuple[DiffHunk, ..
 
 
 def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dict[int, Document]:
-    """Match references to outputs by their whole paths, and by their paths below the folder that all references share.
+    """Match output documents to references by path.
 
-    The kind of path that gives more matches is tried first. Otherwise, an output whose path happens to equal that of a
-    reference could take the place of the right one.
+    A reference matches by its full path, or by its path below the folder that contains all references. The kind of path
+    with more matches is tried first. Otherwise, an output document with a coincidentally equal path could take a
+    reference away from the right output document.
     """
     paths = {output.path for output in outputs}
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
@@ -119,7 +127,7 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
 
 
 def _root(references: Sequence[Document]) -> int:
-    """Return the length of the top folder's name and its slash if all references are in one folder; else 0."""
+    """Return the length of the prefix `folder/` if all references are in the same top-level folder, otherwise 0."""
     roots = {reference.path.partition("/")[:2] for reference in references}
     folder, slash = next(iter(roots)) if len(roots) == 1 else ("", "")
     return len(folder) + 1 if slash else 0
@@ -144,7 +152,10 @@ def _by_content(outputs: Sequence[Document], references: Sequence[Document]) -> 
 
 
 def _words(document: Document) -> frozenset[str]:
-    """Return the lines that are compared to match files by content. Very short lines are left out."""
+    """Return the set of a document's lines that is used to match files by content.
+
+    Lines of at most three characters are left out.
+    """
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
@@ -157,7 +168,7 @@ def _suffix(document: Document) -> str:
 
 
 def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
-    """Return difflib opcodes from `old` to `new`. They are exact unless the texts are large."""
+    """Return the difflib opcodes that turn `old` into `new`. The diff is exact unless the texts are large."""
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
@@ -176,7 +187,7 @@ def _common(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
-    """Yield opcodes for the text between lines that occur once on each side. Takes linear time, apart from a sort."""
+    """Yield difflib opcodes, aligned at lines that occur exactly once in each text. Takes O(n log n) time."""
     i = j = 0
     for x, y in [*anchors(a, b), (len(a), len(b))]:
         if x < i or y < j:
@@ -190,7 +201,10 @@ def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
 
 
 def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the longest sequence of equal, unique lines whose indexes increase on both sides."""
+    """Return the index pairs of lines that occur exactly once in each text.
+
+    The pairs form the longest chain in which both indexes increase.
+    """
     once_a, once_b = _once(a), _once(b)
     candidates = [(at, once_b[line]) for line, at in once_a.items() if line in once_b]
     tops: list[int] = []
@@ -209,7 +223,7 @@ def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
 
 
 def _once(lines: Sequence[str]) -> dict[str, int]:
-    """Map each line that is not empty and occurs only once to its index."""
+    """Map each non-empty line that occurs exactly once to its index."""
     counts: dict[str, int] = {}
     for line in lines:
         counts[line] = counts.get(line, 0) + 1
@@ -251,7 +265,7 @@ def _hunk(group: Sequence[Opcode], old: Sequence[str], new: Sequence[str], conte
 
 
 def _unchanged(new: Sequence[str], old_at: int, new_at: int, end: int) -> list[str]:
-    """Return the output's lines from index `new_at` to `end` with the numbers of both sides."""
+    """Return unchanged lines, each with its line numbers in the reference and in the output."""
     return [
         f"{old_number}={number}| {line}"
         for old_number, (number, line) in enumerate(enumerate(new[new_at:end], new_at + 1), old_at + 1)

@@ -20,14 +20,14 @@ from evalscribe.model.evidence import Severity
 CHAIN_LINES = 16
 """Maximum number of indented lines below an error that are read as its explanation."""
 HEADING_LINES = 8
-"""Maximum number of lines from a heading such as `Hit an error while pushing:` down to the reason."""
+"""Maximum number of lines below a heading such as `Hit an error while pushing:` that are searched for the reason."""
 LONG = 240
-"""Maximum characters of an error line.
+"""Maximum number of characters in a compiler's error message.
 
-Longer lines spell out a type, so their innermost explanation is shown instead.
+Longer messages usually spell out a type, so their innermost explanation is shown instead.
 """
 SHORT = 170
-"""Maximum characters of a message if a rule or error code is appended to it."""
+"""Maximum number of characters in a message before its rule or error code is appended."""
 _PATH = r"(?P<path>[^\s:(][^:(]{0,400}?)"
 _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
@@ -72,7 +72,7 @@ _FRAME = re.compile(r"\s*(?:\d+\s|[|~^]|$)")
 
 
 def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Return every diagnostic in the lines, in order."""
+    """Return the errors and warnings of compilers and linters in the lines, in order of occurrence."""
     eslint_file, latest = "", -1
     errors: list[ParsedError] = []
     for at, line in enumerate(lines):
@@ -91,10 +91,10 @@ def diagnostics(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _ends_in_rule(text: str) -> str:
-    """Return the rule at the end of a message of several lines; empty if its last line does not end in a rule.
+    """Return the ESLint rule at the end of a line that continues a message; empty if the line does not end in a rule.
 
-    ESLint quotes types, and prints the line breaks of a template literal type. Such a type can make the first line of
-    the message look as if it ended in another rule.
+    ESLint messages quote types and print the line breaks of template literal types. The first line of a message with
+    such a type can look as if it ended in a different rule.
     """
     _, _, rule = text.rpartition("  ")
     return rule if re.search(r"\w[-/]\w", rule) and _RULE.fullmatch(rule) else ""
@@ -135,9 +135,9 @@ def _single_line_error(lines: Sequence[LogLine], at: int) -> ParsedError | None:
 
 
 def _chain(lines: Sequence[LogLine], at: int, message: str) -> tuple[str, int]:
-    """Return the message and the index of its last line.
+    """Return a compiler's error message and the index of the last line of its explanation.
 
-    A message longer than `LONG` is replaced by its innermost explanation.
+    A message of more than `LONG` characters is replaced by the innermost explanation.
     """
     last = at
     while last + 1 < len(lines) and last - at < CHAIN_LINES and _explains(lines[last + 1].text):
@@ -154,7 +154,7 @@ def _explains(text: str) -> bool:
 
 
 def _error_below_heading(lines: Sequence[LogLine], at: int) -> ParsedError | None:
-    """Parse an error whose file and line are named below the message, as by rustc, ruff's full format and esbuild."""
+    """Parse an error whose file and line are printed below its message, as rustc, esbuild and ruff's full format do."""
     match = _HEADED.fullmatch(lines[at].text)
     if not match:
         return None
@@ -174,7 +174,7 @@ def _error_below_heading(lines: Sequence[LogLine], at: int) -> ParsedError | Non
 
 
 def _with_code(message: str, code: str | None) -> str:
-    """Append the rule or error code to the message. The message is cut so that both fit on one line."""
+    """Cut a message to `SHORT` characters and append its rule or error code."""
     message = message if len(message) <= SHORT else message[:SHORT].rstrip() + "…"
     return f"{message} ({code})" if code else message
 
@@ -211,7 +211,10 @@ _PASSED_OVER = re.compile(r"0 errors?\b|\bno (?:errors?|problems?)\b", re.IGNORE
 
 
 def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Parse one failed pytest test that lacks pytest's header, as in its XML reports: the lines that begin with `E`."""
+    """Parse the error of one failed pytest test from the lines that begin with `E`.
+
+    This parser is used for text without pytest's header, such as pytest's XML reports.
+    """
     matches = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
     if matches and any(_PLACE_LINE.match(line.text) for line in lines):
         matches = matches[_reason_at([match["text"] for _, match in matches]) :]
@@ -221,7 +224,10 @@ def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _reason_at(texts: Sequence[str]) -> int:
-    """Return the index of the line with the reason. A syntax error prints the place and the code above its reason."""
+    """Return the index of the line that states the reason.
+
+    Above the reason for a syntax error, Python prints the file and the code.
+    """
     if not _PYTHON_FRAME.match(texts[0]):
         return 0
     return next((n for n, text in enumerate(texts) if _RAISED.fullmatch(text)), 0)
@@ -261,9 +267,9 @@ def _network_error(message: str) -> str:
 
 
 def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield the reason why a deployment refused a push: the last sentence below the line that reports the refusal.
+    """Yield the reason why a Convex deployment refused a push: the last message line below the report of the refusal.
 
-    The sentence can span several lines, and a stack trace of the pushed code can follow it.
+    A stack trace of the pushed code can follow the reason.
     """
     for at, line in enumerate(lines):
         if not line.text.rstrip().endswith(":") or not is_refused_push(line.text):
@@ -285,7 +291,8 @@ def refused_pushes(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     """Yield an error for each line that contains both a word such as `Error` and a message.
 
-    A line that ends in a colon, such as `Hit an error while pushing:`, is a heading. Its error is the reason below it.
+    A line that ends in a colon, such as `Hit an error while pushing:`, is a heading. The reason below the heading
+    becomes the error.
     """
     reason_at = -1
     for at, line in enumerate(lines):
@@ -305,7 +312,10 @@ def error_lines(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 
 
 def _reason_below(lines: Sequence[LogLine], at: int) -> int:
-    """Return the index of the line with an error's reason: the error itself or, if it ends in a colon, a line below."""
+    """Return the index of the line that states the reason for an error.
+
+    The reason is on the error's own line. If this line ends in a colon, the reason is on a line below.
+    """
     if lines[at].mark or not lines[at].text.rstrip().endswith(":"):
         return at
     for below in range(at + 1, min(len(lines), at + 1 + HEADING_LINES)):
@@ -318,18 +328,24 @@ def _reason_below(lines: Sequence[LogLine], at: int) -> int:
 
 
 def _unlabelled(line: LogLine, text: str) -> str:
-    """Remove the step's name from an error in a runner's heading, such as `deploy: Error: codegen timed out`."""
+    """Remove the step's name from an error heading, such as `deploy: ` in `deploy: Error: codegen timed out`."""
     return _LABEL.sub("", text, count=1) if line.mark == "error" else text
 
 
 def first_informative(lines: Sequence[LogLine]) -> ParsedError | None:
-    """Return the first line that is not a stock message, as the error. Used for reasons that a source recorded."""
+    """Return the first line that is not a stock message, as an error; None if there is no such line.
+
+    This function is used to parse the reason that a source recorded for a failure.
+    """
     line = next((line for line in lines if line.text.strip() and not is_stock(line.text)), None)
     return ParsedError("", strip_prefixes(line.text), line.number, line.number) if line else None
 
 
 def errors_below_heading(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield the first informative line below a heading such as `[error] … Failed to deploy:`, whatever its format."""
+    """Yield the first informative line below a heading such as `[error] … Failed to deploy:`.
+
+    The line can have any format.
+    """
     at = next((at for at, line in enumerate(lines) if line.mark == "error"), len(lines))
     below = (line for line in lines[at + 1 :] if not line.mark)
     telling = (line for line in below if not _PROGRESS.match(line.text) and not _FILE.fullmatch(line.text.strip()))
@@ -352,13 +368,16 @@ MESSAGE_LINES = 12
 SUMMARY_LINES = 8
 QUOTED_LINES = 6
 QUOTED_LINE = 400
-"""Maximum characters of a quoted line. A longer line, such as a printed value, ends the quotation before it."""
+"""Maximum number of characters in a quoted line.
+
+The quotation ends before the first longer line, such as a printed value.
+"""
 _COUNT = re.compile(r"(\d+) (failed|passed|skipped|errors?)\b")
 _DURATION = re.compile(r"\s+\(?(?P<number>\d+(?:\.\d+)?)\s?(?P<unit>m?s)\)?$")
 
 
 class ReportedFailure(NamedTuple):
-    """One failed test: its name and the lines of its message."""
+    """A failed test, with its name and the lines of its message."""
 
     name: str
     message: tuple[str, ...]
@@ -375,13 +394,16 @@ class RunnerOutput(NamedTuple):
     failures: tuple[ReportedFailure, ...]
     skipped: int = 0
     unstarted: ReportedFailure | None = None
-    """Reason why no test finished, as a failed test without a name; None if a test finished."""
+    """Reason why no test finished, stored as a failure with an empty name; None if a test finished."""
     summary: tuple[int, int] | None = None
-    """First and last line number of the counts at the end; None if the output has no counts."""
+    """Numbers of the first and last line of the summary with the test counts; None if the output has no summary."""
 
 
 def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
-    """Parse the output of the test runner whose header comes first; None without the header of a known runner."""
+    """Parse the output of a test runner; None if there is no header of a known runner.
+
+    If there are headers of several runners, the first header decides.
+    """
     headed = [(at, runner) for runner in _RUNNERS if (at := _first(lines, runner.header)) is not None]
     if not headed:
         return None
@@ -391,7 +413,9 @@ def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
 
 
 def _summary(lines: Sequence[LogLine], pattern: re.Pattern[str]) -> tuple[int, int] | None:
-    """Return the numbers of the first and last line of the last block of adjacent lines that match."""
+    """Return the numbers of the first and last line of a test runner's summary: the last block of lines that match
+    `pattern`.
+    """
     last = next((at for at in range(len(lines) - 1, -1, -1) if pattern.match(lines[at].text[:MAX_NAME])), None)
     if last is None:
         return None
@@ -439,7 +463,10 @@ def _vitest(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure | None:
-    """Return why a test file failed without a failed test. It did not load, or a hook failed before the first test."""
+    """Return why a test file failed although none of its tests failed.
+
+    Either the file did not load, or a hook failed before the first test.
+    """
     if not any(_VITEST_FILES.match(line.text) for line in lines):
         return None
     line = next((line for line in lines if _VITEST_FILE.match(line.text)), lines[0])
@@ -450,7 +477,10 @@ def _vitest_unstarted(lines: Sequence[LogLine], skipped: int) -> ReportedFailure
 
 
 def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
-    """Yield the lines that the runner itself wrote. Captured output goes from `stdout | …` to the next blank line."""
+    """Yield the lines that the test runner itself wrote.
+
+    The output of tests is left out. Such output goes from `stdout | …` or `stderr | …` to the next blank line.
+    """
     captured = False
     for line in lines:
         captured = bool(_VITEST_CAPTURED.match(line.text)) or (captured and bool(line.text.strip()))
@@ -461,7 +491,7 @@ def _uncaptured(lines: Sequence[LogLine]) -> Iterator[LogLine]:
 def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Pattern[str]) -> Iterator[ReportedFailure]:
     """Yield a failure for each line that matches `mark`.
 
-    Its message ends at the next line that matches `mark` or `following`.
+    The failure's message ends at the next line that matches `mark` or `following`.
     """
     for at, line in enumerate(lines):
         match = mark.match(line.text)
@@ -479,7 +509,10 @@ def _marked(lines: Sequence[LogLine], mark: re.Pattern[str], following: re.Patte
 
 
 def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFailure:
-    """Return a failure whose message is limited in length and has no blank lines or arrows."""
+    """Return a failed test with a message of limited length.
+
+    Blank lines and Vitest's arrows are removed from the message.
+    """
     message_lines = [below for below in message if below.text.strip()]
     shown_lines = message_lines[:MESSAGE_LINES]
     quoted = list(takewhile(lambda below: len(below.text) <= QUOTED_LINE, shown_lines[:QUOTED_LINES]))
@@ -504,7 +537,10 @@ def _places(text: str) -> list[tuple[str, int]]:
 
 
 def _last_counts(texts: Iterable[str]) -> dict[str, int]:
-    """Return the counts, such as `{"failed": 2}`, on the last line that has any. Test runners end with a summary."""
+    """Return the test counts, such as `{"failed": 2}`, from the last line with counts.
+
+    Test runners print their summary last.
+    """
     last: dict[str, int] = {}
     for text in texts:
         counts = {word.rstrip("s") if word.startswith("error") else word: int(n) for n, word in _COUNT.findall(text)}
@@ -568,10 +604,10 @@ def _unittest(lines: Sequence[LogLine]) -> RunnerOutput | None:
 
 
 def _ends_unittest_body(text: str) -> bool:
-    """Return whether a line ends the text of a failed test.
+    """Return whether a line ends the output that belongs to a failed test.
 
-    The next failure ends the text even if no separator comes first. Otherwise the texts would overlap, which takes
-    quadratic time.
+    The heading of the next failure ends the output even without a separator line. Otherwise the outputs of several
+    failures would overlap, and parsing them would take quadratic time.
     """
     return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
 
@@ -628,9 +664,9 @@ def _mocha(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _mocha_failures(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
-    """Yield the failures listed below the counts.
+    """Yield the failures that Mocha lists below the test counts.
 
-    A failure's name has one line for each suite; the last ends in a colon.
+    A failure's name has one line for each suite, and a last line that ends in a colon.
     """
     for at, line in enumerate(lines):
         match = _MOCHA_FAILED.match(line.text)
@@ -669,9 +705,9 @@ def _tap(lines: Sequence[LogLine]) -> RunnerOutput:
 
 
 def _tap_message(body: Sequence[LogLine]) -> list[LogLine]:
-    """Return the lines of `error: …` in the YAML below a result.
+    """Return the lines of the `error` or `message` value in the YAML block below a TAP result.
 
-    The text can be on the deeper indented lines that follow.
+    The value can also be on the more deeply indented lines below `error` or `message`.
     """
     at = next((n for n, line in enumerate(body) if _TAP_ERROR.match(line.text)), None)
     if at is None:
@@ -712,10 +748,10 @@ def _cargo(lines: Sequence[LogLine]) -> RunnerOutput:
 
 class _Runner(NamedTuple):
     header: re.Pattern[str]
-    """Matches the first line that shows which test runner wrote the output."""
+    """Matches a line that identifies the test runner."""
     read: Callable[[Sequence[LogLine]], RunnerOutput | None]
     summary: re.Pattern[str]
-    """Matches the lines with the counts and the duration at the end."""
+    """Matches the lines of the summary at the end, with test counts and duration."""
 
 
 _RUNNERS = (

@@ -39,34 +39,42 @@ MAX_NAMED = 12
 MAX_LINE = 300
 """Maximum characters of the line that `telling_line` returns."""
 NAMES_ONLY = "failed tests: "
-"""First words of an error that only names the failed tests, because the log has no message for any of them."""
+"""Prefix of an error that only lists the names of the failed tests.
+
+Such an error is used if the log has no message for any failed test.
+"""
 _SAYS_FAILED = re.compile(r"\W{0,3}(?:FAIL(?:ED|URE)?|not ok)\b[: ]\s*(?=\S)", re.IGNORECASE)
-"""Matches the first words of a line in a grader's output that names a failure and its reason."""
+"""Matches the beginning of a line in a grader's output that reports a failure, such as `FAILED: ` or `not ok `."""
 _ASSERTION = re.compile(
     r"(?:assert\b|AssertionError|expect(?:ed)?\b|promise\b|fetch failed$|test timed out)", re.IGNORECASE
 )
 
 
 _PANICKED = re.compile(r"thread '.*' (?:\(\d+\) )?panicked at ")
-"""Matches the line in which Rust names the place of a failed assertion. The message is on the line below it."""
+"""Matches the line in which Rust prints the location of a failed assertion.
+
+The assertion's message is on the next line.
+"""
 
 
 _LEGEND = re.compile(r"[+-] (?:actual|expected) [+-] (?:actual|expected)$")
-"""Matches the legend above a diff of two values, which says what `+` and `-` mean: `+ actual - expected`."""
+"""Matches the legend above a diff of two values, such as `+ actual - expected`."""
 _FRAME = re.compile(r"at \S")
 MAX_BELOW = 4
 """Maximum number of lines that are added to a failed test's message if its first line ends in a colon."""
 
 
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
-    """Return all errors of the failed step, errors before warnings, at most fifty.
+    """Return the errors of the failed step, at most fifty. Errors come before warnings.
 
-    Of more errors, the first of each rule or error code is kept, so that many style violations hide no defect. If the
-    log has no error, return the source's recorded reason without a citation, unless it is a stock message.
+    If there are more than fifty, the first error of each rule or error code is preferred, so that many style violations
+    cannot hide a defect. If the log contains no error, the reason that the source recorded is returned instead, without
+    a citation. A stock message is not returned as a reason.
     """
     log = first_log(evidence)
     has_failed_step = names_failed_step(evidence)
-    # If the log does not contain the failed step, its errors explain another step.
+    # If the log does not contain the failed step, its errors explain a different step. The recorded reason is then used
+    # first.
     errors = [] if has_failed_step else list(_parsed_reason(evidence))
     if errors:
         log = None
@@ -79,7 +87,10 @@ def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
 
 
 def _limited(errors: Sequence[ParsedError]) -> Iterator[ParsedError]:
-    """Yield at most `MAX_LOCATED` errors, in their order. The first error of each code is preferred to the others."""
+    """Yield at most `MAX_LOCATED` errors in their original order.
+
+    If some errors must be left out, the first error of each code is preferred.
+    """
     if len(errors) <= MAX_LOCATED:
         return iter(errors)
     first = {error.code: at for at, error in reversed(list(enumerate(errors)))}
@@ -93,9 +104,9 @@ def locate(evidence: Evidence) -> LocatedError | None:
 
 
 def signature(step: str | None, located: LocatedError | None) -> str | None:
-    """Return the failed step with the normalised error; None if no error was located.
+    """Return the error signature, which is the failed step and the normalised error; None if no error was located.
 
-    None never counts as equal, not even to None.
+    Two failures without a signature never count as equal.
     """
     if located is None:
         return None
@@ -104,7 +115,7 @@ def signature(step: str | None, located: LocatedError | None) -> str | None:
 
 
 def telling_line(output: str) -> str:
-    """Return the line of a grader's output that best explains the failure; the last line if no line does."""
+    """Return the line of a grader's output that best explains the failure; the last line if no such line is found."""
     lines = plain_lines(output)
     runner_output = parse_runner_output(lines)
     for failure in runner_output.failures if runner_output else ():
@@ -118,7 +129,7 @@ def telling_line(output: str) -> str:
 
 
 def tests(evidence: Evidence) -> TestOutcome:
-    """Return the test runner's results. If the log has none, return only the recorded status of the step."""
+    """Return the test runner's results. If the log has no results, return only the recorded status of the test step."""
     statuses = [step.status for step in evidence.steps if names_tests(step.name)]
     step = "failed" if "failed" in statuses else next(iter(statuses), None)
     log = first_log(evidence)
@@ -147,9 +158,10 @@ def tests(evidence: Evidence) -> TestOutcome:
 
 
 def _graded_afterwards(evidence: Evidence) -> bool:
-    """Return whether a grader judged an agent's finished work. If so, the agent's log does not explain the failure.
+    """Return whether a grader judged an agent's work after the agent had finished.
 
-    False if the log reports failed tests.
+    If the work was graded afterwards, the agent's log does not explain the failure. If the log reports failed tests,
+    False is returned.
     """
     if not evidence.of("transcript") or evidence.eval.status == "error" or not evidence.eval.reason:
         return False
@@ -159,10 +171,10 @@ def _graded_afterwards(evidence: Evidence) -> bool:
 
 
 def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
-    """Yield the errors of the first parser that finds any."""
+    """Try the parsers in order, and yield all errors of the first parser that finds an error."""
     runner_output = parse_runner_output(lines)
     if runner_output and (runner_output.failures or runner_output.unstarted):
-        # All other lines were printed by the tests or by the code under test.
+        # Any other error in the log was printed by the tests or by the code under test.
         yield from _of_tests(runner_output)
         return
     parsers: tuple[Iterable[ParsedError], ...] = (
@@ -184,7 +196,7 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
 def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
     """Parse the recorded reason of the failed step.
 
-    If that has no errors, parse those of other failed steps and of the eval.
+    If the reason contains no error, try the reasons of the other failed steps, and then the eval's reason.
     """
     failed = sorted(
         (step for step in evidence.steps if step.status == "failed"),
@@ -200,9 +212,10 @@ def _parsed_reason(evidence: Evidence) -> Iterator[ParsedError]:
 
 
 def _of_tests(output: RunnerOutput) -> Iterator[ParsedError]:
-    """Yield an error for each failed test with a message.
+    """Yield an error for each failed test that has a message.
 
-    If no test has one, yield one error that names all failed tests.
+    If no test has a message, yield a single error that lists the names of all failed tests. If no test finished, yield
+    an error with the reason.
     """
     silent = True
     for failure in output.failures:
@@ -221,9 +234,10 @@ def _of_tests(output: RunnerOutput) -> Iterator[ParsedError]:
 
 
 def _reason(failure: ReportedFailure) -> str | None:
-    """Return the first line of the message that is not a stock message; None if all are.
+    """Return the first line of a failed test's message that is not a stock message; None if there is no such line.
 
-    If that line ends in a colon, the lines below it are added.
+    If the line ends in a colon, the lines below it are appended. After a Rust panic, the message is the line below the
+    panic.
     """
     lines = [line for line in failure.message if not is_stock(line)]
     message = strip_prefixes(lines[0]) if lines else None
@@ -256,9 +270,9 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 
 
 def _places(path_lines: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
-    """Yield each line of an output document that the log refers to.
+    """Yield the lines of output documents that the log refers to.
 
-    Skip a logged path if a reference document matches more of it than the output document does.
+    A logged path is skipped if it matches a reference document with a longer path than the output document's.
     """
     yielded = set()
     for path, line in path_lines:
@@ -281,7 +295,8 @@ def _means_reference(path: str, document: Document, evidence: Evidence) -> bool:
 def _best_fit(path: str, documents: Sequence[Document]) -> Document | None:
     """Return the document whose path is the longest suffix of the logged path.
 
-    Without one, return the document whose path ends with the logged path, if there is only one.
+    If no document matches in this way, return the only document whose own path ends with the logged path. If there are
+    several such documents, return None.
     """
     bare = _bare(path)
     inner = [document for document in documents if bare.endswith("/" + document.path)]

@@ -13,7 +13,7 @@ PATH_LINE = re.compile(r"(?P<path>[^\s:()'\"<>|]{1,400}\.\w{1,8})[:(](?P<line>\d
 
 
 class ParsedError(NamedTuple):
-    """One error in tool output, with the lines on which it is and the files and lines that it names."""
+    """One error in the output of a tool, with its first and last line and the files and line numbers that it names."""
 
     tool: str
     error: str
@@ -26,7 +26,10 @@ class ParsedError(NamedTuple):
 
 
 def place_in(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the first path and line number in a text, written as `path:line` or `path(line`; None if there is none."""
+    """Return the first path and line number in a text, written as `path:line` or `path(line`.
+
+    The result contains one pair of path and line number, or is empty.
+    """
     match = PATH_LINE.search(text[:2000])
     return ((match["path"], int(match["line"])),) if match else ()
 
@@ -55,7 +58,7 @@ _STOCK = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _REFUSED = re.compile(r"error fetching \w+ {1,2}\S+ 4\d\d [\w ]{1,40}: ", re.IGNORECASE)
-"""Matches the words of the Convex CLI before the reason why a deployment refused a push."""
+"""Matches the text that the Convex CLI prints before the reason why a deployment refused a push."""
 _ANNOUNCES = re.compile(
     r"(?:.{0,80}\b)?(?:hit|got|met|encountered|found|reported|raised)\s"
     r"(?:(?:an|the|these|some|\d+|(?:the\s)?following)\s(?:errors?|problems?)\b.{0,80}:|(?:the\s)?following)",
@@ -63,8 +66,8 @@ _ANNOUNCES = re.compile(
 )
 """Matches a line that only announces an error, such as `Hit an error while pushing:`.
 
-Also matches the first part of an announcement that the tool wrapped: `Loading the pushed modules encountered the
-following`.
+The pattern also matches the first line of an announcement that the tool wrapped, such as `Loading the pushed modules
+encountered the following`.
 """
 _ASIDE = re.compile(r" \([^()]*\)")
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
@@ -72,7 +75,7 @@ _ABSOLUTE = re.compile(
     r"(?<![\w.:/])(?:/(?:tmp|home|root|var|private|Users|opt|usr|mnt|srv)|[A-Za-z]:)?[\\/](?:[\w.@+~-]+[\\/])*"
     r"(?P<name>[\w.@+~-]+\.\w{1,8})\b"
 )
-"""An absolute path to a file. URL paths such as `/api/hello` do not match."""
+"""Matches an absolute path to a file. URL paths such as `/api/hello` do not match."""
 _TIMING = re.compile(r"(?<!\bafter)(?<!\bwithin)\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
 _EQUALITY = re.compile(r"\s+// Object\.is equality$")
 _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -88,7 +91,9 @@ _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def strip_prefixes(text: str) -> str:
-    """Remove prefixes that a harness adds: `[…]` groups, marks, `Error:`, `Uncaught`."""
+    """Remove the prefixes that tools and harnesses add to an error: `[…]` groups, symbols such as `✖`, `Error:` and
+    `Uncaught`.
+    """
     text = text.strip()[:4000]
     bare = _PREFIX.sub("", _REFUSED.sub("", _PREFIX.sub("", text), count=1)).strip()
     return bare or text
@@ -109,22 +114,25 @@ def is_announcement(text: str) -> bool:
 
 
 def is_refused_push(text: str) -> bool:
-    """Return whether this line is the Convex CLI's report that a deployment refused a push.
+    """Return whether a line is the Convex CLI's report that a deployment refused a push.
 
-    The reason can be missing.
+    Such a report does not have to state the reason.
     """
     return _REFUSED.match(_PREFIX.sub("", text[:400])) is not None
 
 
 def shorten_error(text: str, limit: int = MAX_ERROR) -> str:
-    """Shorten an error to one line: remove absolute paths and timings, and fold white space."""
-    text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # fold first: patterns expect spaces
+    """Shorten an error to one line.
+
+    Absolute paths are reduced to file names, timings are removed, and white space is folded.
+    """
+    text = " ".join(_IMPORT_TYPE.sub("", text[:8000]).split())  # fold first, because the patterns expect single spaces
     text = _EQUALITY.sub("", _TIMING.sub("", _ABSOLUTE.sub(_tail, text)))
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def normalise_error(text: str) -> str:
-    """Replace the variable parts of an error with placeholders: paths, ids, numbers, timings and hex."""
+    """Replace the variable parts of an error with placeholders: paths, URLs, ids, numbers and timings."""
     text = text[:MAX_NORMALISED]
     for pattern, placeholder in _NORMAL:
         text = pattern.sub(placeholder, text)
@@ -149,13 +157,13 @@ def _says_failure(parts: list[str]) -> bool:
 
 
 MAX_LINE = 20_000
-"""Maximum characters that are read of a line. A line of several megabytes is data, not an error."""
+"""Maximum number of characters that are read from a line. A line of several megabytes is data, not an error."""
 MAX_LINES = 50_000
 CACHED_FAILURES = 2
 """Number of failures whose parsed logs are cached.
 
-Each log is read several times and can have tens of megabytes. The number is low because the cache keeps the evidence in
-memory.
+Each log is read several times and can be tens of megabytes large. Only a few logs are cached, because the cache keeps
+the evidence in memory.
 """
 _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -179,11 +187,12 @@ _ALIASES = (_TEST_WORDS, _LINT_WORDS, *_BUILDS)
 
 
 class LogLine(NamedTuple):
-    """One line of a log: its number, the runner's mark, and the text without mark and tool tag."""
+    """One line of a log: its number, the harness's mark before it, and the text without mark and tool tag."""
 
     number: int
     mark: str
-    """`ok`, `cmd`, `error`, … if the runner starts a section with this line; else empty."""
+    """Mark that starts a section of the log, such as `ok`, `cmd` or `error`; empty if no section starts with this line.
+    """
     text: str
 
 
@@ -195,7 +204,7 @@ class LogSection(NamedTuple):
 
 
 def first_log(evidence: Evidence) -> Document | None:
-    """Return the first log with text. Logs of reference answers and of empty answers are skipped."""
+    """Return the first log that is not blank. The log of reference answers and empty answers is skipped."""
     logs = (document for document in evidence.of("log") if document.path != REFERENCE_RUNS)
     return next((document for document in logs if document.text.strip()), None)
 
@@ -210,7 +219,7 @@ def clean(text: str) -> str:
 
 @lru_cache(CACHED_FAILURES)
 def lines_of(document: Document, first: int = 1) -> list[LogLine]:
-    """Return the lines of a log without tags such as `[vitest] `. Leave out the middle of a very long log."""
+    """Return the lines of a log without tags such as `[vitest] `. The middle of a very long log is left out."""
     lines, half = document.lines, MAX_LINES // 2
     numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
     if len(lines) > MAX_LINES:
@@ -227,7 +236,7 @@ def plain_lines(text: str) -> list[LogLine]:
 
 @lru_cache(CACHED_FAILURES)
 def failed_sections(evidence: Evidence) -> list[LogLine]:
-    """Return the lines of the failed step; the whole log if its runner marks no sections."""
+    """Return the log lines of the failed step; all lines if no section of the log reports an error."""
     log = first_log(evidence)
     if log is None:
         return []
@@ -244,7 +253,7 @@ def failed_sections(evidence: Evidence) -> list[LogLine]:
 def names_failed_step(evidence: Evidence) -> bool:
     """Return whether the log has an error section for the failed step.
 
-    Also True if the log has no error sections, or if the failed step is unknown.
+    Returns True, too, if the log has no error sections, or if the failed step is unknown.
     """
     log, step = first_log(evidence), evidence.eval.failed_step
     errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []
@@ -296,10 +305,10 @@ def _sections(lines: Sequence[LogLine]) -> list[LogSection]:
 
 
 def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
-    """Keep only the output of the last command of a step.
+    """Remove the output of a step's first command if the step ran a second command.
 
-    A step can run two commands and report both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
-    output. The first command can fail in every run; only the last command decides the step.
+    A step with two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
+    output. The first command can fail in every run, so only the second command decides the step.
     """
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:
@@ -311,8 +320,9 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
 def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
     """Return the index of the section that reports the failed step; None if no section reports an error.
 
-    The last error section that names the step is used. If none names it, and there are as many error sections as failed
-    steps, the n-th section belongs to the n-th failed step. Otherwise, the last error section is used.
+    The last error section whose heading names the step is used. If no heading names the failed step, and there are as
+    many error sections as failed steps, the n-th section belongs to the n-th failed step. Otherwise, the last error
+    section is used.
     """
     errors = [at for at, s in enumerate(sections) if s.mark == "error" and not s.heading.startswith(REFERENCE)]
     step = evidence.eval.failed_step
@@ -326,10 +336,11 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
 
 
 def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> Sequence[LogSection]:
-    """Return the failing section. If it is only a heading, also return its command's section, below or above it.
+    """Return the section of the failed step.
 
-    If there are several such sections above it, the first is used, because the code under test can have printed the
-    others.
+    If this section has only a heading, also return the section of the failed command, which can be below or above. If
+    several sections above match the command, the first one is used, because the code under test can have printed the
+    other sections.
     """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):

@@ -25,11 +25,11 @@ class FailureDescription(NamedTuple):
 
 
 def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
-    """Return whether an eval failed twice for the same reason. Compare cause names and then errors, or steps and
-    labels.
+    """Return whether an eval failed twice for the same reason.
 
-    Reports that people wrote have no cause names, and paraphrase errors. In their case, the step must be equal, and so
-    must the kind of cause or the label, because people can label the same failure differently.
+    If the earlier failure has a cause name, the cause names or the errors must be equal. Reports written by people have
+    no cause names and paraphrase errors. For such reports, the steps must be equal, and either the kinds of cause or
+    the labels must be equal. The labels need not be equal, because people can label the same failure differently.
     """
     if earlier.cause is not None:
         return earlier.cause == now.cause or _same_error(now.error or "", earlier.error or "")
@@ -39,7 +39,7 @@ def same_failure(now: FailureDescription, earlier: FailureDescription) -> bool:
 
 
 def _same_error(a: str, b: str) -> bool:
-    """Return whether two errors are equal once normalised.
+    """Return whether two errors are equal after normalisation.
 
     Stock messages never count as equal, even for the same eval.
     """
@@ -53,15 +53,19 @@ def same_version(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 
 
 def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Return whether two failures have the same fingerprint. A failure before the model's work has no fingerprint."""
+    """Return whether two failures have the same fingerprint.
+
+    A failure that happened before the model's work has no fingerprint.
+    """
     first = fingerprint(a)
     return first is not None and first == fingerprint(b)
 
 
 def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
-    """Return the values that are equal for equal failures; None if the failure does not concern the eval.
+    """Return the values that two failures must share to count as the same.
 
-    If the log hides the compared values, one message can have several causes, so the failed tests must match too.
+    Returns None if the failure happened before the model's work was judged, or if no error was located. If the log
+    hides the values that a test compared, one message can have several causes, so the failed tests must match too.
     """
     if failure.signature is None or not failure.judged:
         return None
@@ -71,27 +75,30 @@ def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
 
 
 class CompactFailure(NamedTuple):
-    """The values of a failure that comparisons need.
+    """The values of a failure that are needed to compare it with other failures.
 
-    They take little memory, because there can be many runs with thousands of failures.
+    Objects of this class take little memory, because there can be many runs with thousands of failures.
     """
 
     run: str
     model: str
-    """`provider/model`, as in the model's reports folder."""
+    """Provider and model as `provider/model`, as in the path of the model's reports folder."""
     key: str
-    """Normalised model name without the provider, because a model that several providers serve counts once."""
+    """Normalised model name without the provider. A model that several providers serve is therefore counted once."""
     experiment: str
     eval: str
     step: str | None
     fingerprint: Fingerprint | None
     version: tuple[str, str] | None
-    """Task and grader; None if one of them is unknown."""
+    """Versions of the task and the grader; None if one of them is unknown."""
     judged: bool
 
 
 def compact_failure(failure: FailureFingerprint) -> CompactFailure:
-    """Convert a fingerprint. Equal strings are stored only once, because the same eval fails with many models."""
+    """Convert a fingerprint to its compact form.
+
+    Equal strings are stored only once, because the same eval can fail for many models.
+    """
     version = (intern(failure.task), intern(failure.grader)) if failure.task and failure.grader else None
     values = fingerprint(failure)
     return CompactFailure(
@@ -112,17 +119,17 @@ def compare_across_models(
 ) -> CrossModelFailures | None:
     """Count the other models that fail in the same way; None if there are none.
 
-    A model counts once, regardless of its number of runs and providers. It fails in the same way if one of its runs,
-    with the same eval version, has the same failure. The total also includes models whose work in this version was
-    judged but failed differently, and models with a complete run in which the eval passed. The version of a passed eval
-    is unknown, because passed evals are not stored. It is assumed to be the same; if that is wrong, the reported share
-    of failing models is too low.
+    A model counts once, regardless of its number of runs and providers. A model fails in the same way if one of its
+    runs has the same failure with the same eval version. The total also includes models whose work was judged in this
+    version and failed differently, and models with a complete run in which the eval passed. The version of a passed
+    eval is unknown, because passed evals are not stored. The comparison assumes that the version of a passed eval is
+    the same. If this assumption is wrong, the reported share of failing models is too low.
 
     Args:
-        failure: The failure.
+        failure: The failure to compare.
         other_failures: Failures of the same eval in other runs.
-        passed: Model (`provider/model`) by run id, for each complete run with the eval. The eval passed there unless
-            the run is in `other_failures`.
+        passed: Model (`provider/model`) by run id, for each complete run that includes the eval. The eval passed in a
+            run unless `other_failures` has a failure of that run.
     """
     comparable = [
         other
@@ -149,8 +156,10 @@ def compare_across_models(
 
 
 def describe_across_models(across: CrossModelFailures | None) -> str:
-    """Describe the comparison for a judge without naming models: `It fails the same way for 5 of 7 models …`; empty for
-    None."""
+    """Describe the comparison with other models for a judge, without naming models; empty for None.
+
+    Example: `It fails the same way for 5 of 7 models …`.
+    """
     if across is None:
         return ""
     count = len(across.earlier) + across.more_earlier
@@ -168,15 +177,15 @@ class CompleteRun(NamedTuple):
     run: str
     model: str
     evals: frozenset[str] | None
-    """Paths of all of the run's evals, without trials; None if the source does not list them."""
+    """Paths of all evals of the run, without trial numbers; None if the source does not list them."""
 
 
 @dataclass(frozen=True)
 class OtherRuns:
-    """The other stored runs of an experiment, with those runs' failures of the evals that are compared."""
+    """Other stored runs of the same experiment, with their failures of the evals that are being compared."""
 
     failures: Mapping[str, Sequence[CompactFailure]]
-    """Failures by the eval's path."""
+    """Failures in the other runs, by the eval's path."""
     complete_runs: Sequence[CompleteRun]
 
     def across(self, failure: CompactFailure) -> CrossModelFailures | None:
@@ -189,7 +198,7 @@ class OtherRuns:
         return compare_across_models(failure, other_failures, self._passed(failure.eval))
 
     def passed(self, eval: str) -> bool:
-        """Return whether the eval passed in one of the runs."""
+        """Return whether the eval passed in at least one of the other runs."""
         return bool(self._passed(eval).keys() - {other.run for other in self.failures.get(eval, ())})
 
     def _passed(self, eval: str) -> dict[str, str]:
@@ -197,14 +206,17 @@ class OtherRuns:
 
 
 def complete_runs(run: Run) -> Iterator[CompleteRun]:
-    """Yield the run if its list of failures is complete. All its other evals have then passed."""
+    """Yield the run if its list of failures is complete.
+
+    In a complete run, every eval that is not in the list has passed.
+    """
     if run.status == "completed" and run.incomplete == 0 and len(run.failures) >= run.failed:
         evals = None if run.evals is None else frozenset(TRIAL.sub("", path) for path in run.evals)
         yield CompleteRun(run.id, model_name(run), evals)
 
 
 def model_name(holder: FailureFingerprint | Run) -> str:
-    """Return `provider/model`, as in the model's reports folder."""
+    """Return the model's name as `provider/model`, as in the path of its reports folder."""
     return "/".join(model_folder(holder.provider, holder.model))
 
 

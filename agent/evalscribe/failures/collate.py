@@ -1,4 +1,4 @@
-"""Add recurrence to a run's findings, and derive patterns and recommendations from them."""
+"""Compare a run's findings with earlier reports, and derive patterns and recommendations from the findings."""
 
 import re
 from collections import Counter, defaultdict
@@ -32,13 +32,13 @@ from evalscribe.text import join_first, pluralise, prose
 MIN_SHARED = 2
 """Minimum number of findings with the same cause that form a pattern. A group of evals counts as one finding."""
 MIN_CATEGORY = 3
-"""Minimum number of failures of a category for the category to be reported as a pattern."""
+"""Minimum number of failures that a category must have to be reported as a pattern."""
 CATEGORY_SHARE = 1 / 3
-"""Minimum share of all failures for a category to be reported as a pattern."""
+"""Minimum share of all failures that a category must have to be reported as a pattern."""
 SHOWN_ERROR = 80
-"""Maximum characters of an error in a pattern's name."""
+"""Maximum number of characters of the error in a pattern's name."""
 SHOWN_ACTION = 100
-"""Maximum characters of an earlier fix in a recommendation."""
+"""Maximum number of characters of an earlier fix in a recommendation."""
 SHOWN_TASKS = 8
 """Maximum number of tasks named in one sentence."""
 LINT_STEPS = ("lint", "eslint", "ruff", "flake8", "pylint", "clippy", "style", "format")
@@ -56,9 +56,10 @@ LABELS = {
 
 
 def find_patterns(findings: Sequence[Finding], trials: Mapping[str, TrialCount] | None = None) -> tuple[Pattern, ...]:
-    """Return patterns in report order: possible defects of the suite first, history last.
+    """Return patterns in report order: possible defects of the suite first, failures of earlier reports last.
 
-    If several patterns are about the same evals, only the first is returned.
+    If several patterns are about the same evals, only the first of these patterns is returned. The pattern of recurring
+    failures is always kept.
     """
     patterns = (
         _every_trial(findings, trials or {}),
@@ -109,7 +110,10 @@ def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Yield a pattern for each error whose findings have different labels. A person should check these labels."""
+    """Yield a pattern for each error that was judged with different labels.
+
+    A person should check labels that differ.
+    """
     for signature, hit in _by(_single_findings(findings), lambda f: [f.signature] if f.signature else []).items():
         labels = {finding.judged.classification for finding in hit if finding.judged}
         if len(labels) > 1:
@@ -119,7 +123,10 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Yield a pattern for each category with many failures. Failures alone do not show that it is difficult."""
+    """Yield a pattern for each category with many failures.
+
+    Many failures alone do not prove that a category is difficult.
+    """
     by_category = _by(findings, lambda f: f.categories)
     for category, hit in sorted(by_category.items(), key=lambda item: -len(item[1])):
         many = len(hit) >= MIN_CATEGORY and len(hit) >= CATEGORY_SHARE * len(findings)
@@ -130,7 +137,9 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) -> Pattern | None:
-    """Return the pattern of the tasks that failed in every one of several trials; None if there are no such tasks."""
+    """Return a pattern of the tasks that have several trials and failed in all of them; None if there are no such
+    tasks.
+    """
     never = all_trials_failed(findings, trials)
     if not never:
         return None
@@ -154,7 +163,10 @@ def _tasks(names: Iterable[str]) -> str:
 
 
 def documented(verdict: Verdict) -> bool:
-    """Return whether the eval's notes describe the known gap. They do if the verdict cites them or proposes no fix."""
+    """Return whether a verdict is a known gap that the eval's notes describe.
+
+    The notes count as describing the gap if the verdict cites them or proposes no fix.
+    """
     cites = any(citation.role == "known_gaps" for citation in verdict.citations)
     gap = verdict.classification == "KNOWN_GAP" and verdict.cause_kind not in NOT_THE_MODEL
     return gap and (cites or verdict.fix is None)
@@ -191,7 +203,7 @@ def _count(findings: Iterable[Finding]) -> int:
 
 
 def _labels(hit: Iterable[Finding], category: str | None = None) -> str:
-    """Count the evals by label, in the words of a report's first line: `2 model faults, 1 known gap.`"""
+    """Count the evals by label, worded as in a report's first line: `2 model faults, 1 known gap.`"""
     counts: Counter[str | None] = Counter()
     for finding in hit:
         counts[finding.judged.classification if finding.judged else None] += len(_eval_paths([finding], category))
@@ -221,7 +233,10 @@ def _eval_paths(findings: Iterable[Finding], category: str | None = None) -> tup
 
 
 def find_recurrence(verdict: Verdict | None, step: str | None, precedents: Sequence[Precedent]) -> Recurrence:
-    """Compare a verdict with `precedents`: earlier findings on the same eval, newest first."""
+    """Return whether a failure is new, changed, a repeat, or a repeat despite a fix.
+
+    `precedents` are earlier findings on the same eval, newest first.
+    """
     if not precedents:
         return Recurrence()
     reports = tuple(dict.fromkeys(precedent.report for precedent in precedents))
@@ -269,9 +284,9 @@ GENERIC = frozenset(
 def make_recommendations(
     findings: Sequence[Finding], follow_ups: Sequence[FollowUp] = ()
 ) -> tuple[Recommendation, ...]:
-    """Return numbered proposals, then unnumbered notes on the model and on findings that need no action.
+    """Return numbered proposals, followed by unnumbered notes on the model and on findings that need no action.
 
-    Leave out findings to which none of these texts applies.
+    A finding is left out if neither a proposal nor a note applies to it.
     """
     singles, broken = _single_findings(findings), tuple(_broken_target(findings))
     notes = (*broken, *_model_notes([finding for finding in findings if not _broke_itself(finding)]))
@@ -288,7 +303,8 @@ def proposes(verdict: Verdict) -> bool:
 def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> list[Recommendation]:
     """Return one proposal for each group of findings that ask for the same change or share a cause.
 
-    Proposals that would let evals pass come first. Within each kind, proposals that affect more evals come first.
+    Proposals for better records and for checks before a run are included. Proposals that would make evals pass come
+    first. Within both groups, proposals that affect more evals come first.
     """
     shared: list[list[Finding]] = []
     for finding in findings:
@@ -332,7 +348,7 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
 
 
 def _waits_for(finding: Finding, verdict: Verdict) -> bool:
-    """Return whether a finding's label is uncertain, its step is a lint step, and its cause is that of `verdict`."""
+    """Return whether a finding failed in a lint step, has an uncertain label, and has the same cause as `verdict`."""
     own_verdict = finding.judged
     return bool(
         own_verdict and finding.step in LINT_STEPS and own_verdict.uncertain and own_verdict.cause == verdict.cause
@@ -340,13 +356,13 @@ def _waits_for(finding: Finding, verdict: Verdict) -> bool:
 
 
 def _sentence(fix: str) -> str:
-    """Return a fix as a capitalised sentence without a full stop. A code name at its start is not capitalised."""
+    """Return a fix as a capitalised sentence without a full stop. A name from code at the start is not capitalised."""
     text = " ".join(fix.split()).rstrip(".")
     return text[:1].upper() + text[1:] if re.match(r"[a-z]+\b(?![.(/_-])", text) else text
 
 
 def _not_again(text: str, hit: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> str:
-    """Remove each clause of a proposal that resembles a fix that did not hold, and mention the first such fix."""
+    """Remove each clause of a proposal that resembles an earlier, unsuccessful fix, and append a note on that fix."""
     paths = set(_paths(hit))
     failed = [
         follow_up.text
@@ -369,13 +385,16 @@ def _code(name: str) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the first four letters of each word, to compare fixes. Leave out generic words and text in backticks."""
+    """Return the first four letters of each word in a fix, so that fixes can be compared.
+
+    Short words, generic words and text in backticks are left out.
+    """
     words = re.findall(r"[a-z]{4,}", re.sub(r"`[^`]*`", " ", text.lower()))
     return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
 def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iterable[Recommendation]:
-    """Recommend recording the data whose lack makes labels uncertain: answers, test messages, ends of logs."""
+    """Recommend recording the missing data that makes labels uncertain: answers, test messages or the ends of logs."""
     unsure = [f for f in findings if f.judged and f.judged.uncertain and not set(f.paths).intersection(fixed)]
     short = [f for f in unsure if f.judged and f.judged.error.endswith(NO_REASON)]
     if short:
@@ -400,16 +419,16 @@ def _checks_before_the_run(findings: Sequence[Finding]) -> Iterable[Recommendati
 
 
 def _without_endpoint(verdict: Verdict | None) -> str | None:
-    """Return the model for which a provider has no endpoint.
+    """Return the name of the model for which a provider has no endpoint.
 
-    Empty if the message names no model; None for other failures.
+    The name is empty if the error does not state it. Returns None if the failure has a different reason.
     """
     match = NO_ENDPOINT.search(verdict.error) if verdict and verdict.cause_kind == "infrastructure" else None
     return (match["model"] or "").rstrip(".") if match else None
 
 
 def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
-    """Yield a note on each model fault that occurs several times in this run, or again after an earlier report."""
+    """Yield a note on each model fault that occurs several times in this run, or also occurred in an earlier run."""
     by_cause: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
         verdict = finding.judged
@@ -448,9 +467,10 @@ def _broke_itself(finding: Finding) -> bool:
 
 
 def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> Iterable[Recommendation]:
-    """Return the reasons to change nothing, each with the evals that no other recommendation names.
+    """Return the reasons for changing nothing, each with its evals.
 
-    The model's faults come first, then known gaps, then outages. Uncertain labels come last.
+    Evals that another recommendation covers are left out. Faults of the model come first, then known gaps, then
+    outages, and finally uncertain labels.
     """
     reasons: dict[str, list[str]] = {OWN: [], DOCUMENTED: []}
     late: dict[str, list[str]] = {}
@@ -487,13 +507,13 @@ def collate(
 ) -> Collation:
     """Collate the findings of a run.
 
-    In patterns and recommendations, people's corrections replace the judge's labels. Agents' tasks that nobody passed
-    come first, because the expected result may be wrong.
+    In patterns and recommendations, people's corrections replace the judge's labels. Findings on agents' tasks that
+    nobody passed come first, because the expected result may be wrong.
 
     Args:
-        run: The run.
-        findings: Its findings.
-        history: Entries of earlier reports by the eval's path, newest first.
+        run: The run that the findings belong to.
+        findings: Findings of the run.
+        history: Entries of earlier reports, by eval path. For each eval, the newest entry comes first.
         newest: Name of the newest earlier report.
         corrections: People's corrections by eval path.
         follow_ups: Outcomes of earlier actions. Fixes that did not hold are not proposed again.
@@ -525,7 +545,10 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
 
 
 def _with_recurrence(finding: Finding, history: Mapping[str, Sequence[Precedent]]) -> Finding:
-    """Add recurrence to a finding. Use the history of its first eval that has a history."""
+    """Add to a finding how its failure relates to earlier reports.
+
+    If the finding covers several evals, the first eval with a history is used.
+    """
     earlier = next((history[path] for path in finding.paths if history.get(path)), ())
     recurrence = find_recurrence(finding.judged, finding.step, earlier)
     return finding if recurrence == finding.recurrence else finding.model_copy(update={"recurrence": recurrence})

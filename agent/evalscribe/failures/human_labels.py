@@ -1,4 +1,7 @@
-"""Use human labels of other runs: as precedents for the same failure, and as examples for similar failures."""
+"""Use human labels of other runs.
+
+Labels of the same failure become precedents. Labels of similar failures become examples.
+"""
 
 import re
 from collections import Counter
@@ -21,7 +24,7 @@ SAME_CODE = "the same rule or code of error at the same step"
 SAME_CAUSE = "the same cause"
 
 FailureRecords = Mapping[tuple[str, str], FailureFingerprint]
-"""Fingerprints of failures by run id and eval path. Only runs in the store have them."""
+"""Fingerprints of failures, by run id and eval path. Only runs in the store have fingerprints."""
 LabelledEval = tuple[str, str]
 
 
@@ -30,21 +33,21 @@ class CurrentFailure(NamedTuple):
 
     fingerprint: FailureFingerprint
     path: str
-    """Path of the eval, including its trial."""
+    """Path of the eval, including the number of its trial."""
     error: str | None = None
     """Error located in the log."""
     code: str | None = None
     """Lint rule or error code of the located error."""
     cause: str | None = None
-    """Cause that the rules name."""
+    """Name of the cause that the rules found."""
 
 
 def precedents_from_labels(
     labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords
 ) -> tuple[Precedent, ...]:
-    """Return the labels of the same failure in other runs of any model.
+    """Return human labels of the same failure in other runs, as precedents. The runs can be of any model.
 
-    The same failure has an equal fingerprint and an equal eval version.
+    Two failures are the same if they have equal fingerprints and equal eval versions.
     """
     same = (
         label
@@ -62,11 +65,18 @@ def add_labels(
     names: Mapping[str, str],
     runs: Mapping[str, str],
 ) -> tuple[Precedent, ...]:
-    """Add human labels from git to the precedents from earlier reports. Return all of them, newest first.
+    """Combine human labels from git with the precedents from earlier reports, newest first.
 
-    `names` maps a report's path in the reports folder to its name in `history`; `runs` maps that name to the run's id.
-    If `history` already has the label from a report on the same model, only the reviewer and the note are added. Labels
-    of other failures and of other versions of the eval are left out.
+    If `history` already contains a label from a report on the same model, only the label's reviewer and note are added.
+    Labels of other failures and of other versions of the eval are left out.
+
+    Args:
+        history: Precedents from earlier reports.
+        labels: Human labels from git.
+        now: The failure that is being judged.
+        records: Fingerprints of stored failures.
+        names: Name of each report in `history`, by the report's path in the reports folder.
+        runs: Run id of each report, by the report's name in `history`.
     """
     labels = tuple(labels)
     label_of_report: dict[tuple[str | None, Classification | None], HumanLabel] = {
@@ -103,7 +113,7 @@ def examples_from_labels(
 ) -> tuple[LabelledExample, ...]:
     """Return similar failures with undisputed labels, from other evals or from other versions of this eval.
 
-    The most similar failures come first; among equally similar failures, the newest comes first.
+    The most similar failures come first. Among equally similar failures, the most recently labelled comes first.
     """
     labels = tuple(labels)
     disputed = {labelled_eval(label) for pair in disagreements(labels) for label in pair}
@@ -166,12 +176,15 @@ _SHARED = ("eval", "step", "error", "label", "cause_kind", "note", "reviewer", "
 
 
 def _similar(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> tuple[int, str]:
-    """Return the distance (0 is most similar) and a phrase that says what is similar; an empty phrase if nothing is."""
+    """Return the distance of a labelled failure from the current one, and a phrase that says what is similar.
+
+    A distance of 0 is the most similar. The phrase is empty if nothing is similar.
+    """
     stored = records.get(labelled_eval(label))
     current = fingerprint(now.fingerprint)
     if _of_eval(label, now):
         if stored is None or not _versions_differ(now.fingerprint, stored):
-            return 3, ""  # a precedent, or another failure of the same version
+            return 3, ""  # not an example: a precedent, or a different failure of the same eval version
         return (0, SAME_ERROR_BEFORE) if current is not None and fingerprint(stored) == current else (2, OTHER_VERSION)
     if (current is not None and stored and fingerprint(stored) == current) or (not stored and _same_words(label, now)):
         return 0, SAME_ERROR
@@ -181,9 +194,9 @@ def _similar(label: HumanLabel, now: CurrentFailure, records: FailureRecords) ->
 
 
 def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
-    """Return whether the error texts are equal. Used if the labelled failure's run is not in the store.
+    """Return whether the failed steps and the error texts are equal.
 
-    Stock messages never count as equal.
+    This comparison is used if the labelled failure's run is not in the store. Stock messages never count as equal.
     """
     if not now.error or not label.error or is_stock(label.error) or label.step != now.fingerprint.step:
         return False
@@ -195,7 +208,10 @@ def _names(text: str, code: str) -> bool:
 
 
 def _stored_failure(label: HumanLabel, now: CurrentFailure, records: FailureRecords) -> FailureFingerprint | None:
-    """Return the labelled failure's fingerprint if the label is for this eval in another run that is in the store."""
+    """Return the stored fingerprint of a labelled failure.
+
+    Returns None unless the label is for the same eval in another run, and that run is in the store.
+    """
     return records.get(labelled_eval(label)) if _of_eval(label, now) else None
 
 
@@ -204,10 +220,10 @@ def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
 
 
 def _same_failure(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
-    """Return whether version, error and failed tests are equal.
+    """Return whether the eval version, the error and the failed tests are equal.
 
-    Comparing only the error's text would be unsafe. An equal failure gets its label without a judge, and the code under
-    test can throw an error with any text.
+    Comparing only the error's text would be unsafe, because the code under test can throw an error with any text. A
+    failure that counts as the same gets the label without a judge.
     """
     return same_version(now, stored) and same_fingerprint(now, stored) and now.checks == stored.checks
 
@@ -234,7 +250,11 @@ def _precedent(label: HumanLabel, now: CurrentFailure) -> Precedent:
 def _enriched(
     precedent: Precedent, label: HumanLabel | None, now: CurrentFailure, records: FailureRecords, run: str
 ) -> Precedent:
-    """Add the label's reviewer and note to a precedent, and whether the store shows the failures to be the same."""
+    """Add the reviewer and the note of a human label to a precedent.
+
+    The result also records whether the stored fingerprints show that the failures are the same. If the fingerprints
+    show different failures, the precedent no longer counts as a person's decision.
+    """
     if not precedent.by_person:
         return precedent
     stored = records.get(labelled_eval(label) if label else (run, precedent.eval))
@@ -247,13 +267,19 @@ def _enriched(
 
 
 def _different(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
-    """Return whether the eval version or the failure is known to differ. Unknown values do not count as different."""
+    """Return whether two failures are known to differ in eval version or fingerprint.
+
+    Unknown values do not count as different.
+    """
     comparable = fingerprint(now) and fingerprint(stored)
     return _versions_differ(now, stored) or bool(comparable and not same_fingerprint(now, stored))
 
 
 def _versions_differ(a: FailureFingerprint, b: FailureFingerprint) -> bool:
-    """Return whether task or grader are known to differ."""
+    """Return whether two failures have different versions of the task or the grader.
+
+    Returns False if a version is unknown.
+    """
     complete = a.task and a.grader and b.task and b.grader
     return bool(complete) and (a.task, a.grader) != (b.task, b.grader)
 

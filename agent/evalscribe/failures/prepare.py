@@ -38,10 +38,9 @@ _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
 
 def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
-    """Return the content id of everything about a failure that a judge can read. Failures with equal ids share a
-    verdict.
+    """Return a content id of everything about a failure that a judge can read. Failures with equal ids share a verdict.
 
-    If the run failed before the model produced output, only the failed step, the error and HTTP status codes count.
+    If the eval failed before the model produced output, only the failed step, the error and HTTP status codes count.
     """
     located = prepared.diagnosis.located
     if located is not None and ended_before_output(evidence):
@@ -51,9 +50,10 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
 
 
 def ended_before_output(evidence: Evidence) -> bool:
-    """Return whether the failure precedes any output: no step passed, and nothing shows any work of the model.
+    """Return whether an eval failed before the model produced any output.
 
-    If the source reports an error of the harness, the log is ignored, because the harness wrote it.
+    An eval failed before any output if no step passed, and neither outputs nor log nor transcripts show work of the
+    model. If the source reports an error of the harness, the log is ignored, because the harness wrote it.
     """
     log = () if evidence.eval.status == "error" else evidence.of("log")
     did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
@@ -63,8 +63,8 @@ def ended_before_output(evidence: Evidence) -> bool:
 def _judge_input(evidence: Evidence, packed: PackedEvidence) -> list[object]:
     """Return everything that a judge can read: the packed evidence, its source documents, and the failed step's log.
 
-    Ports, times and temporary file names in the log are ignored. Elsewhere only white space at line ends is ignored,
-    because numbers in code matter.
+    Ports, times and temporary file names are ignored in the log and in the recorded reason. Elsewhere only white space
+    at line ends is ignored, because numbers in code matter.
     """
     log = failed_log(evidence)
     return [
@@ -86,21 +86,24 @@ def _trimmed(text: str) -> str:
 
 
 RECORD_VERSION = 2
-"""Increase by hand when `failure_record` or `signature` returns other values.
+"""Version of the fingerprints.
 
-Stored fingerprints are then recomputed.
+Increase this version by hand when `failure_record` or `signature` starts to return different values. Stored
+fingerprints with an older version are then recomputed.
 """
 _HIDDEN = re.compile(r"…|\.\.\.|\{ ?Object \(|\[(?:Object|Array)\b|\[object \w+\]")
-"""Signs that a test runner shortened a value in its message."""
+"""Matches the signs that a test runner shortened a value in a message, such as `…` and `[Object`."""
 
 
 def failure_record(
     run: Run, evidence: Evidence | UnreadableEvidence, diagnosis: Diagnosis | None = None
 ) -> FailureFingerprint:
-    """Return a failure's fingerprint, which is compared with other runs; mostly empty if the evidence is unreadable.
+    """Return the fingerprint by which a failure is compared with failures of other runs.
+
+    If the evidence is unreadable, most fields of the fingerprint are empty.
 
     Args:
-        run: The run of the failure.
+        run: Run in which the eval failed.
         evidence: Evidence of the failure.
         diagnosis: Diagnosis of the evidence; None to compute it.
     """
@@ -179,14 +182,14 @@ async def fetch_evidence(
 async def _fetch_summary(source: RunSource, run: Run, store: "AnalysisStore", eval: Eval) -> GatheredEvidence:
     evidence = await source.evidence(eval)
     if isinstance(evidence, UnreadableEvidence) and isinstance(stored := store.get_evidence(run.id, eval.id), Evidence):
-        evidence = stored  # evidence never changes, but stored files get deleted and deployments fail
+        evidence = stored  # evidence never changes, so it stays valid if the source can no longer provide it
     store.put_evidence(run.id, evidence)
     await asyncio.sleep(0)  # without this pause, a source that never waits would delay the handling of signals
     return summarise_evidence(evidence, run)
 
 
 def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None = None) -> GatheredEvidence:
-    """Compute the values of one failed eval that later stages need.
+    """Summarise the evidence of one failed eval for the later stages.
 
     The fingerprint is only computed if `run` is given.
     """
@@ -227,7 +230,7 @@ def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | N
     """Return the failed step's score and the threshold that it did not reach; None if either is unknown.
 
     Args:
-        evidence: Evidence with the log of scores, or with both numbers in the step's error.
+        evidence: Evidence that contains a log of scores, or a step's error with both numbers.
         threshold: The run's lowest passing score; None if the user chose none.
     """
     step = next((step for step in evidence.steps if step.status == "failed"), None)
@@ -252,10 +255,11 @@ def _leaves(failed: BaseExceptionGroup[BaseException]) -> Iterator[BaseException
 
 
 def group_failures(gathered: Iterable[GatheredEvidence]) -> tuple[FailureGroup, ...]:
-    """Group failures, in the order of their first members. Every eval is in exactly one group.
+    """Group failures that share a verdict. Groups are in the order of their first failures.
 
-    The failures of a group either look the same to a judge, or have the same error and happened before any output of
-    the model. Failures with equal signatures but different evidence are judged separately, and reported as a pattern.
+    Every eval is in exactly one group. The failures of a group either look the same to a judge, or have the same error
+    and happened before any output of the model. Failures with equal signatures but different evidence are judged
+    separately and reported as a pattern.
     """
     members: dict[str, list[GatheredEvidence]] = {}
     for failure in gathered:

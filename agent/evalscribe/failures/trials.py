@@ -10,10 +10,10 @@ from evalscribe.statistics.intervals import pass_at, pass_every
 
 
 def count_trials(run: Run) -> Mapping[str, TrialCount]:
-    """Return the trial counts of each task that has several trials, by task path and in the order of the run.
+    """Return the trial counts of each task that has several trials, by task path, in the order of the run.
 
-    If the run lists only failures, tasks that always passed are missing. If its list of failures is incomplete, the
-    result is empty, because the missing failures can belong to any task.
+    If the run lists only failures, tasks that always passed are missing. If the run's list of failures is incomplete,
+    the result is empty, because the missing failures can belong to any task.
     """
     if len(run.failures) < run.failed:
         return {}
@@ -33,7 +33,7 @@ def count_trials(run: Run) -> Mapping[str, TrialCount]:
 def trial_rates(run: Run) -> TrialRates | None:
     """Estimate the share of tasks that a run passes in at least one of k trials, and in all of k trials.
 
-    None if no task has several trials, or if the run lists only failures.
+    Returns None if no task has several trials, or if the run lists only failures.
     """
     counts = count_trials(run).values()
     if not counts or run.evals is None:
@@ -85,9 +85,9 @@ def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdic
     """Find each trial whose label differs from the label on which all other failed trials of its task agree.
 
     Returns:
-        Verdicts of the other trials, at most `MOST_SHOWN`, by the outlier's group. A task has at most one outlier. A
-        trial is no outlier if its verdict was proved or is a guess in place of a verdict, or if its group has several
-        evals.
+        At most `MOST_SHOWN` verdicts of the other trials, by the group id of the outlier. A task has at most one
+            outlier. A trial is not an outlier if its verdict was proved or is only a guess, or if its group has several
+            evals.
     """
     tasks: dict[str, list[Finding]] = defaultdict(list)
     for finding in findings:
@@ -98,7 +98,9 @@ def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdic
 
 
 def _outlier(trials: Sequence[Finding]) -> Iterator[tuple[Finding, tuple[TrialVerdict, ...]]]:
-    """Yield the single outlier among the trials of one task, if there is one, with the verdicts of the others."""
+    """Yield the only outlier among the trials of one task, with the verdicts of the other trials, if there is an
+    outlier.
+    """
     counts = Counter(_label(finding) for finding in trials for _ in finding.evals)
     if len(counts) != 2 or min(counts.values()) != 1 or max(counts.values()) < MIN_AGREEING:
         return
@@ -119,7 +121,7 @@ def _label(finding: Finding) -> str | None:
 
 
 def all_trials_failed(findings: Sequence[Finding], counts: Mapping[str, TrialCount]) -> tuple[str, ...]:
-    """Return the tasks that failed in all of several trials. Tasks that every model fails come first."""
+    """Return the tasks that have several trials and failed in all of them. Tasks that every model fails come first."""
     never: dict[str, bool] = {}
     for finding in findings:
         for eval in finding.evals:

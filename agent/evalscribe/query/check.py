@@ -1,4 +1,7 @@
-"""The allow-list of syntax, functions and types for queries, and limits on their size. Everything else is refused."""
+"""Allow-list of syntax, functions and types for queries, and limits on the size of queries.
+
+Everything that is not on the list is refused.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,15 +14,17 @@ from evalscribe.query.patterns import UnsupportedPattern, as_python
 MOST_COLUMNS = 1_600
 """Maximum number of columns that both engines can return."""
 MOST_JOINED = 60
-"""Maximum number of sources in one FROM. SQLite cannot join more."""
+"""Maximum number of tables, queries and functions in one FROM. SQLite cannot join more."""
 MOST_SOURCES = 100
-"""Maximum number of sources in the whole query.
+"""Maximum number of tables, functions and VALUES lists in the whole query.
 
-Planning more takes a long time, and a query's time limit cannot interrupt it.
+Planning a larger query takes a long time, and the query's time limit cannot interrupt the planner.
 """
 MOST_GROUPS = 100
-"""Maximum number of expressions in GROUP BY. sqlglot replaces each number among them with a copy of that column's
-expression."""
+"""Maximum number of expressions in GROUP BY.
+
+sqlglot replaces a column number in GROUP BY with a copy of that column's expression.
+"""
 DEEPEST = 300
 """Maximum depth of nested expressions."""
 MOST_ROWS = 10**9
@@ -55,7 +60,7 @@ FUNCTIONS: dict[str, int | None] = {
     **dict.fromkeys(("concat", "greatest", "least"), None),
     **dict.fromkeys(("json_build_array", "json_build_object", "jsonb_build_array", "jsonb_build_object"), None),
 }
-"""Functions that sqlglot does not interpret, with the number of arguments that each takes. None allows any number."""
+"""Allowed functions that sqlglot does not interpret, with the number of arguments of each. None allows any number."""
 AGGREGATES = frozenset((*_SPREAD, *_LISTS, *_PERCENTILES))
 ROW_FUNCTIONS: dict[str, tuple[str, ...]] = {
     "jsonb_array_elements": ("value",),
@@ -123,8 +128,10 @@ PLAIN_ARGUMENTS = word_set(
     "position negate direction unit typed safe big_int only_json_types _type materialized over nested "
     "null_handling rows coalesce "
 )
-"""Arguments of syntax nodes that can be flags or words. A query is refused if any other argument is a flag or a
-word."""
+"""Arguments of syntax nodes that can have flags or words as values.
+
+A query is refused if any other argument has a flag or a word as its value.
+"""
 
 
 def functions() -> tuple[str, ...]:
@@ -134,7 +141,7 @@ def functions() -> tuple[str, ...]:
 
 
 def check(tree: exp.Query) -> None:
-    """Check a query. Raises `QueryError` at the first part that is not allowed."""
+    """Check that every part of a query is allowed. Raises `QueryError` for the first part that is not allowed."""
     sources = 0
     for node, depth in _walk(tree):
         if depth > DEEPEST:
@@ -150,7 +157,9 @@ def check(tree: exp.Query) -> None:
             rule(node)
         sources += isinstance(node, exp.Table | exp.Lateral | exp.Values)
         if sources > MOST_SOURCES:
-            raise query_error(node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in all")
+            raise query_error(
+                node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in the whole query"
+            )
 
 
 def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
@@ -189,13 +198,15 @@ def _select(node: exp.Select) -> None:
     for source in _sources(node):
         names.append(source.alias_or_name or (source.this.name if isinstance(source.this, exp.Anonymous) else ""))
     if len(names) > MOST_JOINED:
-        raise query_error(node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in all")
+        raise query_error(
+            node, f"at most {MOST_JOINED} tables can be joined, and {MOST_SOURCES} used in the whole query"
+        )
     duplicate = next((name for name in names if names.count(name) > 1), None)
     if duplicate:
-        raise query_error(node, f"{duplicate} is named twice in FROM: give one of them an alias")
+        raise query_error(node, f"{duplicate} occurs twice in FROM: give one occurrence an alias")
     for window in node.args.get("windows") or []:
         if window.args.get("alias") is not None:
-            raise query_error(window, "a named window must be defined in full, not by another window")
+            raise query_error(window, "a named window must be defined in full and cannot refer to another window")
 
 
 def _sources(node: exp.Select) -> list[exp.Expr]:
@@ -205,7 +216,7 @@ def _sources(node: exp.Select) -> list[exp.Expr]:
 
 def _table(node: exp.Table) -> None:
     if node.args.get("joins"):
-        raise query_error(node, "joins inside parentheses are not supported: write them one after the other")
+        raise query_error(node, "joins inside parentheses are not supported: write the joins one after the other")
     if isinstance(node.this, exp.Anonymous):
         _row_function(node.this)
     elif node.args.get("db") is not None or not isinstance(node.this, exp.Identifier):
@@ -248,7 +259,7 @@ def _join(node: exp.Join) -> None:
 def _values(node: exp.Values) -> None:
     alias = node.args.get("alias")
     if alias is None:
-        raise query_error(node, "give VALUES a name, and its columns: (VALUES (…)) AS t(a, b)")
+        raise query_error(node, "give VALUES an alias with column names: (VALUES (…)) AS t(a, b)")
     widths = {len(row.expressions) for row in node.expressions}
     if len(widths) > 1:
         raise query_error(node, "all rows of VALUES must have the same number of values")
@@ -265,7 +276,7 @@ def _subquery(node: exp.Subquery) -> None:
     if not isinstance(node.this, exp.Select | exp.SetOperation | exp.Subquery):
         raise query_error(node, "FROM allows only tables, queries and jsonb functions")
     if isinstance(node.parent, exp.From | exp.Join) and node.args.get("alias") is None:
-        # Postgres before version 16 requires a name.
+        # Postgres before version 16 requires a name for a query in FROM.
         raise query_error(node, "give the query in FROM a name: (SELECT …) AS q")
 
 
@@ -443,7 +454,8 @@ def _quantified(node: exp.Expr) -> None:
         compared = exp.NEQ if isinstance(node, exp.All) else exp.EQ
         if type(node.parent) is not compared:
             raise query_error(
-                node, "with a query only = ANY and <> ALL are supported; otherwise compare with its min or max"
+                node,
+                "with a query, only = ANY and <> ALL are supported; otherwise compare with the min or max of the query",
             )
     elif not (isinstance(inner, exp.Array) and inner.expressions):
         raise query_error(node, "ANY and ALL need ARRAY['a', 'b'] or a query; otherwise write IN (…)")
@@ -470,7 +482,7 @@ def _escape(node: exp.Escape) -> None:
 
 
 def array_keys(node: exp.Expr) -> list[str]:
-    """Return the keys in a list of keys, written as `ARRAY['a', 'b']` or `'{a,b}'`."""
+    """Return the keys that a query lists as `ARRAY['a', 'b']` or `'{a,b}'`."""
     if isinstance(node, exp.Array) and all(isinstance(key, exp.Literal) for key in node.expressions):
         return [key.name for key in node.expressions]
     if node.is_string and node.name[:1] + node.name[-1:] == "{}":

@@ -1,8 +1,8 @@
 """Transpile a checked query to Postgres or SQLite.
 
-sqlglot does most of the work. For SQLite, this module adds JSON operators, casts, times and patterns. They use SQLite's
-own functions and the functions defined in `store.query_process`. Only arguments that are columns are written more than
-once, because repeating the arguments of nested calls would make the statement exponentially long.
+sqlglot does most of the work. For SQLite, this module adds JSON operators, casts, times and patterns. These use
+SQLite's own functions and the functions defined in `store.query_process`. Only arguments that are columns are written
+more than once, because repeating the arguments of nested calls would make the statement exponentially long.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _JSON_CALLS = word_set(
 )
 _LISTS = ("array_agg", "json_agg", "jsonb_agg", "string_agg")
 _KEYWORDS = {"left": "text_left", "right": "text_right"}
-"""SQLite's names of functions whose Postgres names are keywords in SQLite."""
+"""Names used on SQLite for functions whose Postgres names are keywords in SQLite."""
 _BUILT = {"object": "json_object", "array": "json_array"}
 _TEXT_TYPES = ("TEXT", "VARCHAR", "JSON", "JSONB")
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
@@ -59,14 +59,14 @@ def for_postgres(tree: exp.Expr) -> str:
 
 
 def for_sqlite(tree: exp.Expr) -> str:
-    """Return the statement for SQLite. Changes the tree."""
+    """Return the statement for SQLite. The tree is modified."""
     for node in list(tree.find_all(*_COMPARED)):
         _spread_list(node)
     for values in list(tree.find_all(exp.Values)):
         _name_values(values)
     for union in list(tree.find_all(exp.SetOperation)):
         for part in (union.this, union.expression):
-            if isinstance(part, exp.Subquery):  # SQLite allows no parentheses here
+            if isinstance(part, exp.Subquery):  # SQLite allows no parentheses around a part of a UNION
                 part.replace(exp.select("*").from_(exp.Subquery(this=part.unnest(), alias=exp.to_identifier("q"))))
     return tree.sql(dialect=_SQLite)
 
@@ -147,9 +147,10 @@ class _PostgresSQL(PostgresGenerator):
         return self.func("ROUND", exp.cast(expression.this, "numeric"), digits)
 
     def converted(self, node: exp.Cast) -> str:
-        """Render a cast of JSON.
+        """Render a cast.
 
-        JSON's null is turned into NULL first, because older servers cannot cast it.
+        JSON's null is turned into SQL's NULL before JSON is cast, because older Postgres servers cannot cast JSON's
+        null.
         """
         if isinstance(node.this.unnest(), exp.JSONExtract) and node.args["to"].this.name not in _TEXT_TYPES:
             part, kind = self.sql(node, "this"), self.sql(node, "to")
@@ -157,7 +158,10 @@ class _PostgresSQL(PostgresGenerator):
         return self.cast_sql(node)
 
     def function_call(self, node: exp.Anonymous) -> str:
-        """Render a function call. Aggregates of lists return JSON, so that both engines return the same result."""
+        """Render a function call.
+
+        Aggregates that collect values in a list return JSON, so that both engines return the same result.
+        """
         name = node.name.lower()
         if name not in _LISTS:
             return self.anonymous_sql(node)
@@ -181,7 +185,7 @@ class _Postgres(Postgres):
 
 class _SQLiteSQL(SQLiteGenerator):
     def get(self, node: exp.Expr) -> str:
-        """Render `->` and `#>`."""
+        """Render the JSON operators `->` and `#>` for SQLite."""
         document, steps = _chain(node)
         if steps is not None:
             return f"({self.sql(document)} -> {self.quoted(_path(steps))})"
@@ -191,16 +195,20 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"json_get({self.sql(node, 'this')}, {self.sql(node, 'expression')})"
 
     def get_text(self, node: exp.Expr) -> str:
-        """Render `->>` and `#>>`. SQLite's own operators would return 1 for true."""
+        """Render the JSON operators `->>` and `#>>` for SQLite.
+
+        SQLite's own operators would return 1 for JSON's true.
+        """
         document, steps = _chain(node)
         if steps is not None and isinstance(document, exp.Column):
             return _TEXT_OF_JSON.format(self.sql(document), self.quoted(_path(steps)))
         return f"json_text({self.get(node)})"
 
     def has_key(self, node: exp.Expr) -> str:
-        """Render `?`.
+        """Render the JSON operator `?`, which tests whether a value has a key.
 
-        SQLite's own functions suffice unless the value is an array, which can have the key as an element.
+        An array can have the key as an element. SQLite's own functions do not search arrays in this way, so `json_has`
+        is used for arrays.
         """
         document, steps = _chain(node.this)
         key, key_node = self.sql(node, "expression"), node.expression
@@ -217,13 +225,13 @@ class _SQLiteSQL(SQLiteGenerator):
         )
 
     def has_keys(self, node: exp.Expr) -> str:
-        """Render `?|` and `?&`."""
+        """Render `?|` and `?&` for SQLite. These JSON operators test whether a value has any or all of several keys."""
         listed = "".join(f", {self.quoted(key)}" for key in array_keys(node.expression))
         name = "json_has_all" if isinstance(node, exp.JSONBContainsAllTopKeys) else "json_has_any"
         return f"{name}({self.sql(node, 'this')}{listed})"
 
     def contains(self, node: exp.Expr) -> str:
-        """Render `@>` and `<@`."""
+        """Render `@>` and `<@` for SQLite. These JSON operators test whether one value contains the other."""
         parts = [self.sql(node, "this"), self.sql(node, "expression")]
         return f"json_contains({', '.join(parts if isinstance(node, exp.ArrayContainsAll) else parts[::-1])})"
 
@@ -236,7 +244,7 @@ class _SQLiteSQL(SQLiteGenerator):
     def like(self, node: exp.Expr) -> str:
         """Render LIKE with an ESCAPE clause.
 
-        By default, Postgres uses a backslash as the escape character and SQLite none.
+        Without an ESCAPE clause, Postgres uses a backslash as the escape character, and SQLite has no escape character.
         """
         text, pattern = self.sql(node, "this"), self.sql(node, "expression")
         if isinstance(node, exp.ILike):
@@ -296,15 +304,16 @@ class _SQLiteSQL(SQLiteGenerator):
         return f"{_KEYWORDS.get(name, name.replace('jsonb_', 'json_'))}({parts})"
 
     def as_json(self, node: exp.Expr) -> str:
-        """Return an expression that SQLite's functions read as JSON rather than as text."""
+        """Render an expression so that SQLite's functions read its value as JSON rather than as text."""
         if node.is_type(exp.DType.JSONB, exp.DType.JSON):
             return f"json({self.sql(node)})"
         return f"json(json_boolean({self.sql(node)}))" if node.is_type(exp.DType.BOOLEAN) else self.sql(node)
 
     def collected(self, node: exp.Anonymous, name: str) -> str:
-        """Render an aggregate of lists.
+        """Render an aggregate that collects values in a list.
 
-        The rendered function takes the mode, a separator, the value and the sort keys.
+        The arguments of the rendered function are the mode, a separator (only for `string_agg`), the value and the sort
+        keys.
         """
         parts, distinct, order = arguments(node)
         modes = ["distinct"] if distinct else []
@@ -353,7 +362,8 @@ class _SQLite(SQLite):
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     """Return the document at the start of a chain of JSON operators, and the path to the part that the chain selects.
 
-    With a path, SQLite parses the document only once. The path is None if the last operator cannot be part of one.
+    With a single path in place of several operators, SQLite parses the document only once. The path is None if no path
+    can express the last operator.
     """
     if isinstance(node, exp.Paren):
         return _chain(node.this)
@@ -385,7 +395,7 @@ def _step(key: exp.Expr) -> str | int | None:
 
 
 def _is_plain(key: str) -> bool:
-    """Return whether a path of SQLite can contain this key."""
+    """Return whether a JSON path in SQLite can contain this key."""
     return bool(key) and key.isprintable() and not set(key) & {'"', "\\"}
 
 

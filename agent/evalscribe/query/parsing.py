@@ -59,7 +59,10 @@ def place(sql: str, offset: int) -> tuple[int, int]:
 
 
 def nearest(name: str, available: list[str]) -> str:
-    """Return a suggestion to append to a message. It lists similar names, or all names if there are only a few."""
+    """Return a suggestion to append to an error message.
+
+    The suggestion lists similar names, or all names if there are only a few.
+    """
     matches = get_close_matches(name.lower(), available, MOST_NAMED, 0.6)
     if matches:
         return f"; did you mean {' or '.join(matches[:2])}?"
@@ -67,7 +70,7 @@ def nearest(name: str, available: list[str]) -> str:
 
 
 LONGEST = 50_000
-"""Maximum characters of a query."""
+"""Maximum number of characters in a query."""
 _ARROWS = (TokenType.ARROW, TokenType.DARROW)
 
 
@@ -82,8 +85,10 @@ TYPED_FUNCTIONS = word_set(
     "FIRST_VALUE LAG LAST_VALUE LEAD LENGTH LOWER LTRIM MAX MIN NTH_VALUE NTILE NULLIF PERCENT_RANK RANK "
     "REPLACE ROUND ROW_NUMBER RTRIM STRPOS SUBSTR SUBSTRING SUM UPPER "
 )
-"""Functions that sqlglot types and transpiles. A call of any other function stays `Anonymous`. It is allowed only if
-the function is in `check.FUNCTIONS`."""
+"""Functions whose types sqlglot knows, and which it transpiles.
+
+A call of any other function stays `Anonymous`. Such a call is allowed only if the function is in `check.FUNCTIONS`.
+"""
 
 
 def _extract(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
@@ -95,7 +100,7 @@ def _extract_text(_parser: object, this: exp.Expr, to: exp.Expr) -> exp.Expr:
 
 
 class Syntax(Postgres):
-    # Engines resolve aliases in GROUP BY themselves. Expanding them here could make a query exponentially long.
+    # Engines resolve aliases in GROUP BY themselves. Expanding the aliases here could make a query exponentially long.
     DISABLES_ALIAS_REF_EXPANSION = True
 
     class Parser(PostgresParser):
@@ -104,7 +109,7 @@ class Syntax(Postgres):
             "EVERY": exp.LogicalAnd.from_arg_list,
         }
         FUNCTION_PARSERS: ClassVar = {name: PostgresParser.FUNCTION_PARSERS[name] for name in _WITH_KEYWORDS}
-        # `f(a -> 'key')` is not a lambda.
+        # In `f(a -> 'key')`, the arrow extracts a JSON value and does not define a lambda.
         LAMBDAS: ClassVar = {}
         COLUMN_OPERATORS: ClassVar = {
             **PostgresParser.COLUMN_OPERATORS,
@@ -128,7 +133,7 @@ class Syntax(Postgres):
 
 
 def parse_query(sql: str) -> exp.Query:
-    """Return the only SELECT of a text. Raises `QueryError` if the text is anything else."""
+    """Parse a text that consists of exactly one SELECT. Raises `QueryError` for any other text."""
     if len(sql) > LONGEST:
         raise QueryError(f"it has {len(sql):,} characters; the maximum is {LONGEST:,}", None)
     if "\x00" in sql:
@@ -179,7 +184,7 @@ def _short(error: Exception) -> str:
 def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> int | None:
     """Return the offset at which a token starts.
 
-    The arguments come from the parser, which reports the column of its end.
+    The other arguments come from the parser, which reports the line and column at which the token ends.
     """
     if line is None or column is None:
         return None

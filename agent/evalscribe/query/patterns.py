@@ -1,6 +1,6 @@
-"""Translate patterns for `~`, `~*`, `!~` and `!~*` from Postgres syntax to Python's.
+"""Translate regular expressions for `~`, `~*`, `!~` and `!~*` from Postgres syntax to Python syntax.
 
-Queries on SQLite use Python's patterns, because SQLite has none of its own.
+Queries on SQLite use Python's regular expressions, because SQLite has none of its own.
 """
 
 import re
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 LONGEST = 1_000
 MOST_TIMES = 255
-"""Maximum count in `{n}`, the same as in Postgres."""
+"""Maximum number of repetitions in a quantifier such as `{n}`, the same as in Postgres."""
 _TOKEN = re.compile(
     r"""(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\[:\w+:\]|\\.|\[(?![:.=])|[^\]\\\[])*\])|(?P<open>\((?:\?:)?(?!\?))"""
     r"""|(?P<times>(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??)|(?P<plain>[^\\\[(){}*+?])|(?P<close>\))""",
@@ -35,9 +35,10 @@ class UnsupportedPattern(ValueError):
 
 
 def as_python(pattern: str) -> str:
-    """Translate a pattern.
+    """Translate a regular expression to Python syntax.
 
-    Raises `UnsupportedPattern` if Postgres and Python would not understand it in the same way.
+    Raises `UnsupportedPattern` if the expression is invalid or too long, or if it could have a different meaning in
+    Python.
     """
     if len(pattern) > LONGEST:
         raise UnsupportedPattern(f"there are {len(pattern):,} characters; the maximum is {LONGEST:,}")
@@ -88,7 +89,7 @@ def _escaped(sign: str) -> str:
 
 
 def _set(text: str) -> str:
-    """Translate a set of characters: `[…]`."""
+    """Translate a set of characters, such as `[a-z]`."""
     inside = text[1:-1]
     negated = "^" if inside.startswith("^") else ""
     return f"[{negated}{''.join(map(_in_set, _PART.finditer(inside.removeprefix('^'))))}]"

@@ -23,7 +23,7 @@ from evalscribe.query.parsing import QueryError, Syntax, nearest, parse_query, q
 from evalscribe.query.tables import Dialect, by_name
 
 LONGEST = 400_000
-"""Maximum characters of a statement after the columns of inner queries are written out, as query planners do.
+"""Maximum number of characters in a statement whose inner queries' columns are written out, as a query planner does.
 
 For a longer statement, the planner of Postgres can allocate much memory before a time limit interrupts it.
 """
@@ -49,18 +49,18 @@ class ResultColumn(Frozen):
 
     name: str
     kind: str
-    """`JSONB`, `BOOLEAN` or another type of sqlglot; `UNKNOWN` if it cannot be determined."""
+    """Name of the type in sqlglot, such as `JSONB` or `BOOLEAN`; `UNKNOWN` if the type cannot be determined."""
 
 
 class Statement(Frozen):
-    """A checked query in the dialect of one engine. It has a parameter `collection_id`."""
+    """A checked query in the dialect of one engine. The statement has a parameter `collection_id`."""
 
     text: str
     columns: tuple[ResultColumn, ...]
 
 
 def check_query(sql: str, dialect: Dialect) -> Statement:
-    """Return the statement to run.
+    """Check a user's query, and return the statement that an engine can run.
 
     Raises:
         UsageError: The text is not a single SELECT over the documented tables. The message states line and column.
@@ -106,7 +106,7 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
 
 
 def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
-    """Define the documented tables in a WITH before the query. No other part of the statement has parameters."""
+    """Add a WITH that defines the documented tables before the query. No other part of the statement has parameters."""
     scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
     tables = f"WITH {', '.join(scoped)} " if scoped else ""
     if scoped and text.startswith("WITH "):
@@ -148,9 +148,9 @@ def _name_columns(select: exp.Select) -> None:
 
 
 def _name(node: exp.Expr) -> str | None:
-    """Return the name that Postgres gives an expression.
+    """Return the name that Postgres gives an expression; None if it has only a default name.
 
-    A cast around it does not change the name, and a CASE has the name of its ELSE.
+    A cast has the name of the expression inside it, and a CASE has the name of its ELSE value.
     """
     if isinstance(node, exp.Column):
         return fold_name(node.this)
@@ -182,7 +182,7 @@ def _fallback(node: exp.Expr) -> str:
 
 
 def _normalise_row_functions(select: exp.Select) -> None:
-    """Rewrite functions in FROM as LATERAL with named columns, which `qualify` can handle."""
+    """Rewrite functions in FROM as LATERAL with named columns, so that sqlglot's `qualify` can handle them."""
     for values in [source for source in _sources(select) if isinstance(source, exp.Values)]:
         column_names = values.args["alias"].args.get("columns") or []
         width = len(values.expressions[0].expressions)
@@ -210,9 +210,9 @@ def _normalise_row_functions(select: exp.Select) -> None:
 
 
 def _replace_rows(select: exp.Select, alias_name: exp.Identifier, column: exp.Identifier) -> None:
-    """Replace the alias of a one-column function by its column, where the query uses the alias as a value.
+    """Replace the alias of a one-column function with the function's column, where the query uses the alias as a value.
 
-    If a table has a column of that name, the name refers to the table's column instead.
+    Nothing is replaced if a table has a column with the alias's name, because the name then refers to that column.
     """
     name = fold_name(alias_name)
     tables = [by_name()[fold_name(source.this)] for source in _sources(select) if source.name.lower() in by_name()]
@@ -282,7 +282,7 @@ class _Widths:
 
 
 def _check_columns(tree: exp.Expr) -> None:
-    """Check that every column exists. Raises `QueryError` for the first column that does not."""
+    """Check that every column exists. Raises `QueryError` for the first column that does not exist."""
     for row in tree.find_all(exp.TableColumn):
         raise query_error(row, f"column {row.name} does not exist")
     for scope in traverse_scope(tree):
@@ -387,9 +387,10 @@ def _limited_size(size: int) -> int:
 
 
 def _rename_tables(tree: exp.Expr) -> list[str]:
-    """Rename tables, and queries in WITH, to names of our own.
+    """Give generated names to tables and to queries in WITH, and return the names of the documented tables that are
+    used.
 
-    Otherwise a name that the user chose could hide a table of the store. Returns the names of the tables that are used.
+    Otherwise, a name that the user chose could hide a table of the store.
     """
     used, queries = set[str](), dict[int, str]()
     renamed = list[tuple[exp.Table, str]]()
@@ -418,7 +419,7 @@ def _rename_tables(tree: exp.Expr) -> list[str]:
 
 
 def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
-    """Convert a cell of the result. SQLite returns booleans as numbers, and JSON as text."""
+    """Convert one cell of a query's result. SQLite returns booleans as numbers, and JSON as text."""
     if cell is None:
         return None
     if column.kind == "BOOLEAN":
@@ -427,7 +428,7 @@ def convert_value(column: ResultColumn, cell: JsonValue) -> JsonValue:
 
 
 def json_value(text: str) -> JsonValue:
-    """Parse JSON that an engine returned. A value that was truncated is no longer JSON and stays text."""
+    """Parse JSON that an engine returned. A truncated value is no longer valid JSON and is returned as text."""
     try:
         value: JsonValue = json.loads(text, parse_float=_number, parse_constant=str, object_pairs_hook=_in_order)
     except (ValueError, RecursionError):
@@ -436,9 +437,9 @@ def json_value(text: str) -> JsonValue:
 
 
 def _number(text: str) -> JsonValue:
-    """Parse a number.
+    """Parse a number that has a decimal point or an exponent.
 
-    `1e3` is a whole number, as in Postgres. A number too large for a float stays text.
+    `1e3` becomes an integer, as in Postgres. A number that is too large for a float is returned as text.
     """
     exponent = Decimal(text).as_tuple().exponent
     is_whole = isinstance(exponent, int) and 0 <= exponent < 400

@@ -1,4 +1,4 @@
-"""The tables that users can query. States what their columns mean and where the store has their data.
+"""Define the tables that users can query, what their columns mean, and where the store has their data.
 
 Every table is joined to a collection, so that a query sees only the rows of one collection.
 """
@@ -10,7 +10,7 @@ from evalscribe.ids import Frozen
 
 Dialect = Literal["sqlite", "postgres"]
 Kind = Literal["text", "bigint", "double precision", "boolean", "jsonb"]
-"""Types of documented columns, by the names that Postgres uses."""
+"""Types of documented columns, with the names that Postgres uses."""
 
 
 class QueryColumn(Frozen):
@@ -26,7 +26,7 @@ class QueryTable(Frozen):
     about: str
     columns: tuple[QueryColumn, ...]
     source: str | tuple[str, str]
-    """SQL after FROM. A pair has one text for SQLite and one for Postgres."""
+    """SQL that follows FROM in the table's SELECT. A pair has one text for SQLite and one for Postgres."""
 
     @property
     def written(self) -> str:

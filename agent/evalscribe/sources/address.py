@@ -1,4 +1,4 @@
-"""Parse the RUN argument and the user's overrides for its runs, and build links to the pages that show a run."""
+"""Parse the RUN argument and the user's overrides, and build links to the pages that show a run."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,12 +16,12 @@ from evalscribe.model.run import UNKNOWN, Run
 
 
 class Links(Frozen):
-    """Addresses from which links to a run are built. If both are None, reports contain no links."""
+    """Addresses from which links to a run are built. Reports contain no links if neither address is set."""
 
     base: str | None = None
-    """The part of the user's address before `/run/`, such as `https://host/experiment/default`."""
+    """The part of the address that the user gave before `/run/`, such as `https://host/experiment/default`."""
     visualizer: str | None = None
-    """Address of the configured visualizer. The run's experiment is appended to it."""
+    """Address of the configured visualizer. Links append the run's experiment to this address."""
 
     def run(self, run_id: str, experiment: str) -> str | None:
         base = self._base(experiment)
@@ -44,7 +44,7 @@ def _part(text: str) -> str:
 SUMMARY = "failed_evals.json"
 """Name of the file that marks a folder as a snapshot of a run."""
 MOST_ENTRIES = 1000
-"""Maximum number of entries of a folder that are compared with the name of a missing file, to suggest similar names."""
+"""Maximum number of folder entries whose names are compared with a missing path, to suggest similar names."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 _HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,250}[a-z0-9])?|\[[0-9a-f:.]+\]")
 _WITHOUT_SCHEME = re.compile(r"[A-Za-z0-9.-]+(?::\d+)?/(?:.*/)?run/")
@@ -53,20 +53,23 @@ _EXPECTED = "expected …/experiment/<experiment>/run/<runId>, a run id, or a sn
 
 
 class RunAddress(Frozen):
-    """A run as the user named it."""
+    """A run in the form in which the user named it: an address, an id or a snapshot folder."""
 
     kind: Literal["url", "id", "snapshot"]
     run_id: str | None = None
     """Id of the run; None for a snapshot, because its files state the id."""
     eval_id: str | None = None
-    """Id of the eval, if the address is that of an eval."""
+    """Id of the eval; None if the user's argument is not the address of an eval."""
     experiment: str | None = None
     base: str | None = None
-    """The part of the page's address before `/run/`, without login, query and fragment. Used only for links."""
+    """The part of the address before `/run/`, without login, query and fragment. This part is used only for links."""
     folder: Path | None = None
 
     def links(self, visualizer: str | None = None) -> Links:
-        """Return the addresses for links. The address that the user gave takes precedence over `visualizer`."""
+        """Return the addresses from which links are built.
+
+        The address that the user gave takes precedence over `visualizer`.
+        """
         return Links(base=self.base, visualizer=visualizer)
 
 
@@ -97,7 +100,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
 
 
 def _nearest(path: Path, cwd: Path) -> str:
-    """Return a suggestion of entries whose names are similar to a missing path.
+    """Return a suggestion with entries whose names are similar to that of a missing path; empty if there are none.
 
     Only folders within `cwd` are searched.
     """
@@ -117,8 +120,8 @@ _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 def is_document_id(name: str) -> bool:
     """Return True if `name` has the form of a Convex document id.
 
-    An id is the base32 encoding of a table number, 16 bytes and a Fletcher-16 checksum of both. The result is used only
-    to explain errors. The deployment decides whether an id is valid.
+    A document id is the base32 encoding of a table number, 16 bytes, and a Fletcher-16 checksum of both. This check is
+    used only to explain errors, because the deployment decides whether an id is valid.
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in name if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
@@ -173,7 +176,10 @@ def _experiment(names: list[str]) -> str | None:
 
 
 def _position_of_run(names: list[str]) -> int:
-    """Return the index of the path part `run` before the run id. An experiment can also be named `run`."""
+    """Return the index of the path part `run` that precedes the run id.
+
+    An experiment can also be named `run`.
+    """
     candidates = [n for n, name in enumerate(names[:-1]) if name == "run"]
     behind = [n for n in candidates if n > 1 and names[n - 2] == "experiment"]
     if not candidates:
@@ -182,7 +188,7 @@ def _position_of_run(names: list[str]) -> int:
 
 
 def _base(scheme: str, host: str, port: int | None, names: list[str]) -> str:
-    """Rebuild the address from its host, port and path, and drop everything else."""
+    """Rebuild an address from its scheme, host, port and the path parts before the run; drop everything else."""
     host = f"[{host}]" if ":" in host else _ascii(host)
     if not _HOST.fullmatch(host):
         raise UsageError(f"the URL's host {host[:80]!r} is invalid")
@@ -225,11 +231,17 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "provider": (),
     "model": ("model_name",),
 }
-"""Fields of a row in a results table, with other column names for each. The most likely name comes first."""
+"""Fields of a row in a results table, with alternative column names for each field.
+
+The most likely name comes first.
+"""
 
 
 def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(COLUMNS)) -> dict[str, str]:
-    """Parse texts such as `input=question,expected=answer`. Raises `UsageError` if there is no such field."""
+    """Parse texts such as `input=question,expected=answer`.
+
+    Raises `UsageError` if a text is malformed or names no field.
+    """
     columns: dict[str, str] = {}
     next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # a column's name can contain a comma
     for assignment in (part for text in assignments for part in next_field.split(text)):
@@ -255,23 +267,26 @@ def wrong_columns(problem: str) -> UsageError:
 class RunOverrides(Frozen):
     provider: str | None = None
     model: str | None = None
-    """Name of the model: `gpt-4o`, or `openai/gpt-4o` to set the provider, too."""
+    """Name of the model, such as `gpt-4o`. A name such as `openai/gpt-4o` also sets the provider."""
     experiment: str | None = None
     columns: dict[str, str] = Field(default_factory=dict)
-    """Names of columns in a table of results, by field: `{"input": "question"}`."""
+    """Column name in a results table for each field, such as `{"input": "question"}`."""
     threshold: float | None = None
-    """Minimum score that passes, for sources without verdicts of their own. None means the default, 1."""
+    """Minimum score at which an eval passes, for sources without verdicts of their own.
+
+    None means the default, 1.
+    """
     tasks: Path | None = None
-    """Folder with the run's tasks: their instructions, tests and reference solutions."""
+    """Folder with the run's tasks, including their instructions, tests and reference solutions."""
     reference_run: Path | None = None
-    """A run whose answers are the reference answers. It has the same format as the imported run."""
+    """A run whose answers are used as the reference answers. The run must have the same format as the imported run."""
 
     def require_used(self, used: Collection[str], reason: str) -> None:
-        """Raise `UsageError` if the user set an option that does not apply.
+        """Raise `UsageError` if the user set an import option that does not apply to the file.
 
         Args:
             used: The options that apply: any of `map`, `threshold`, `tasks` and `reference_run`.
-            reason: Reason for the message, such as `x.json is read as inspect`.
+            reason: Reason that the error message states, such as `x.json is read as inspect`.
         """
         set_options = {
             "map": bool(self.columns),
@@ -298,9 +313,9 @@ def agent_metadata(run: Run) -> dict[str, JsonValue]:
 
 
 def provider_and_model(overrides: RunOverrides, model: str | None, provider: str | None = None) -> tuple[str, str]:
-    """Return a run's provider and model, from the overrides, else from the file.
+    """Return a run's provider and model. Overrides take precedence over the values from the file.
 
-    A model such as `openai/gpt-4o` sets both.
+    A model name such as `openai/gpt-4o` sets both the provider and the model.
     """
     name = overrides.model or model or UNKNOWN
     stated_provider = overrides.provider or (None if overrides.model else provider)

@@ -1,6 +1,7 @@
 """Read agent runs in the format of the SDK and `evalscribe judge`.
 
-A file has one agent run per line, or a list of them. Each becomes an eval of one run.
+A file has one agent run per line, or is a JSON list of agent runs. The file becomes one run, and each agent run in it
+becomes an eval.
 """
 
 import re
@@ -24,15 +25,23 @@ from evalscribe.sources.streams import JsonStream, json_lines
 
 NAME = "agent-runs"
 _MAIN = ("reward", "score", "passed", "correct")
-"""Names of scores that decide whether an eval passed, in order of preference. Without any of them, the first score
-decides."""
+"""Names of the scores that decide whether an eval passed, in order of preference.
+
+If an agent run has none of these scores, its first score decides.
+"""
 IT = "it"
-"""Subject of error messages about an agent run. Callers put its location in front."""
+"""Subject of error messages about an agent run.
+
+The subject is removed when the agent run's location is written before the message.
+"""
 _Numbered = tuple[int, object]
 
 
 class AgentRuns(RecordFile):
-    """A file of agent runs. It is read twice, first to count the trials of each task."""
+    """A file of agent runs.
+
+    The file is read twice. The first pass counts the trials of each task.
+    """
 
     format = NAME
     passes = 2
@@ -84,7 +93,7 @@ class AgentRuns(RecordFile):
 
 
 class MessagesFile(AgentRuns):
-    """A list of messages, which is read as one agent run. Messages can have unknown roles."""
+    """A JSON list of messages that is read as one agent run. The messages can have unknown roles."""
 
     format = "messages"
 
@@ -100,9 +109,9 @@ class MessagesFile(AgentRuns):
 
 
 def _with_known_role(message: object) -> object:
-    """Replace an unknown role: `human` becomes `user`, and any other becomes `assistant`.
+    """Replace an unknown role in a message: `human` becomes `user`, and any other role becomes `assistant`.
 
-    For `assistant`, the old role is added to the content.
+    If the new role is `assistant`, the old role is added to the content.
     """
     if not isinstance(message, dict) or message.get("role") in (*ROLES, "developer"):
         return message
@@ -146,7 +155,10 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """Return the agent run's task without secrets, else its name, else its id."""
+    """Return the name of an agent run's task without secrets.
+
+    If no task is named, return the agent run's name or its id.
+    """
     metadata = value.get("metadata")
     task = metadata.get("task") if isinstance(metadata, dict) else None
     name = next(
@@ -178,7 +190,7 @@ def _message_model(value: Mapping[str, object]) -> str | None:
 
 
 def _is_unique(id: object) -> bool:
-    """Return True for a UUID. No other id is certain to be unique across files."""
+    """Return True if an id is a UUID. Other ids might not be unique across files."""
     try:
         return isinstance(id, str) and str(UUID(id)) == id.lower()
     except ValueError:
@@ -203,7 +215,7 @@ def _graded(agent_run: AgentRun) -> tuple[EvalStatus, tuple[Step, ...]]:
 
 
 def _with_stable_id(transcript: Transcript, eval_id: str, number: int, value: Mapping[str, object]) -> Transcript:
-    """Replace a randomly generated transcript id, because it would differ each time the file is read."""
+    """Replace a randomly generated transcript id, because such an id would differ each time the file is read."""
     transcripts = value.get("transcripts")
     source_transcript = transcripts[number] if isinstance(transcripts, list) and number < len(transcripts) else None
     has_id = (

@@ -27,7 +27,7 @@ from evalscribe.sources.records import (
 
 NAME = "atif"
 MAX_PARTS = 100
-"""Maximum number of files of one trajectory, and of its sub-agents."""
+"""Maximum number of files that are read for one trajectory, including those of its sub-agents."""
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 _VERSION = re.compile(r"ATIF-v1\.(\d+)")
 _CONTINUATION = re.compile(r"\.cont-\d+\.json$")
@@ -38,10 +38,15 @@ class AtifTrajectory(NamedTuple):
 
     agent: Mapping[str, object]
     conversations: list[tuple[str | None, list[object]]]
-    """Messages by the name of the agent. The main agent's come first, with None as name, followed by those of
-    sub-agents."""
+    """Name and messages of each agent.
+
+    The main agent comes first, with None as its name. Its sub-agents come after it.
+    """
     metrics: Mapping[str, object]
-    """`final_metrics` of the last part, which are totals over all parts. If they are missing, sums over the steps."""
+    """`final_metrics` of the last file, which contain totals over all files of the trajectory.
+
+    If the file has no `final_metrics`, the sums over all steps are used.
+    """
     metadata: Mapping[str, object]
     times: tuple[str, ...]
     """Times of the first and the last step; empty if no times are recorded."""
@@ -51,13 +56,13 @@ _Load = Callable[[Path], tuple[Mapping[str, object], int]]
 
 
 def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
-    """Read a trajectory from its files, including its continuations and sub-agents. Each file is read once.
+    """Read a trajectory, including the files with its continuations and sub-agents. Each file is read once.
 
     Args:
         path: The first file.
         load: Reads a JSON object from a file, and returns the object and its number of characters.
 
-    Raises the errors of `load` for the first file.
+    Raises the same errors as `load` if the first file cannot be read.
     """
     conversations: list[tuple[str | None, list[object]]] = []
     messages: list[object] = []
@@ -118,10 +123,10 @@ def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
 
 
 def _beside(path: Path, reference: object, read_paths: set[Path]) -> Path | None:
-    """Return the file that a trajectory refers to, if it is in the trajectory's folder or a subfolder; else None.
+    """Return the file that a trajectory refers to.
 
-    A copied trajectory can have a prefix that its references lack: in `a.trajectory.json`, the reference can still be
-    `trajectory.cont-1.json`.
+    Returns None unless the file is in the trajectory's folder or in a subfolder. A copied trajectory can have a prefix
+    that is missing in its references. For example, `a.trajectory.json` can refer to `trajectory.cont-1.json`.
     """
     name = text_of(reference) or text_of(object_of(reference).get("trajectory_path"))
     if not name:
@@ -156,7 +161,10 @@ def _sub_agents(
 
 
 def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
-    """Yield messages. A step contains the results of its tool calls, and each result becomes a message of its own."""
+    """Yield the messages of a trajectory's steps.
+
+    A step contains the results of its tool calls. Each result becomes a separate message.
+    """
     for step in steps:
         role = _ROLES.get(text_of(step.get("source")), "user")
         calls = [_call(call) for call in dicts(step.get("tool_calls"))]
@@ -178,7 +186,7 @@ def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _model(step: Mapping[str, object]) -> object:
-    """Return the model of an agent's step; None if the step made no call to a model."""
+    """Return the model that an agent's step used; None if the step called no model."""
     return None if step.get("llm_call_count") == 0 else step.get("model_name") or None
 
 
@@ -204,7 +212,10 @@ def first_request(trajectory: AtifTrajectory) -> str:
 
 
 class AtifReader(EvalReader):
-    """Reads a trajectory, or a folder of them. Every eval is incomplete, because trajectories have no verdict."""
+    """Reads a trajectory file, or a folder of trajectories.
+
+    Every eval has the status incomplete, because trajectories have no verdict.
+    """
 
     format = NAME
 
@@ -246,7 +257,7 @@ class AtifReader(EvalReader):
 
 
 def trajectory_files(folder: Path) -> list[Path]:
-    """Return the trajectories in a folder, except those that continue another one."""
+    """Return the trajectory files in a folder. Files that continue another trajectory are left out."""
     return [
         path
         for path in sorted(folder.iterdir())

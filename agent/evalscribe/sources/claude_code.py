@@ -1,4 +1,4 @@
-"""Read sessions of Claude Code, from one file or from a project's folder with the files of its sub-agents."""
+"""Read sessions of Claude Code from one file, or from a project's folder that also has the files of sub-agents."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -28,7 +28,7 @@ NAME = "claude-code"
 _CLEAR = "<command-name>/clear</command-name>"
 _TYPES = ("user", "assistant", "system")
 _KNOWN_TYPES = ("summary", "file-history-snapshot", "queue-operation", "progress")
-"""Types of lines that contain no message. They are not counted as left out."""
+"""Types of lines in a session that contain no message. Lines of these types are not counted as left out."""
 _USAGE = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _AGENT = "agent-"
 _Line = Mapping[str, object]
@@ -36,7 +36,10 @@ _Line = Mapping[str, object]
 
 @dataclass
 class _Conversation:
-    """The lines between two `/clear` commands. The start and the end of the file also count as such commands."""
+    """The lines of a session between two `/clear` commands.
+
+    The first conversation begins at the start of the file, and the last one ends at its end.
+    """
 
     lines: list[_Line] = field(default_factory=list)
     characters: int = 0
@@ -58,9 +61,9 @@ class _Conversation:
         return next((model for model in models if model and not model.startswith("<")), None)
 
     def tokens(self, *names: str) -> float | None:
-        """Return the sum of the named counts over all answers of the model.
+        """Return the sum of the named token counts over all answers of the model; None if no answer has counts.
 
-        An answer that spans several lines counts once.
+        An answer that spans several lines is counted once.
         """
         answers = {}
         for line in self.lines:
@@ -72,18 +75,18 @@ class _Conversation:
 
 
 class _Index(NamedTuple):
-    """What the first pass finds out about the files."""
+    """Index of the files, built in the first pass."""
 
     works: dict[str, list[Path]]
-    """Files of sessions, by the name of the eval to which they belong."""
+    """Session files for each eval, by the eval's name."""
     cleared: list[Path]
-    """Files that contain several conversations."""
+    """Session files that contain several conversations."""
     sub_agents: list[tuple[str, Path]]
-    """For each sub-agent, the id of the session that started it and its file."""
+    """Id of the session that started a sub-agent, and the sub-agent's file."""
 
 
 class ClaudeCodeReader(EvalReader):
-    """Reads sessions. Every eval is incomplete, because a session has no verdict."""
+    """Reads sessions of Claude Code. Every eval has the status incomplete, because a session has no verdict."""
 
     format = NAME
 
@@ -92,7 +95,7 @@ class ClaudeCodeReader(EvalReader):
         self._index: _Index | None = None
 
     def evals(self) -> Iterator[SourceEval]:
-        """Yield an eval for each piece of work.
+        """Yield an eval for each piece of work, which can span several session files.
 
         Files are grouped before they are read, so that only one eval at a time is in memory.
         """
@@ -135,7 +138,10 @@ class ClaudeCodeReader(EvalReader):
             self._left_out = counted
 
     def _indexed(self, files: Sequence[Path], *, only: bool) -> "_Index":
-        """Group the files by piece of work. Raises `DataError` if there is only one file and it cannot be read."""
+        """Group the session files by piece of work.
+
+        Raises `DataError` if there is only one file and it cannot be read.
+        """
         index = _Index({}, [], [])
         for path in files:
             conversations = self._conversations(path, only=only)
@@ -151,12 +157,13 @@ class ClaudeCodeReader(EvalReader):
         return index
 
     def _conversations(self, path: Path, loaded: Sequence[_Conversation] = (), *, only: bool) -> list[_Conversation]:
-        """Read the conversations in a file. Raises `DataError` if it is the only file and cannot be read.
+        """Read the conversations in a session file. Raises `DataError` if this is the only file and it cannot be read.
 
         Args:
-            path: The file.
-            loaded: Conversations of the same eval that are already in memory. Their size counts towards the maximum.
-            only: True if this is the only file.
+            path: The session file.
+            loaded: Conversations of the same eval that are already in memory. The size of these conversations counts
+                towards the maximum.
+            only: True if the source has no other session file.
         """
         conversations = [_Conversation()]
         size = sum(conversation.characters for conversation in loaded)
@@ -193,13 +200,13 @@ class ClaudeCodeReader(EvalReader):
         if size > MAX_SESSION_CHARACTERS:
             self._omit("a message of a session that is too long", place)
             return None
-        line.pop("toolUseResult", None)  # a second, structured copy of a tool's result
+        line.pop("toolUseResult", None)  # a structured copy of the tool's result in `message`
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Return the lines without those that a rewind took back.
+        """Leave out lines that the user took back with a rewind.
 
-        After a rewind, a line has children in several branches. The last branch is the current one.
+        After a rewind, the lines below the rewound line form several branches. Only the last branch is current.
         """
         lines_by_id = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}
@@ -221,7 +228,7 @@ class ClaudeCodeReader(EvalReader):
             results = {text_of(part.get("tool_use_id")) for part in dicts(message.get("content"))} - {""}
             side = text_of(line.get("parentUuid")) in dropped
             rewound = children.get(text_of(line.get("parentUuid")), 0) > 1 and id not in chain
-            if (side or rewound) and not results & calls:  # parallel calls also cause branches: one for each result
+            if (side or rewound) and not results & calls:  # parallel calls also create branches, one for each result
                 dropped.add(id)
                 continue
             calls |= {text_of(part.get("id")) for part in dicts(message.get("content"))} - {""}
@@ -271,7 +278,10 @@ class ClaudeCodeReader(EvalReader):
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[object]:
-    """Yield messages. The lines of one answer become one message, and each tool result becomes a message of its own."""
+    """Yield the messages of a conversation.
+
+    The lines of one answer become one message. Each tool result becomes a separate message.
+    """
     for _, group in groupby(lines, key=lambda line: _answer(line) or id(line)):
         answer_lines = list(group)
         kind, message = answer_lines[0].get("type"), object_of(answer_lines[0].get("message"))
@@ -319,7 +329,10 @@ def _text(content: object) -> str:
 
 
 def _session_files(folder: Path) -> list[Path]:
-    """Return a folder's session files. If it has only files of sub-agents, return these instead."""
+    """Return the session files in a folder.
+
+    Files of sub-agents are returned only if the folder has no other session files.
+    """
     sessions = [path for path in sorted(folder.glob("*.jsonl")) if _is_session(path)]
     return [path for path in sessions if not path.name.startswith(_AGENT)] or sessions
 
@@ -331,9 +344,9 @@ def _is_session(path: Path) -> bool:
 
 
 def _recognise_line(line: _Line | None) -> str | None:
-    """Return the feature by which a session is recognised.
+    """Return the feature by which the first line of a session is recognised; None if the file is not a session.
 
-    Its first line must be a message, a summary or a file snapshot.
+    The line must be a message, a summary or a file snapshot.
     """
     if line is None:
         return None

@@ -1,4 +1,4 @@
-"""Read sessions of Codex (`rollout-….jsonl`)."""
+"""Read sessions of Codex from files named `rollout-….jsonl`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,15 @@ from evalscribe.sources.streams import JsonLine, json_lines
 
 NAME = "codex"
 _CONTEXT = ("<environment_context>", "# AGENTS.md", "<user_instructions>", "<permissions instructions>")
-"""First words of the user messages that Codex itself inserts."""
+"""Beginnings of the user messages that Codex itself inserts."""
 _LINE_TYPES = ("event_msg", "session_meta", "turn_context", "response_item", "compacted")
 
 
 class CodexReader(EvalReader):
-    """Reads a session. The eval is incomplete, because a session has no verdict.
+    """Reads a session of Codex. The eval has the status incomplete, because a session has no verdict.
 
-    The file has every message and command twice. This class reads them from lines of type `response_item`.
+    The file contains every message and command twice. Only the lines of type `response_item` are used for messages and
+    commands.
     """
 
     format = NAME
@@ -80,7 +81,7 @@ class _Session:
         self.ended = time or self.ended
 
     def take(self, kind: str, payload: Mapping[str, object]) -> str | None:
-        """Process a line. Returns the type of the line's item if the type is unknown, else None."""
+        """Process a line of the session. Returns the type of the line's item if the type is unknown, else None."""
         item = text_of(payload.get("type"))
         if kind == "session_meta":
             self.meta = self.meta or {key: payload.get(key) for key in payload if key != "base_instructions"}
@@ -128,7 +129,11 @@ class _Session:
             self.messages.append(self._thinking(message) if role == "assistant" else message)
 
     def _call(self, call: dict[str, object]) -> None:
-        """Add a call to the last message if that is the model's and no reasoning followed it, else to a new message."""
+        """Add a tool call to the conversation.
+
+        The call is added to the last message if that is the model's and no reasoning followed it, otherwise to a new
+        message.
+        """
         last = self.messages[-1] if self.messages else {}
         calls = last.get("tool_calls")
         if last.get("role") == "assistant" and not self._thought:
@@ -175,7 +180,7 @@ def _content_text(content: object) -> str:
 
 
 def _output(value: object) -> object:
-    """Return the text of a tool's result. Custom tools write JSON that has the text in `output`."""
+    """Return the text of a tool's result. Results of custom tools are JSON with the text under the key `output`."""
     if isinstance(value, str) and value.startswith('{"output"'):
         try:
             return text_of(object_of(json.loads(value)).get("output")) or value

@@ -22,27 +22,32 @@ DEBUG = "debug:getEvalDebugInfo"
 UNKNOWN_RUN, UNKNOWN_EVAL = "jn700000000000000000000000001rx8", "jh700000000000000000000000001rmp"
 """Ids that no document has.
 
-They have valid checksums and the table numbers of `runs` and `evals` in convex-evals' deployment (10005 and 10004). A
-function can handle a call with such an id, whereas a malformed id is rejected before the function runs.
+These ids have valid checksums and the table numbers of `runs` and `evals` in convex-evals' deployment (10005 and
+10004). A function can handle a call with such an id, whereas a malformed id is rejected before the function runs.
 """
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Matches the start of an error message. It is removed, because the request id in it would make reports differ between
-calls."""
+"""Matches the beginning of an error message, which contains a request id.
+
+This beginning is removed, because request ids would make reports differ between calls.
+"""
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
-"""Matches the whole error message if a deployment hides reasons (`--redact-logs-to-client`)."""
+"""Matches an error message without a reason. Deployments with `--redact-logs-to-client` send only such messages."""
 _PERMISSION = ("OperationNotPermitted", "You do not have permission")
 _IN_A_ROW = 5
-"""Number of consecutive evals without an answer after which the whole deployment counts as unavailable."""
+"""Number of consecutive evals without an answer after which the whole deployment is considered unavailable."""
 
 
 class FunctionFailed(Exception):
-    """A function was called and raised an error. The message comes from the deployment, which can hide the reason."""
+    """Raised if the called function itself raised an error.
+
+    The message comes from the deployment, which can hide the reason.
+    """
 
 
 class FunctionUnavailable(Exception):
-    """A call got no usable answer, not even after retries. Another call might succeed."""
+    """Raised if a call got no usable answer, even after retries. A later call might succeed."""
 
 
 _CHOOSING = ("deployment", "convex_dir")
@@ -53,10 +58,10 @@ class ConvexFunctions(Protocol):
     """Calls functions of a Convex deployment."""
 
     where: str
-    """The deployment or folder that is called, for messages."""
+    """Name of the deployment or folder whose functions are called, for use in messages."""
     has_key: bool
     chosen_by: str
-    """The setting or file that names the deployment, for messages."""
+    """Name of the setting or file that selects the deployment, for use in messages."""
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
         """Call a function and return its value.
@@ -71,7 +76,7 @@ class ConvexFunctions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """Return the error for a key that is missing, wrong or without a permission.
+    """Return the error for a key that is missing, wrong or lacks a permission.
 
     `reason` is the deployment's message.
     """
@@ -86,7 +91,7 @@ def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessEr
 
 
 async def check_deployment(functions: ConvexFunctions) -> str:
-    """Check that the key may run the query and the action by which runs are read.
+    """Check that the key is allowed to run the query and the action that read runs.
 
     The calls ask for ids that do not exist, so no data is read.
 
@@ -121,7 +126,7 @@ async def check_deployment(functions: ConvexFunctions) -> str:
 
 
 class DeploymentPayloads:
-    """Fetches the payloads of one run (a `PayloadReader`)."""
+    """Fetches the payloads of one run from a deployment. Implements `PayloadReader`."""
 
     def __init__(self, functions: ConvexFunctions, run_id: str) -> None:
         self._functions = functions
@@ -161,7 +166,7 @@ class DeploymentPayloads:
         await self._functions.close()
 
     async def refused(self, message: str, path: str = SUMMARY) -> EvalscribeError:
-        """Return the error to raise for the error message of a function."""
+        """Return the error to raise if a function failed with the given error message."""
         where = self._functions.where
         if _NO_FUNCTION.search(message):
             return self._no_function(path)
@@ -178,8 +183,8 @@ class DeploymentPayloads:
     async def _withheld(self, message: str) -> EvalscribeError:
         """Return the error to raise if the deployment hides the reason for an error.
 
-        Either the id is wrong, or the deployment has other functions. The key is not the reason, because a wrong key
-        has its own error.
+        Either the run id is wrong, or the deployment has different functions. The key cannot be the reason, because
+        Convex reports a wrong key with a different error.
         """
         where = self._functions.where
         if not is_document_id(self._run_id):
@@ -211,7 +216,10 @@ class DeploymentPayloads:
         return UnavailableError(f"{self._functions.where} did not answer {self._unanswered} times in a row: {reason}")
 
     def _no_function(self, path: str) -> EvalscribeError:
-        """Return the error for a function that was not found. Convex gives the same answer if the key is missing."""
+        """Return the error for a function that was not found.
+
+        Convex also reports a function as not found if the key is missing.
+        """
         where = self._functions.where
         if not self._functions.has_key:
             return AccessError(
@@ -232,32 +240,35 @@ def _is_withheld(message: str) -> bool:
 
 
 def _reason(message: str) -> str:
-    """Return the deployment's reason why one eval cannot be read, without the request id."""
+    """Return the reason that the deployment gave for an error, without the request id."""
     return safe_message(_WITHHELD.sub("", _REQUEST.sub("", message.strip())))
 
 
 MAX_ANSWER_BYTES = 64 * MIB
-"""Maximum bytes of one answer, the same as for a file of a snapshot. It is higher than Convex's limit of 16 MiB for a
-result, because escapes make the answer longer: `\\u00e9` takes three times the bytes of its character."""
+"""Maximum number of bytes in one answer, the same as for a snapshot file.
+
+The maximum is higher than Convex's limit of 16 MiB for a result, because escape sequences make an answer longer. For
+example, `\\u00e9` takes three times the bytes of its character.
+"""
 SHORTEST_KEY = 12
-"""Minimum characters of a key that is removed from answers. A shorter text could be an ordinary word."""
+"""Minimum length of a key that is removed from answers. A shorter text could be an ordinary word."""
 _RETRIED = (408, 425, 429, 500, 502, 503, 504)
 _REFUSED = (401, 403)
 
 
 class ConvexRetryPolicy(Frozen):
-    """Number of attempts at one call, and its time limits in seconds."""
+    """Maximum number of attempts at one call, and time limits in seconds."""
 
     attempts: int = 4
     first_pause: float = 0.5
-    """Pause before the first retry. It doubles with every attempt."""
+    """Pause before the first retry. The pause doubles with every further retry."""
     longest_pause: float = 20.0
-    """Maximum pause, even if retry-after asks for a longer one."""
+    """Maximum pause between two attempts, even if the server asks for a longer one."""
     connect: float = 10.0
     read: float = 60.0
     """Maximum time without receiving a byte."""
     total: float = 180.0
-    """Maximum time for a call, including all its attempts and pauses."""
+    """Maximum time for one call, including all attempts and pauses."""
 
 
 def open_convex(
@@ -273,7 +284,10 @@ def open_convex(
 
 
 class _TryAgain(Exception):
-    """The deployment is overloaded, or the connection broke. `pause` is the wait that the server asks for."""
+    """Raised if a call should be repeated, because the deployment is overloaded or cannot be reached.
+
+    `pause` is the number of seconds that the server asks clients to wait.
+    """
 
     def __init__(self, reason: str, pause: float | None = None, unreachable: bool = False) -> None:
         super().__init__(reason)
@@ -282,7 +296,7 @@ class _TryAgain(Exception):
 
 
 class ConvexHttp:
-    """Calls functions by POST (a `ConvexFunctions`).
+    """Calls Convex functions by HTTP POST. Implements `ConvexFunctions`.
 
     The key is sent only to `url`, because redirects are not followed.
     """
@@ -305,7 +319,7 @@ class ConvexHttp:
             )
 
     async def call(self, kind: Literal["query", "action"], path: str, args: dict[str, str]) -> object:
-        """Call a function (see `ConvexFunctions`).
+        """Call a function, as described in `ConvexFunctions`.
 
         At most `concurrency` calls run at once. The time limit includes all retries.
         """
@@ -365,13 +379,16 @@ class ConvexHttp:
             raise UnavailableError(f"{self.where} cannot be called: {safe_message(str(error), self._secret)}") from None
 
     def _without_key(self, content: bytes) -> bytes:
-        """Remove our own key from an answer, so that it cannot get into a snapshot or report."""
+        """Remove the deploy key from an answer, so that the key cannot get into a snapshot or a report."""
         for part in self._key_parts:
             content = content.replace(part.encode(), b"[redacted:key]")
         return content
 
     def _value(self, status: int, content: bytes) -> object:
-        """Return the function's value. Raises an error if a retry would not give a better answer."""
+        """Return the value that a function returned.
+
+        If the answer has no value, raises an error that does not lead to a retry.
+        """
         if status in _REFUSED or (status == 400 and b"InvalidAdminKey" in content):
             raise refuses_access(self.where, self._error(content) or str(status), has_key=self.has_key)
         answer = _members(content)
@@ -390,7 +407,10 @@ class ConvexHttp:
         return answer.get("value")
 
     def _error(self, content: bytes) -> str:
-        """Return `code: message` for an error, or the beginning of any other content."""
+        """Return `code: message` of an error answer.
+
+        If the answer has neither a code nor a message, return its beginning.
+        """
         answer = _members(content) or {}
         code, message = optional_text_field(answer, "code"), optional_text_field(answer, "message")
         text = ": ".join(filter(None, (code, message))) or content[:200].decode("utf-8", "replace")
@@ -406,7 +426,10 @@ def _members(content: bytes) -> JsonObject | None:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Return the seconds that retry-after states; None if it is missing or is a date, which is not supported."""
+    """Return the number of seconds in a `retry-after` header.
+
+    Returns None if the header is missing or contains a date. Dates are not supported.
+    """
     return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdigit() else None
 
 

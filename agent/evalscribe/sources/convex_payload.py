@@ -1,4 +1,4 @@
-"""Decode a Convex deployment's payloads into a run and its evidence."""
+"""Decode the payloads of a Convex deployment into a run and the evidence of its failures."""
 
 import asyncio
 import re
@@ -59,7 +59,10 @@ _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def explain_state(reason: str) -> str:
-    """Return the runner's reason, preceded by an explanation if it matches a known pattern."""
+    """Return the runner's reason for the state of a run.
+
+    If the reason matches a known pattern, an explanation precedes it.
+    """
     meaning = next((meaning for pattern, meaning in _MEANINGS if pattern.match(reason)), None)
     return f"{meaning}; the runner says: {reason}" if meaning else reason
 
@@ -67,7 +70,7 @@ def explain_state(reason: str) -> str:
 STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
 """The runner's steps in the order in which they run."""
 _STOPPING = ("filesystem", "install", "deploy")
-"""Steps that end the eval if they fail."""
+"""Steps whose failure ends the eval, so that later steps do not run."""
 _MARK = re.compile(r"\[(?:cmd|ok|error|setup)\](?: |$)")
 _OK = re.compile(r"\[ok\] (filesystem|install|deploy|tsc|eslint|tests)\s*")
 _ERROR = re.compile(
@@ -92,7 +95,10 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
 def step_of(reason: str | None) -> str | None:
-    """Return the step that an eval's failure reason names; None if it names none. `convex dev fail` means deploy."""
+    """Return the step that an eval's failure reason names; None if it names none.
+
+    The reason `convex dev fail` refers to the step `deploy`.
+    """
     if not reason:
         return None
     if match := _SHORT.fullmatch(reason.strip()):
@@ -101,21 +107,24 @@ def step_of(reason: str | None) -> str | None:
 
 
 def is_short(reason: str | None) -> bool:
-    """Return True if a reason names only the step, without an error."""
+    """Return True if a failure reason names only the step, and no error."""
     return not reason or _SHORT.fullmatch(reason.strip()) is not None
 
 
 def strip_colours(text: str) -> str:
-    """Remove terminal escape codes. The CLI colours type errors, and errors of steps are stored with these codes."""
+    """Remove terminal escape codes from a text.
+
+    The CLI colours type errors with such codes, and the stored errors of steps contain them.
+    """
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
 def parse_steps(log: str) -> tuple[Step, ...]:
     """Return the outcomes of the steps that the log names, in the runner's order.
 
-    Lines about the reference answer, which are marked `(answer)`, are ignored. If a step both failed and passed, it
-    failed. Nothing counts after a failure that ends the eval. The reason for both is that the text of an error can
-    contain lines that look like marks.
+    Lines about the reference answer, which are marked `(answer)`, are ignored. If the log reports both a failure and a
+    success of a step, the step failed. Steps after a failure that ends the eval are ignored. These two rules are needed
+    because an error text can contain lines that look like the runner's marks.
     """
     lines = log.split("\n")
     failed: dict[str, str] = {}
@@ -139,10 +148,11 @@ def parse_steps(log: str) -> tuple[Step, ...]:
 
 
 def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -> tuple[Step, ...]:
-    """Deduplicate and order the rows of steps, and fill in what is missing.
+    """Deduplicate and order the recorded steps, and fill in missing steps.
 
-    A row that is missing or still `running` is taken from the log. If the log does not name the step that the eval's
-    own reason names, that step failed. Rows are returned unchanged if any of them has an unknown step.
+    A step that is missing or still `running` is taken from the log. If the log does not name the step that the eval's
+    failure reason names, that step counts as failed. If any recorded step has an unknown name, the steps are returned
+    unchanged.
     """
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
@@ -164,7 +174,7 @@ def _rank(row: Step) -> tuple[int, bool]:
 
 
 def _with_rate(step: Step, reason: str | None) -> Step:
-    """Shorten the error of failed tests to the ratio in `reason`. The log states this ratio with more digits."""
+    """Shorten the error of failed tests to the pass rate in `reason`. The log states the same rate with more digits."""
     match = _SHORT.fullmatch((reason or "").strip())
     if step.name == "tests" and match and match["rate"] and (step.error or "").startswith("Error: Tests failed (ratio"):
         return step.model_copy(update={"error": f"tests failed ({match['rate']})"})
@@ -172,9 +182,9 @@ def _with_rate(step: Step, reason: str | None) -> Step:
 
 
 def _block(first: str, lines: Sequence[str], at: int) -> str:
-    """Return the error that begins in line `at` and ends before the runner's next mark."""
+    """Return the error text that begins in line `at` and ends before the runner's next mark."""
     block = [first]
-    # Works with indices, because copying the rest of the log for every error would take quadratic time.
+    # Indices are used because copying the rest of the log for every error would take quadratic time.
     for below in range(at + 1, len(lines)):
         if _MARK.match(lines[below]) or lines[below].startswith("[vitest] "):
             break
@@ -204,16 +214,18 @@ _EMPTY = "the stored output is empty: no file of the model, no run.log"
 _CHANGED = "the model's original tsconfig files: the runner changed them before it checked types"
 _CHANGES = re.compile(r"^\[setup\] (?:dropped|normalized) \S.*tsconfig", re.MULTILINE)
 _LOCAL_STATE = "answer/convex_local_"
-"""Start of the paths of a local backend's database. It was stored with three reference answers but is not part of
-them."""
+"""Prefix of the paths of a local backend's database.
+
+The database was stored with three reference answers but is not part of them.
+"""
 _MOST_NAMED = 5
-"""Maximum number of files that one phrase about missing text names."""
+"""Maximum number of files that are named in one phrase about missing text."""
 
 
 def decode_run(payload: object, links: Links) -> Run:
-    """Decode the run and its failed evals, which keep the source's order.
+    """Decode a run and its failed evals. The evals keep the order of the source.
 
-    Raises `DataError` that names the invalid key.
+    Raises `DataError` with the name of the invalid key.
     """
     summary = require_object(payload, "the run's summary")
     run = require_object(summary.get("run"), "`run`")
@@ -251,7 +263,7 @@ def _object(value: object) -> Mapping[str, object]:
 
 
 def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidence:
-    """Decode the evidence of one failed eval. An invalid payload affects only this eval."""
+    """Decode the evidence of one failed eval. If the payload is invalid, return the reason as `UnreadableEvidence`."""
     try:
         return _evidence(require_object(payload, "the answer"), eval)
     except DataError as error:
@@ -259,7 +271,7 @@ def decode_evidence(payload: object, eval: Eval) -> Evidence | UnreadableEvidenc
 
 
 def refusal(payload: object, eval: Eval) -> UnreadableEvidence | None:
-    """Return the reason why an eval has no evidence; None if the answer has evidence."""
+    """Return the reason why an answer contains no evidence for an eval; None if it contains evidence."""
     if not isinstance(payload, dict) or "eval" in payload:
         return None
     reason = payload.get("error")
@@ -286,7 +298,7 @@ def _evidence(payload: JsonObject, eval: Eval) -> Evidence | UnreadableEvidence:
 
 
 def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
-    """Add the failed step and its error to an eval, if the run's list of failures lacks them."""
+    """Add the failed step and its error to an eval if the run's list of failures does not state them."""
     failed = {step.name: step.error for step in steps if step.status == "failed"}
     name = eval.failed_step or step_of(recorded) or next(iter(failed), None)
     reason = eval.reason or recorded
@@ -296,10 +308,10 @@ def _with_step(eval: Eval, steps: Sequence[Step], recorded: str | None) -> Eval:
 
 
 def _vendor(model: str) -> str | None:
-    """Return the vendor in a model's slug: `anthropic` for `anthropic/claude-opus-4.6`.
+    """Return the vendor in a model's name, such as `anthropic` in `anthropic/claude-opus-4.6`; None if there is none.
 
     Reports are filed under the vendor. The recorded provider is not suitable, because it is the host that served the
-    run and differs from run to run: `openrouter`, `google-vertex`, `amazon-bedrock/us-east`.
+    model and can differ from run to run: `openrouter`, `google-vertex`, `amazon-bedrock/us-east`.
     """
     vendor, _, name = model.partition("/")
     return vendor if vendor and name.strip("/") else None
@@ -335,10 +347,10 @@ def _failures(summary: JsonObject, run_id: str, experiment: str, links: Links) -
 
 
 def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
-    """Return the step that failed first, and the reason.
+    """Return the step that failed first, and the reason for the failure.
 
-    The eval's own reason names this step. `failedStep` can be another one: it is the failed row that arrived first, and
-    it is absent if that row was lost.
+    The eval's own failure reason names this step. `failedStep` can name a different step, because it is the failed step
+    that was recorded first. `failedStep` is missing if the record of that step was lost.
     """
     row = require_object(entry.get("failedStep") or {}, "`failedStep`")
     name, recorded = _optional_name(row, "name"), optional_text_field(entry, "failureReason")
@@ -350,7 +362,10 @@ def _failed_step(entry: JsonObject) -> tuple[str | None, str | None]:
 
 
 def _with_free_path(eval: Eval, printed_paths: set[str]) -> Eval:
-    """Give the eval the next trial number whose printed path is not in `printed_paths`, and add the path there."""
+    """Increase an eval's trial number until the printed path is not in `printed_paths`.
+
+    Then add the path to `printed_paths`.
+    """
     while (printed := prose.path(eval.path)) in printed_paths:
         eval = eval.model_copy(update={"trial": eval.trial + 1, "trials": max(2, eval.trials)})
     printed_paths.add(printed)
@@ -408,10 +423,11 @@ def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[D
 
 
 def _split_log(content: str, eval_path: str) -> tuple[str, str]:
-    """Split run.log at the runner's last header. Returns the text before the header, and the runner's own output.
+    """Split run.log at the last header of the runner.
 
-    The model might have written a `run.log` of its own, to which the runner then appended. If there is no header, it is
-    unknown which part comes from the runner.
+    Return the text before the header and the text from the header on. The model might have written its own `run.log`,
+    and the runner then appends to this file. If there is no header, the whole file is returned as the text before the
+    header, because nothing shows which part the runner wrote.
     """
     lines = content.split("\n")
     header = f"=== Eval: {eval_path} ==="
@@ -443,9 +459,10 @@ def _source(path: str, content: str) -> Document:
 
 
 def _texts(payload: JsonObject, key: str, kind: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the text files under `key` sorted by path, and phrases about the files that are not text.
+    """Return the text files under `key`, sorted by path, and phrases about the files that are not text.
 
-    They are sorted because a snapshot and a deployment can order files differently but must produce equal evidence.
+    The files are sorted because a snapshot and a deployment can list them in different orders but must produce equal
+    evidence.
     """
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
@@ -476,25 +493,25 @@ def _optional_name(holder: JsonObject, key: str) -> str | None:
 
 
 def _name(name: str) -> str:
-    """Return a name on one line, with limited length and without control characters.
+    """Return a name on one line, cut to a maximum length and without control characters.
 
-    A line break would change the structure of a report.
+    A line break in a name would change the structure of a report.
     """
     return prose.cut(prose.printable(name), _NAME_LENGTH)
 
 
 class EvalPayloadError(Exception):
-    """The payload of one eval is not available, for a reason that does not affect other evals."""
+    """Raised if the payload of one eval is not available, for a reason that does not affect other evals."""
 
 
 class PayloadReader(Protocol):
-    """Reads raw answers in the format of convex-evals' functions."""
+    """Reads raw answers in the format of the functions of convex-evals."""
 
     async def summary(self) -> object:
-        """Return the run and its failed evals. Raises `EvalscribeError`."""
+        """Return the raw answer with the run and its failed evals. Raises `EvalscribeError`."""
 
     async def debug(self, eval_id: str) -> object:
-        """Return the details of one eval.
+        """Return the raw answer with the details of one eval.
 
         Raises `EvalPayloadError`, or `EvalscribeError` if the problem affects all evals.
         """
@@ -503,13 +520,13 @@ class PayloadReader(Protocol):
 
 
 class PayloadSource:
-    """Reads, redacts and decodes payloads.
+    """Reads, redacts and decodes the payloads of a run.
 
-    For snapshots, `summary` and `payload` return the redacted answers.
+    `summary` and `payload` return redacted but undecoded answers, from which snapshots are written.
     """
 
     def __init__(self, payloads: PayloadReader, links: Links, origin: str) -> None:
-        """Store the arguments. `origin` is the name of the summary in error messages."""
+        """Store the arguments. `origin` is the name that error messages use for the summary."""
         self._payloads = payloads
         self._links = links
         self._origin = origin
@@ -526,11 +543,11 @@ class PayloadSource:
         return payload if isinstance(payload, UnreadableEvidence) else decode_evidence(payload, eval)
 
     async def summary(self) -> object:
-        """Return the redacted answer that `run` decodes."""
+        """Return the redacted answer that `run` decodes into a run."""
         return await asyncio.to_thread(_safe, await self._payloads.summary())
 
     async def payload(self, eval: Eval) -> object | UnreadableEvidence:
-        """Return the redacted answer that `evidence` decodes."""
+        """Return the redacted answer that `evidence` decodes into evidence."""
         try:
             payload = await asyncio.to_thread(_safe, await self._payloads.debug(eval.id))
         except (EvalPayloadError, DataError) as failure:

@@ -1,4 +1,4 @@
-"""Read test runs of DeepEval, from the files that it writes or from results of `evaluate`."""
+"""Read test runs of DeepEval, from files that DeepEval writes or from results of its function `evaluate`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -25,13 +25,13 @@ from evalscribe.sources.streams import JsonStream
 NAME = "deepeval"
 _LISTS = ("testCases", "conversationalTestCases", "test_results")
 _ABOUT = ("hyperparameters", "identifier")
-"""Fields of a test run that are used, in addition to its cases. All others are dropped."""
+"""Fields of a test run that are read, in addition to its test cases. All other fields are dropped."""
 _UNREAD = frozenset(("metricsScores", "prompts", "tracesMetricsScores", "traceMetricsScores"))
-"""Fields of a test run that are not read, because they only summarise the cases."""
+"""Fields of a test run that are not read, because they only summarise its test cases."""
 _USED = frozenset(("name", "input", "actual_output", "expected_output", "context", "retrieval_context", "turns"))
 _USED |= {"tools_called", "expected_tools", "metrics_data", "success", "token_cost", "scenario", "expected_outcome"}
 _USED |= {"conversational", "index", "order"}
-"""Fields of a case that are read. All others become metadata."""
+"""Fields of a test case that are read. All other fields become metadata."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -62,7 +62,7 @@ class DeepEval(EvalReader):
 
 
 def _snake_case(value: Mapping[str, object]) -> dict[str, object]:
-    """Convert names in files, which use camel case, to the snake case that `evaluate` returns."""
+    """Convert the camel-case names in files to the snake-case names that `evaluate` returns."""
     return {_HUMP.sub("_", name).lower(): inner for name, inner in value.items()}
 
 
@@ -119,9 +119,10 @@ def _step(name: str, metric: Mapping[str, object]) -> Step:
 
 
 def _status(case: Mapping[str, object], steps: list[Step]) -> tuple[EvalStatus, str | None]:
-    """Return the status and its reason.
+    """Return the status of a test case, and the reason.
 
-    An unsuccessful case is an error, not a failure, if a metric raised an exception and no metric failed.
+    If a metric raised an exception and no metric failed, an unsuccessful test case has the status error rather than
+    failed.
     """
     success = case.get("success")
     if not steps or not isinstance(success, bool):

@@ -1,4 +1,4 @@
-"""Read instances in the format of Every Eval Ever, together with the aggregate file beside them."""
+"""Read files of instances in the format of Every Eval Ever, together with the aggregate file in the same folder."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ MAX_FILES = 10_000
 MAX_ANSWERS = 20
 """Maximum number of answers that are stored for one input."""
 LONGEST_QUOTED = 200
-"""Maximum characters of an answer that are quoted in a reason."""
+"""Maximum number of characters of an answer that are quoted in a failure reason."""
 MAX_DIGITS = 9
 _SUFFIX = "_samples.jsonl"
 _FIELDS = ("evaluation_id", "sample_id", "interaction_type", "evaluation")
@@ -40,7 +40,9 @@ _INVALID = ("", "[invalid]")
 
 
 class EveryEvalEverReader(EvalReader):
-    """Reads a folder of evaluations, a file of instances, or the aggregate file that is beside such a file."""
+    """Reads a folder of evaluations, a file of instances, or the aggregate file in the same folder as a file of
+    instances.
+    """
 
     format = NAME
 
@@ -64,7 +66,7 @@ class EveryEvalEverReader(EvalReader):
             yield path
 
     def _aggregate(self, path: Path) -> Mapping[str, object]:
-        """Load the aggregate file of a file of instances; empty if there is none."""
+        """Load the aggregate file that belongs to a file of instances; empty if there is none."""
         beside = file_below(path.parent, path.name.removesuffix(_SUFFIX) + ".json")
         if beside is None or beside == path:
             return {}
@@ -106,7 +108,7 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
 
 
 def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) -> SourceEval:
-    """Build one eval from all lines of the results file that belong to the same instance. Each line has one score."""
+    """Build one eval from all lines of a file that are about the same instance. Each line has one score."""
     first = lines[0]
     instance_input, metadata, usage = (object_of(first.get(name)) for name in ("input", "metadata", "token_usage"))
     conversations = list(_conversations(first, instance_input))
@@ -158,7 +160,7 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
 
 
 def _ends(error: str) -> str:
-    """Return the first and the last line of an error. Its line breaks can be escaped (`\\n`)."""
+    """Return the first and the last line of an error. Line breaks in the error can be escaped as `\\n`."""
     lines = [line for line in error.replace("\\n", "\n").split("\n") if line.strip()] or [error]
     return " … ".join(cut(one_line(line), 200) for line in dict.fromkeys((lines[0], lines[-1])))
 
@@ -208,7 +210,7 @@ def _call_arguments(call: Mapping[str, object]) -> dict[str, object]:
 
 
 def _final(line: Line) -> str | None:
-    """Return the extracted final answer; None if the source does not record it."""
+    """Return the final answer that the source extracted; None if the source records no final answer."""
     attributions = [
         attribution
         for attribution in dicts(line.get("answer_attribution"))

@@ -1,4 +1,4 @@
-"""Read and write evalscribe's own export format: JSON lines with runs and evals."""
+"""Read and write the export format of evalscribe: JSON lines with runs and evals."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ from evalscribe.sources.records import RecordFile, safe_json
 from evalscribe.sources.streams import JsonLine, json_lines
 
 _OMITTED = {"failures"}
-"""Fields that are left out of a run's line, because the run's failures are written as records."""
+"""Fields that are left out of a run's line, because the run's failed evals have lines of their own."""
 _FIGURES = (
     "started_at",
     "duration_s",
@@ -26,11 +26,11 @@ _FIGURES = (
     "incomplete_evals",
     *("unread", "columns", "threshold"),
 )
-"""Fields that most sources do not have. They are left out if they are unknown."""
+"""Fields that most sources do not have. A field is left out if its value is unknown."""
 
 
 def render_line(item: Run | Record) -> str:
-    """Render a run or a record as one line, without line end. `parse_line` restores an equal value."""
+    """Render a run or an eval's record as one line, without line end. `parse_line` restores an equal object."""
     if isinstance(item, Run):
         unknown = {name for name in _FIGURES if getattr(item, name) in (None, ())}
         return _json({"run": item.model_dump(mode="json", exclude=_OMITTED | unknown)})
@@ -39,9 +39,9 @@ def render_line(item: Run | Record) -> str:
 
 
 def parse_line(value: object, run_id: str | None) -> Run | Record:
-    """Redact and parse the JSON value of a line. Raises `DataError` if it is invalid.
+    """Redact and parse the JSON value of a line. Raises `DataError` if the value is invalid.
 
-    `run_id` is the run of a record that does not state its run.
+    `run_id` is used as the run of a record that does not name its run.
     """
     fields = safe_json(value)
     if not isinstance(fields, dict):
@@ -65,7 +65,7 @@ def is_export_line(value: object) -> bool:
 
 
 def _run(value: object) -> object:
-    """Remove a run's fields that are derived from its records."""
+    """Remove the fields of a run that are derived from its records."""
     return {key: part for key, part in value.items() if key not in _OMITTED} if isinstance(value, dict) else value
 
 

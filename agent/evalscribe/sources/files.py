@@ -1,4 +1,4 @@
-"""Read files safely: only regular files, gzip and zip members, and lines of limited length."""
+"""Read files safely: only regular files, members of gzip and zip files, and lines of limited length."""
 
 import codecs
 import gzip
@@ -19,9 +19,9 @@ from evalscribe.errors import AccessError, DataError, EvalscribeError, NotFoundE
 
 GZIP = b"\x1f\x8b"
 MAX_COMPRESSION = 200
-"""Maximum compression ratio of a large file or member. Real text does not reach it."""
+"""Maximum compression ratio of a large file or zip member. The compression ratio of real text is lower."""
 UNCHECKED_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of files and members whose compression ratio is not checked."""
+"""Maximum number of bytes up to which the compression ratio of a file or zip member is not checked."""
 CHUNK_BYTES = 256 * 1024
 """Number of bytes read at once."""
 
@@ -29,11 +29,11 @@ CHUNK_BYTES = 256 * 1024
 class FileReader:
     """Reads a file once, from beginning to end.
 
-    `progress` counts the bytes of the file itself, before decompression.
+    `progress` is measured in bytes of the file itself, before decompression.
     """
 
     def __init__(self, path: Path, limit: int | None = None) -> None:
-        """Open the file. With a `limit`, reading ends after that many bytes, counted after decompression.
+        """Open the file. If `limit` is set, reading ends after that many decompressed bytes.
 
         Raises:
             NotFoundError: The file does not exist.
@@ -57,11 +57,14 @@ class FileReader:
 
     @property
     def digest(self) -> str:
-        """Return a hex digest of the content read so far. It does not depend on the compression."""
+        """Return a hex digest of the decompressed content that has been read so far.
+
+        The digest is therefore the same for a compressed and an uncompressed file.
+        """
         return self._hash.hexdigest()
 
     def read(self, size: int = CHUNK_BYTES) -> bytes:
-        """Return the next bytes; empty at the end. Raises `DataError` if decompression fails."""
+        """Return the next bytes of the file; empty at the end. Raises `DataError` if decompression fails."""
         with read_errors(self._path):
             piece = self._stream.read(size if self._remaining is None else min(size, self._remaining))
         self.bytes += len(piece)
@@ -84,7 +87,10 @@ class FileReader:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading. Does not block if the path is a pipe. Raises the errors of `FileReader`."""
+    """Open a regular file for reading. Does not block if the path is a pipe.
+
+    Raises the same errors as `FileReader`.
+    """
     with read_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -95,7 +101,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Convert errors while reading into errors that name the file."""
+    """Convert errors that occur while reading into errors that name the file."""
     try:
         yield
     except EvalscribeError:
@@ -115,9 +121,10 @@ def read_errors(path: Path) -> Iterator[None]:
 
 
 def file_below(folder: Path, *names: str) -> Path | None:
-    """Return the regular file at `names` below a folder, without following links; None if there is none.
+    """Return the regular file at the path `names` below a folder, without following links; None if there is none.
 
-    The names can be untrusted. Returns None if one of them could lead elsewhere, such as `..`.
+    The names can come from an untrusted source. The result is also None if a name could lead out of the folder, such as
+    `..`.
     """
     path = folder
     try:
@@ -131,7 +138,7 @@ def file_below(folder: Path, *names: str) -> Path | None:
 
 
 def is_folder(path: Path) -> bool:
-    """Return whether a path is a folder and not a link; False if the path is too long."""
+    """Return whether a path is a folder rather than a link to one. Returns False if the path is too long."""
     try:
         return path.is_dir() and not path.is_symlink()
     except OSError:
@@ -139,12 +146,12 @@ def is_folder(path: Path) -> bool:
 
 
 def is_entry(name: str) -> bool:
-    """Return whether a text is the name of an entry in a folder, not a path to somewhere else."""
+    """Return whether a text is the name of an entry in a folder rather than a path to a different place."""
     return bool(name) and name not in (".", "..") and not any(character in name for character in "/\\\0")
 
 
 def folders_in(folder: Path, most: int) -> list[Path]:
-    """Return the first `most` subfolders in order of their names, excluding links and hidden folders."""
+    """Return the first `most` subfolders in alphabetical order. Links and hidden folders are left out."""
     try:
         with os.scandir(folder) as entries:
             names = sorted(
@@ -156,13 +163,13 @@ def folders_in(folder: Path, most: int) -> list[Path]:
 
 
 MAX_LINE_BYTES = 128 * 1024 * 1024
-"""Maximum bytes of a line."""
+"""Maximum number of bytes in a line."""
 
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
     """Yield the number and text of each line that is not blank, and whether it has a line end.
 
-    The text is None if the line is too long.
+    The text of a line that is too long is None.
     """
     buffer, number, too_long = bytearray(), 0, False
     while piece := reading.read():
@@ -191,21 +198,24 @@ def _decoded_line(
 
 
 def first_line(path: Path) -> str | None:
-    """Return the first line that is not blank; None if there is none or if it is too long."""
+    """Return the first line of a file that is not blank.
+
+    Returns None if there is no such line, or if the line is too long.
+    """
     with FileReader(path, MAX_LINE_BYTES + CHUNK_BYTES) as reading:
         return next((line for _, line, _ in read_lines(reading)), None)
 
 
 ZIP_MAGIC = b"PK\x03\x04"
 MAX_MEMBER_BYTES = 128 * 1024 * 1024
-"""Maximum bytes of one member, after decompression."""
+"""Maximum number of bytes in one member of an archive, after decompression."""
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
 _STREAMED = 8
 
 
 def open_members(path: Path) -> "WholeZip | TornZip":
-    """Open a zip file. Raises `DataError` if it has no readable member."""
+    """Open a zip file for reading its members. Raises `DataError` if no member can be read."""
     file = open_regular(path)
     try:
         return WholeZip(zipfile.ZipFile(file), file)
@@ -280,7 +290,7 @@ class TornZip:
 
 
 def _zip_members(file: BinaryIO) -> list[tuple[str, _Place]]:
-    """Find the complete members of a damaged archive by the headers in front of them."""
+    """Find the complete members of a damaged zip file by the headers that precede them."""
     size = file.seek(0, 2)
     at, members = 0, []
     while at + _LOCAL.size <= size:
@@ -296,9 +306,9 @@ def _zip_members(file: BinaryIO) -> list[tuple[str, _Place]]:
 
 
 def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
-    """Read a member that is compressed with Zstandard, as in newer logs.
+    """Read a member that is compressed with Zstandard, as in newer Inspect logs.
 
-    `zipfile` supports Zstandard only from Python 3.14.
+    Python's `zipfile` supports Zstandard only from version 3.14.
     """
     file.seek(info.header_offset)
     *_, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))

@@ -37,20 +37,22 @@ READERS = (
 )
 """Modules of this package that define `FORMATS`.
 
-A file is read by the first format that recognises it, so specific formats come before general ones.
+The first format that recognises a file is used to read it, so specific formats come before general ones.
 """
 SUPPORTED = "`evalscribe import --help` lists the formats."
 MAX_FOLDER_LEVELS = 100
 _DATASET = ("key", "input", "expected_output", "metadata", "split", "cluster")
-"""Names of the fields of dataset items. For a file with these fields, the error says that it is a dataset and contains
-no runs."""
+"""Names of the fields of dataset items.
+
+If a file has these fields, the error says that it is a dataset and contains no runs.
+"""
 _CONTROL = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})
 
 
 def formats() -> Iterator[Format]:
-    """Yield every format.
+    """Yield all formats.
 
-    Readers are imported one at a time, so that a caller imports no more of them than it needs.
+    Each reader is imported only when it is needed, so that a caller can stop early without importing all of them.
     """
     for name in READERS:
         of_reader: tuple[Format, ...] = import_module(f"{__package__}.{name}").FORMATS
@@ -58,7 +60,7 @@ def formats() -> Iterator[Format]:
 
 
 class Recognised(NamedTuple):
-    """A format, and the feature by which a file or folder was recognised."""
+    """A format, with the feature by which a file or folder was recognised."""
 
     format: Format
     feature: str
@@ -70,8 +72,8 @@ def recognise(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -
     Args:
         path: The file or folder.
         overrides: Options that the user set for the runs in the file.
-        in_folder: True if the user named the file's folder, not the file. Options that do not apply to the file are
-            then ignored.
+        in_folder: True if the user named the folder of the file, rather than the file itself. In this case, options
+            that do not apply to the file are ignored.
 
     Raises:
         UsageError: The user set an option that the format does not use.
@@ -106,7 +108,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def recognise_folder(path: Path) -> Recognised | None:
-    """Return the format of a folder that is read as a whole; None if each of its files is read by itself."""
+    """Return the format of a folder that is read as a whole; None if its files are read individually."""
     start = FolderStart(path)
     for format in formats():
         if feature := format.recognise_folder(start):
@@ -115,17 +117,17 @@ def recognise_folder(path: Path) -> Recognised | None:
 
 
 def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False) -> Records:
-    """Open the runs of a file or folder. Takes the arguments of `recognise`, and raises its errors."""
+    """Open the runs in a file or folder. Takes the same arguments and raises the same errors as `recognise`."""
     return recognise(path, overrides, in_folder=in_folder).format.open(path, overrides)
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format that a `FileImport.format` names; None if that names a deployment."""
+    """Return the format with the name that is stored in `FileImport.format`; None if it is the name of a deployment."""
     return next((format for format in formats() if name in (format.name, *format.forms)), None)
 
 
 def _unrecognised(start: FileStart) -> DataError:
-    """Return the error for a file of unknown format. It says what the file contains instead of runs."""
+    """Return the error for a file of unknown format. The message says what the file contains instead of runs."""
     path = start.path
     if start.is_zip:
         return DataError(f"{path} is a zip file but not an Inspect log. {SUPPORTED}")
@@ -162,7 +164,7 @@ def _unrecognised(start: FileStart) -> DataError:
 
 
 def _describe_names(names: Sequence[str]) -> str:
-    """Describe the keys of an object of unknown format, and name the formats that it resembles."""
+    """Describe the keys of an object of unknown format, and name the formats that have some of the same keys."""
     if not names:
         return "its first object is empty"
     shapes = {format.title: format.names for format in formats() if format.names}

@@ -1,7 +1,8 @@
 """Read job folders of Harbor (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
 
-Jobs of the agents `oracle` and `nop` in the same folder show whether the reference answer passes and whether an empty
-answer fails. Each eval gets the results that these agents had for the same version of its task.
+Jobs of the agent `oracle` show whether the reference answer passes, and jobs of the agent `nop` whether an empty answer
+fails. Jobs of these two agents are searched in the same folder. Each eval gets the results of these agents on the same
+version of its task.
 """
 
 import hashlib
@@ -50,25 +51,25 @@ NAME = "harbor"
 MAX_JOBS = 1_000
 MAX_TRIALS_OF_JOB = 100_000
 MAX_TESTS = 2_000
-"""Maximum number of tests of one verifier that become steps."""
+"""Maximum number of tests of one verifier that are converted to steps."""
 MAX_FILES = 50
-"""Maximum number of documents read from a task's files, from an agent's artifacts, and from an agent's logs."""
+"""Maximum number of files that are read as documents from one folder, such as the folder of an agent's artifacts."""
 MAX_FILE_BYTES = 256 * 1024
 MAX_TASK_BYTES = 256 * 1024 * 1024
-"""Maximum bytes of a task folder whose checksum is computed."""
+"""Maximum size in bytes of a task folder whose checksum is computed."""
 MAX_TASK_LEVELS = 50
 VERIFIER_FOLDER, VERIFIER_OUTPUT = "verifier", "test-stdout.txt"
-"""Name of the folder that has a verifier's files, in a trial and in `/logs`, and name of the output file in it."""
+"""Folder with a verifier's files, in a trial's folder and in `/logs`; and name of the output file in this folder."""
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
-"""Exceptions that mean that the agent reached a limit. Harbor still grades the unfinished work."""
+"""Exceptions which mean that the agent reached a limit. Harbor still grades the unfinished work."""
 _LOGS = (".txt", ".log", ".jsonl")
 _TRIAL_FIELDS = frozenset(("task_name", "trial_name", "task_checksum"))
 _JOB_FIELDS = frozenset(("n_total_trials", "stats"))
 
 
 class _Trial(NamedTuple):
-    """A trial's folder, with the data for ordering trials and for matching them with reference answers."""
+    """A trial's folder, with the data by which trials are ordered and matched with reference answers."""
 
     folder: Path
     job: "_Job"
@@ -80,11 +81,11 @@ class _Job(NamedTuple):
     folder: Path
     id: str
     datasets: int
-    """Number of combinations of agent, model and dataset. Each combination is a run."""
+    """Number of combinations of agent, model and dataset in the job. Each combination becomes a run."""
     planned: int
     finished: bool
     alone: bool = False
-    """True if the user named the folder of a single trial, so that no other trial is read."""
+    """Whether only a single trial is read, because the user named the folder of this trial."""
 
 
 class _Task(NamedTuple):
@@ -93,7 +94,10 @@ class _Task(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """The grading of one step of a trial. If a trial has no separate steps, the grading of the whole trial."""
+    """The grading of one step of a trial.
+
+    A trial without separate steps has a single part, which is the grading of the whole trial.
+    """
 
     name: str
     rewards: Mapping[str, float]
@@ -101,7 +105,7 @@ class _Part(NamedTuple):
     logs: tuple[Document, ...]
     trajectory: AtifTrajectory | None
     error: str | None
-    """The exception on one line; None if there was none."""
+    """The exception that ended this step or trial, on one line; None if there was none."""
 
 
 class Grading(NamedTuple):
@@ -109,7 +113,7 @@ class Grading(NamedTuple):
 
     passed: bool
     steps: tuple[Step, ...]
-    """Steps in the same form as those of a stored trial."""
+    """Steps of the grading, in the same form as the steps of a stored trial."""
     rewards: str
     """The rewards as text, such as `reward 0`."""
 
@@ -129,7 +133,7 @@ class HarborReader(EvalReader):
         self._answers: dict[str, tuple[GradedAnswer, ...]] | None = None
         self._trials_of: dict[Path, list[_Trial]] = {}
         self._only: dict[Path, str] = {}
-        """Key of the first run that was read of each job."""
+        """Key of the run that was read first, for each job folder."""
 
     def use_threshold(self, threshold: float) -> None:
         super().use_threshold(threshold)
@@ -146,7 +150,7 @@ class HarborReader(EvalReader):
                     yield self._eval(trial, answers.get(trial.checksum, ()))
                 except EvalscribeError as error:
                     self._omit(f"a trial that cannot be read: {error}", trial.folder.name, lost=True)
-        if self._overrides.tasks and self._tasks and not any(self._tasks.values()):  # nothing is stored before this
+        if self._overrides.tasks and self._tasks and not any(self._tasks.values()):  # raised before anything is stored
             raise NotFoundError(
                 f"{self._overrides.tasks.name} has none of the tasks of {self._path.name}: "
                 f"{join_first(tuple(self._tasks), 5)}",
@@ -175,9 +179,9 @@ class HarborReader(EvalReader):
         )
 
     def _read_result(self, folder: Path) -> dict[str, object]:
-        """Read `result.json`.
+        """Read the file `result.json` in a folder.
 
-        Returns an empty object if it is missing or damaged. Damaged files are counted as left out.
+        Returns an empty object if the file is missing or damaged. A damaged file is counted as left out.
         """
         return self._object(folder, "result.json")
 
@@ -191,9 +195,9 @@ class HarborReader(EvalReader):
             return {}
 
     def _trials(self, job: _Job) -> list[_Trial]:
-        """Return the trials of a job in order of their start times.
+        """Return the trials of a job in the order of their start times.
 
-        Their names cannot be used, because they are random.
+        Trials are not sorted by name, because their names are random.
         """
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
@@ -248,9 +252,9 @@ class HarborReader(EvalReader):
         )
 
     def grading(self) -> Grading | None:
-        """Read a verifier's result from the folder `verifier`; None if it contains no reward."""
+        """Read a verifier's result from the folder `verifier`; None if the folder contains no reward."""
         rewards = self._object(self._path, VERIFIER_FOLDER, "reward.json")
-        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None  # so Harbor reads no other file
+        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None  # if so, Harbor reads no other
         document = None if has_json else self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
         if document:
             with suppress(ValueError):
@@ -264,9 +268,10 @@ class HarborReader(EvalReader):
         return Grading(status == "passed", (*part.steps, *verdict_steps), _format_rewards(valid_rewards))
 
     def _run_of(self, run: SourceRun, job: _Job) -> SourceRun:
-        """Return the run with its id.
+        """Return a run with its final id.
 
-        If it is the only run of its job, it keeps the job's id; otherwise an id is derived.
+        If a job has a single run, the run has the job's id. If a job has several runs, their ids are derived from the
+        job's id and the key of each run.
         """
         only = self._only.setdefault(job.folder, run.key)
         if run.id is None or (job.datasets <= 1 and run.key == only):
@@ -302,7 +307,7 @@ class HarborReader(EvalReader):
         return _Part(name, rewards, tuple(steps), tuple(logs), trajectory, _one_line(exception) if exception else None)
 
     def _tests(self, ctrf: Mapping[str, object], prefix: str) -> list[Step]:
-        """Return a step for each test in a report of the Common Test Report Format."""
+        """Return a step for each test in a report in the Common Test Report Format (CTRF)."""
         tests = dicts(object_of(ctrf.get("results")).get("tests"))
         if len(tests) > MAX_TESTS:
             self._omit(f"a test after the first {MAX_TESTS} of a verifier", number=len(tests) - MAX_TESTS)
@@ -340,7 +345,7 @@ class HarborReader(EvalReader):
     def _verdict(
         self, result: Mapping[str, object], rewards: Mapping[str, float], parts: Sequence[_Part]
     ) -> tuple[EvalStatus, list[Step]]:
-        """Return the status of a trial. If no step explains a low reward, a failed step is returned, too."""
+        """Return the status of a trial. If no step explains a low reward, also return a failed step."""
         if rewards:
             if self._passes(rewards):
                 return "passed", []
@@ -352,7 +357,7 @@ class HarborReader(EvalReader):
     def _passes(self, rewards: Mapping[str, float]) -> bool:
         """Return whether the deciding rewards reach the threshold.
 
-        The reward named `reward` decides. Without it, all rewards must reach the threshold.
+        If there is a reward named `reward`, it alone decides. Otherwise, all rewards must reach the threshold.
         """
         deciding = [rewards["reward"]] if "reward" in rewards else list(rewards.values())
         lowest = 1 if self._overrides.threshold is None else self._overrides.threshold
@@ -368,7 +373,7 @@ class HarborReader(EvalReader):
             return None
 
     def _document(self, role: Role, folder: Path, *names: str, path: str | None = None) -> Document | None:
-        """Return a file of a folder as a document; None if the file is missing, binary or unreadable."""
+        """Return a file in a folder as a document; None if the file is missing, binary or unreadable."""
         if (file := file_below(folder, *names)) is None:
             return None
         try:
@@ -407,7 +412,10 @@ class HarborReader(EvalReader):
             yield "instruction, tests and solution are of another version of the task than the one that was run"
 
     def _task(self, name: str) -> _Task | None:
-        """Return the task's files in the folder of the option `tasks`. Each task is read once."""
+        """Return the documents of a task from the folder that the option `tasks` names; None if it has no such task.
+
+        Each task is read only once.
+        """
         root = self._overrides.tasks
         if root is None or not name:
             return None
@@ -432,7 +440,7 @@ class HarborReader(EvalReader):
         return _Task(tuple(document for document in documents if document), task_checksum(folder))
 
     def _reference_answers(self) -> dict[str, tuple[GradedAnswer, ...]]:
-        """Return how reference and empty answers were graded, by the checksum of the task."""
+        """Return how reference answers and empty answers were graded, by the checksum of the task."""
         if self._answers is None:
             graded: dict[tuple[str, AnswerKind], _GradedTrials] = defaultdict(_GradedTrials)
             for folder, is_named in self._reference_folders():
@@ -446,9 +454,9 @@ class HarborReader(EvalReader):
         return self._answers
 
     def _reference_folders(self) -> Iterator[tuple[Path, bool]]:
-        """Yield jobs that might have reference or empty answers.
+        """Yield the folders of jobs that might contain reference answers or empty answers.
 
-        The second value is True if the user named the job (`reference_run`).
+        The second value is True if the user named the job with the option `reference_run`.
         """
         reference_run = self._overrides.reference_run
         if reference_run is not None:
@@ -464,7 +472,7 @@ class HarborReader(EvalReader):
         for folder in _folders(beside):
             if not _is_job(folder):
                 continue
-            # `config.json` does not state defaults, and `oracle` is the default agent.
+            # `config.json` does not contain default values, and `oracle` is the default agent.
             agents = dicts(FolderStart(folder).object_in("config.json").get("agents")) or [{"name": "oracle"}]
             if any(text_of(agent.get("name")) in REFERENCE_AGENTS for agent in agents):
                 yield folder, False
@@ -495,9 +503,9 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step of a part failed.
+    """Return whether no step of a trial's part failed.
 
-    Failed parts are sorted first, because reports quote the first log.
+    Parts are sorted so that failed parts come first, because reports quote the first log.
     """
     return all(step.status != "failed" for step in part.steps)
 
@@ -514,7 +522,10 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
 
 
 class _GradedTrials:
-    """Counts the trials of a reference or empty answer, and keeps the output of a few. Failed trials are preferred."""
+    """Counts the trials of a reference answer or an empty answer, and keeps the output of a few trials.
+
+    Failed trials are preferred over passed ones.
+    """
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -541,8 +552,8 @@ def _run(job: _Job, result: Mapping[str, object], config: Mapping[str, object]) 
     )
     dataset = text_of(result.get("source")) or text_of(object_of(config.get("task")).get("source")) or "adhoc"
     if not model_name and name in REFERENCE_AGENTS:
-        # These agents get an experiment of their own, because they must not count among the models that fail in the
-        # same way.
+        # The agents `oracle` and `nop` get experiments of their own. Otherwise they would count among the models that
+        # fail in the same way.
         provider, model_name, dataset = NAME, name, f"{dataset}-{name}"
     key = "__".join((job.folder.name, text_of(agent.get("name")) or name, text_of(agent.get("model_name")), dataset))
     job_id = job.id or text_of(config.get("job_id"))
@@ -567,7 +578,7 @@ def _format_rewards(rewards: Mapping[str, float]) -> str:
 
 
 def _scores(rewards: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tuple[str, float]]:
-    """Yield the scores: first the deciding reward, then the other rewards, then the rewards of the steps."""
+    """Yield the scores of a trial: first the deciding reward, then its other rewards, then the rewards of its steps."""
     yield from sorted(rewards.items(), key=lambda item: item[0] != "reward")
     for part in parts:
         yield from ((f"{part.name} {name}", value) for name, value in part.rewards.items() if part.name)
@@ -582,7 +593,10 @@ def _ended_early(name: str, exception: Mapping[str, object]) -> Iterator[Step]:
 
 
 def _one_line(exception: Mapping[str, object]) -> str:
-    """Return type and message on one line: `AgentTimeoutError: Agent execution timed out after 8.0 seconds`."""
+    """Return the type and message of an exception on one line.
+
+    Example: `AgentTimeoutError: Agent execution timed out after 8.0 seconds`.
+    """
     kind, message = text_of(exception.get("exception_type")), text_of(exception.get("exception_message"))
     return f"{kind}: {' '.join(message.split())[:300]}" if message else kind or "an exception without a name"
 
@@ -600,9 +614,9 @@ def _task_name(result: Mapping[str, object], config: Mapping[str, object]) -> st
 
 
 def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> str:
-    """Return the name of the task's folder.
+    """Return the name of the task's folder: the last part of the task's path.
 
-    It is the last part of the task's path, or of its name if it has no path.
+    If the task has no path, the last part of its name is used.
     """
     task = object_of(config.get("task"))
     paths = (
@@ -615,7 +629,7 @@ def _task_folder(result: Mapping[str, object], config: Mapping[str, object]) -> 
 
 
 def _usage(result: Mapping[str, object], trajectories: Sequence[AtifTrajectory]) -> dict[str, object]:
-    """Return the agent's tokens and cost, added up over all steps of the trial."""
+    """Return the tokens and the cost of the agent, summed over all steps of the trial."""
     agent_results = [
         object_of(step_result.get("agent_result"))
         for step_result in (dicts(result.get("step_results")) or [dict(result)])
@@ -662,7 +676,7 @@ def _metadata(
 
 
 def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
-    """Yield the first user message of each part, because it contains the instruction."""
+    """Yield the first user message of each part of a trial, because it contains the task's instruction."""
     for part in parts:
         if part.trajectory and (text := first_request(part.trajectory)):
             yield Document(
@@ -678,7 +692,10 @@ def _names_in(folder: Path) -> list[str]:
 
 
 def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
-    """Return the path of each file below a folder, split into parts. Links, hidden and compiled files are left out."""
+    """Return the path of each file below a folder, split into its parts.
+
+    Links, hidden files and Python's cache folders are left out.
+    """
     files: list[tuple[str, ...]] = []
     for name in _names_in(folder):
         path = folder / name
@@ -692,9 +709,9 @@ def _files_below(folder: Path, depth: int = 4) -> list[tuple[str, ...]]:
 
 
 def task_folders(root: Path) -> dict[str, Path]:
-    """Return the folders of tasks by name.
+    """Return the folders of tasks, by name.
 
-    They are the root itself, folders in it, or folders one level deeper.
+    A task's folder can be the root itself, a folder in it, or a folder one level deeper.
     """
     return {folder.name: folder for folder in reversed([*_task_folders(root)])}
 
@@ -710,7 +727,7 @@ def _task_folders(root: Path) -> Iterator[Path]:
 
 
 def task_checksum(folder: Path) -> str | None:
-    """Return a task's checksum as Harbor computes it, by the Dirhash Standard 0.1 with SHA-256.
+    """Return the checksum of a task as Harbor computes it: the Dirhash Standard 0.1 with SHA-256.
 
     See https://github.com/andhus/dirhash/blob/master/DIRHASH_STANDARD.md. Returns None for a task that is too large, is
     nested too deeply, or contains links, pipes or devices.
@@ -746,7 +763,10 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a folder is that of a trial. An interrupted trial has only its config."""
+    """Return whether a folder contains a trial.
+
+    A trial is also recognised by its config, because an interrupted trial has no other file.
+    """
     start = FolderStart(folder)
     return start.top_of("result.json").keys() >= _TRIAL_FIELDS or start.top_of("config.json").keys() >= {
         "task",

@@ -1,4 +1,4 @@
-"""Read runs of HELM. A run is a folder with the run's specification, its requests and their scores."""
+"""Read runs of HELM. A run is a folder with the run's specification, its requests and the scores."""
 
 import re
 from collections import defaultdict
@@ -31,18 +31,21 @@ from evalscribe.text import cut, one_line
 
 NAME = "helm"
 MAX_SCORED = 200_000
-"""Maximum number of instances whose scores are read."""
+"""Maximum number of instances for which scores are read."""
 MAX_ANSWERS = 20
 MAX_STATES = 10_000
-"""Maximum number of requests of one instance."""
+"""Maximum number of requests that are read for one instance."""
 _SPEC, _STATE, _STATS = "run_spec.json", "scenario_state.json", "per_instance_stats.json"
 _DECIDING = (
     re.compile(r"ifeval_strict_accuracy|chain_of_thought_correctness|code_eval_acc|test_avg"),
     re.compile(r"(?:final_number_exact_match|math_equiv\w*|safety_score|omni_math_accuracy|wildbench_score\w*)"),
 )
-"""Metrics that decide the verdict if they were measured. HELM itself names the main metric only in a suite's schema."""
+"""Metrics that decide the verdict of an instance if they were measured.
+
+HELM names the main metric only in the schema of a suite.
+"""
 _VERDICT = re.compile(r"(?:match|equiv|accuracy|correctness|_acc)\b|match$")
-"""Metrics that are verdicts. Each of them becomes a step."""
+"""Matches the names of metrics that are verdicts. Each metric with such a name becomes a step."""
 _Key = tuple[str, int, str]
 
 
@@ -50,7 +53,7 @@ class _Spec(NamedTuple):
     run: SourceRun
     category: str
     metrics: tuple[str, ...]
-    """Names of the run's metrics, in the order of its specification."""
+    """Names of the metrics in the order of the run's specification."""
     separate: bool
     """True if each choice was sent as a separate request."""
 
@@ -58,7 +61,7 @@ class _Spec(NamedTuple):
 class HelmReader(EvalReader):
     """Reads a run, from its folder or from its file `scenario_state.json`.
 
-    In both cases the other files in the folder are read, too.
+    In both cases, the other files in the folder are also read.
     """
 
     format = NAME
@@ -215,7 +218,7 @@ class HelmReader(EvalReader):
         choices: Sequence["_Choice"],
         right: Sequence[str],
     ) -> Iterator[Step]:
-        """Yield a step for the metric that decides, followed by one for each other metric that is a verdict."""
+        """Yield a step for the deciding metric, followed by a step for each other metric that is a verdict."""
         names = [name for name in spec.metrics or stats if name in stats]
         deciding = next((name for pattern in _DECIDING for name in stats if pattern.fullmatch(name)), None)
         if deciding is None:
@@ -231,7 +234,10 @@ class HelmReader(EvalReader):
 
 
 _Choice = tuple[str, str, str]
-"""A choice: its letter or likelihood, its text, and its marks. The marks can be `chosen`, `target`, both or none."""
+"""A choice: its letter or likelihood, its text, and its marks.
+
+The marks are `chosen`, `target`, both or an empty text.
+"""
 
 
 def _key(state: Mapping[str, object]) -> _Key:
@@ -267,7 +273,7 @@ def _likelihood(state: Mapping[str, object]) -> float:
 
 
 def _chosen(states: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
-    """Return the request whose choice is the most likely, for runs that sent each choice as a separate request."""
+    """Return the request with the most likely choice, for runs that sent each choice as a separate request."""
     return max(states, key=_likelihood)
 
 
@@ -297,7 +303,7 @@ def _choices_log(choices: Sequence[_Choice]) -> str:
 
 
 def _settings(request: Mapping[str, object], stats: Mapping[str, float]) -> str:
-    """Describe the generation limits."""
+    """Describe the limit on the length of the generated answer, and whether this limit was reached."""
     tokens, lines = count(request.get("max_tokens")), []
     if tokens:
         lines.append(f"at most {tokens} tokens")

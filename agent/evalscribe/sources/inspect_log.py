@@ -29,7 +29,10 @@ _PARTS = ("messages", "events", "attachments")
 
 
 class SamplePieces:
-    """Members of a log that contain pieces of samples. They are indexed by the name of each sample's first piece."""
+    """Members of a zip log that contain parts of samples.
+
+    The parts of a sample are found by the name of its first member.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         pieces = {name: piece for name in names if (piece := _PIECE.fullmatch(name))}
@@ -44,18 +47,19 @@ class SamplePieces:
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
 
     def sample(self, name: str) -> str | None:
-        """Return the sample whose first piece is the member with this name; None for any other member."""
+        """Return the sample whose first member has this name; None for any other member."""
         piece = _PIECE.fullmatch(name)
         return piece["sample"] if piece and piece["head"] else None
 
     def is_other(self, name: str) -> bool:
-        """Return True if the member with this name is a sample's piece, but not its first one."""
+        """Return True if the member with this name belongs to a sample but is not its first member."""
         return name in self._other_members
 
     def assemble(self, sample: str, read: Callable[[str], bytes]) -> object:
-        """Assemble a sample from its pieces. The result has the form used by logs with one member per sample.
+        """Assemble a sample from its members.
 
-        Raises `DataError`.
+        The assembled sample has the same form as in logs with one member per sample. Raises `DataError` if a member is
+        invalid or the sample is too large.
         """
         head = decode_json(_piece_text(read(self._heads[sample])))
         if not isinstance(head, dict):
@@ -72,9 +76,9 @@ class SamplePieces:
         }
 
     def _list(self, part: str, read: Callable[[str], bytes]) -> list[object]:
-        """Join the items of all pieces of a part.
+        """Join the items of a part of a sample, such as its messages, from all members that contain this part.
 
-        The name of each piece contains the number of its first item, which decides the order.
+        The name of each member contains the number of its first item. The members are ordered by this number.
         """
         size, items = 0, []
         for _, name in sorted(self._parts.get(part, [])):
@@ -104,17 +108,19 @@ _STATUS: dict[str, tuple[RunStatus, str | None]] = {
 _KNOWN_FIELDS = frozenset(
     ("version", "status", "eval", "error", "samples", "location", "etag", "plan", "results", "stats", "reductions")
 )
-"""Fields of a log that do not count as left out. They are read elsewhere, are sums over samples, or describe the
-log."""
+"""Fields of a log that do not count as left out.
+
+These fields are read elsewhere, are sums over samples, or describe the log itself.
+"""
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
-"""Fields of the eval's description that are dropped. They are long, and the same for all samples."""
+"""Fields of the eval's description that are dropped, because they are long and the same for all samples."""
 LONGEST_KEPT = 2000
-"""Maximum characters of a field of the header. Every sample stores these fields."""
+"""Maximum number of characters in a field of the log's header. The fields are stored with every sample."""
 Header = Mapping[str, JsonValue]
 
 
 def _tokens(usage: Header, *names: str) -> int | None:
-    """Return the sum of the named counts; None if the first of them is missing."""
+    """Return the sum of the named token counts; None if the first of them is missing."""
     counts = [records.count(usage.get(name)) for name in names]
     return None if counts[0] is None else sum(count or 0 for count in counts)
 
@@ -196,7 +202,7 @@ class InspectLog(RecordFile):
 
 
 class EvalFile(InspectLog):
-    """A log in the zip format. It has a header, and one or more members per sample."""
+    """An Inspect log in the zip format. The log has a header, and one or more members for each sample."""
 
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
@@ -250,7 +256,7 @@ class EvalFile(InspectLog):
 
 
 class JsonFile(InspectLog):
-    """A log that is a single JSON object.
+    """An Inspect log that is a single JSON object.
 
     The file is read twice, because fields about all samples can come after the samples.
     """
@@ -274,7 +280,7 @@ class JsonFile(InspectLog):
                 yield record
 
     def _pass(self, header: dict[str, JsonValue]) -> Iterator[object]:
-        """Yield the samples, and store everything else in `header`."""
+        """Yield the samples of the log, and store all other fields in `header`."""
         with FileReader(self._path) as self._reader:
             text = JsonStream(self._reader, str(self._path))
             for name in text.names():
@@ -288,9 +294,10 @@ class JsonFile(InspectLog):
 
 
 def _run_id(eval: Header, path: Path) -> str:
-    """Return the log's id.
+    """Return the id of the log.
 
-    Older logs have none. Theirs is derived from the settings with which they were started, else from the file.
+    For an older log without an id, the id is derived from the settings with which the run was started, or from the
+    file's content.
     """
     stated_id = _text(eval.get("eval_id"))
     if stated_id.isprintable() and 8 <= len(stated_id) <= 100:

@@ -19,10 +19,12 @@ from evalscribe.sources.records import Omissions
 from evalscribe.text import cut
 
 MAX_CONVERSATIONS = 100
-"""Maximum number of conversations stored per sample."""
+"""Maximum number of agents' conversations that are stored for one sample."""
 MAX_MESSAGES = 100_000
-"""Maximum number of messages in a conversation, and in all of a sample's conversations together. A hostile file can
-refer to the same messages of its pool again and again."""
+"""Maximum number of messages in a conversation, and in all conversations of a sample together.
+
+A hostile file can refer to the same messages in its pool again and again.
+"""
 _TOO_MANY = "a conversation of a sub-agent: the sample has too many, or they are too long"
 _NAMING = ("agent", "subtask", "tool", "solver")
 _GRADING = ("scorer", "scorers")
@@ -33,7 +35,7 @@ class InspectConversation(NamedTuple):
     """Name of the agent that made the model call."""
     messages: list[object]
     marks: frozenset[str]
-    """Marks of the conversation's last answer (see `_marks`)."""
+    """Keys that identify the last answer of the conversation (see `_marks`)."""
 
 
 class _Span(NamedTuple):
@@ -45,12 +47,14 @@ class _Span(NamedTuple):
 def agent_conversations(
     events: Sequence[object], pool: Sequence[object], messages: Sequence[object], left_out: Omissions
 ) -> list[InspectConversation]:
-    """Return the conversation of each agent at the time of its last model call. Scorers are left out.
+    """Return the conversation of each agent, as it was at the agent's last model call.
+
+    Conversations of scorers are left out.
 
     Args:
         events: Events of the sample.
         pool: Messages to which events refer by index.
-        messages: The main conversation of the sample. It is not returned again.
+        messages: The main conversation of the sample. This conversation is not returned again.
         left_out: Counts what is left out.
     """
     main_marks = _marks_of(messages)
@@ -94,7 +98,10 @@ def _bounded(conversations: Iterable[InspectConversation], left_out: Omissions) 
 
 
 def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
-    """Return the messages in the ranges `[[first, end], …]` of a pool. Raises `DataError` if there are too many."""
+    """Return the messages at the index ranges `[[first, end], …]` of a pool.
+
+    Raises `DataError` if there are too many.
+    """
     messages: list[object] = []
     for ref in refs if isinstance(refs, list) else []:
         if isinstance(ref, list) and len(ref) == 2 and all(isinstance(index, int) and index >= 0 for index in ref):
@@ -105,7 +112,7 @@ def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
 
 
 def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str, str]]:
-    """Yield model calls, except those of scorers, with the id of their span and the name of their agent."""
+    """Yield each model call with the id of its span and the name of its agent. Calls of scorers are left out."""
     spans: dict[str, _Span] = {}
     steps: list[_Span] = []
     for event in events:
@@ -133,7 +140,7 @@ def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
 
 
 def _input_messages(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
-    """Return the messages sent in a model call; None if there are too many."""
+    """Return the messages that were sent in a model call; None if there are too many."""
     messages = event.get("input")
     with suppress(DataError):
         return messages if isinstance(messages, list) and messages else pool_messages(event.get("input_refs"), pool)
@@ -153,9 +160,9 @@ def _marks_of(messages: Sequence[object]) -> frozenset[str]:
 
 
 def _marks(message: Mapping[str, object]) -> frozenset[str]:
-    """Return marks by which copies of a message are recognised.
+    """Return the keys by which copies of a message are recognised.
 
-    They are its id and the ids of its tool calls. A message without ids has its content as mark.
+    The keys are the id of the message and the ids of its tool calls. If there are no ids, the content is the key.
     """
     calls = message.get("tool_calls")
     objects = [message, *(calls if isinstance(calls, list) else [])]
@@ -165,7 +172,7 @@ def _marks(message: Mapping[str, object]) -> frozenset[str]:
 
 
 _TELLING = ("error", "info", "logger", "sample_limit", "approval", "input", "interrupt", "score_edit", "compaction")
-"""Kinds of events that are rendered in full. Of all other kinds, only the errors are rendered."""
+"""Kinds of events that are rendered in full. For all other kinds, only errors are rendered."""
 _UNRENDERED_FIELDS = (
     "timestamp",
     "completed",
@@ -195,8 +202,10 @@ _OF_HARNESS = frozenset(
         "score_edit",
     )
 )
-"""Kinds of events that do not count as left out. They are internal to the harness, or messages and scores repeat
-them."""
+"""Kinds of events that do not count as left out.
+
+Such events are internal to the harness, or their content is repeated in messages and scores.
+"""
 
 
 def render_events(events: Sequence[object], left_out: Omissions) -> str:
@@ -232,11 +241,11 @@ def _event_json(value: object) -> str:
 
 _WORDS: dict[str, float] = {"c": 1, "p": 0.5, "i": 0, "n": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 PLACEHOLDER = "88F74D2C"
-"""Name of the only scorer in logs of Inspect's first versions."""
+"""Name of the only scorer in logs of the first versions of Inspect."""
 
 
 def score_value(value: JsonValue) -> float | None:
-    """Convert a score that is a single value to a number; None for null, NaN and unknown words."""
+    """Convert a score with a single value to a number. Returns None for null, NaN and unknown words."""
     if isinstance(value, bool | int | float):
         return float(value) if math.isfinite(value) else None
     if not isinstance(value, str):
@@ -246,12 +255,18 @@ def score_value(value: JsonValue) -> float | None:
 
 
 def score_values(scores: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, float]:
-    """Return every score by the name of its scorer. A score with several values has the names `scorer.key`."""
+    """Return all scores by the name of their scorer.
+
+    If a score has several values, each is stored under `scorer.key`.
+    """
     return dict(_numbers(scores))
 
 
 def main_score(score: Mapping[str, JsonValue]) -> float | None:
-    """Return the number that decides whether a sample passed. If a score has several values, the smallest decides."""
+    """Return the number that decides whether a sample passed.
+
+    If a score has several values, the smallest of these values decides.
+    """
     value = score.get("value")
     if isinstance(value, dict | list):
         parts = [
@@ -286,18 +301,18 @@ def _parsed(text: str) -> float | None:
 
 
 MAX_FIELD = 20_000
-"""Maximum characters of a field in the metadata."""
+"""Maximum number of characters in a field of a sample's metadata."""
 _ATTACHMENT = "attachment://"
 _STORED_ELSEWHERE = frozenset(
     {"id", "messages", "scores", "score", "events", "transcript", "attachments", "input", "target"}
 )
-"""Fields that are not stored in the metadata, because other parts of the record contain them."""
+"""Fields of a sample that are not stored in the metadata, because the record contains them elsewhere."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 Sample = Mapping[str, JsonValue]
 
 
 class SampleContext(NamedTuple):
-    """What a sample's record needs from the log and from other samples."""
+    """Information about the log and about other samples that is needed to build a sample's record."""
 
     run_id: str
     task: str
@@ -305,13 +320,13 @@ class SampleContext(NamedTuple):
     trial: int
     trials: int
     header: Mapping[str, JsonValue]
-    """Fields of the log that apply to all its samples. They are added to each sample's metadata."""
+    """Fields of the log that apply to all of its samples. The fields are added to the metadata of each sample."""
     name: str
-    """Where the sample is in the log, for errors."""
+    """Location of the sample in the log, for use in errors."""
 
 
 def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omissions) -> Record:
-    """Parse a sample into a record. Raises `DataError` if it is invalid."""
+    """Parse a sample into a record. Raises `DataError` if the sample is invalid."""
     events = _list(_object(raw, "transcript").get("events") if "transcript" in raw else raw.get("events"))
     attachments = {**_object(_object(raw, "transcript"), "content"), **_object(raw, "attachments")}
     rendered_events = render_events(events, left_out)
@@ -320,7 +335,7 @@ def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omis
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
     for field in ("events_data", "timelines"):
-        plain.pop(field, None)  # this field repeats what the events say
+        plain.pop(field, None)  # these fields repeat the content of the events
     agents = [{"name": conversation.name, "messages": conversation.messages} for conversation in conversations]
     sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": rendered_events, "agents": agents}))
     assert isinstance(sample, dict)
@@ -369,8 +384,8 @@ def _record(sample: dict[str, JsonValue], place: SampleContext, left_out: Omissi
 class _Attachments:
     """Long texts that a sample stores separately and refers to.
 
-    At most `MAX_MEMBER_BYTES` characters are inserted. Only a hostile file reaches this limit. Further references stay
-    as they are.
+    At most `MAX_MEMBER_BYTES` characters are inserted in place of references. Only a hostile file reaches this limit.
+    Any further references are left unchanged.
     """
 
     def __init__(self, texts: Mapping[str, object]) -> None:
@@ -378,7 +393,7 @@ class _Attachments:
         self._remaining = MAX_MEMBER_BYTES
 
     def back_in(self, value: object) -> object:
-        """Replace the references in a value by the texts to which they refer."""
+        """Replace each reference in a value with the text that it refers to."""
         if isinstance(value, str):
             return self._text(value) if value.startswith(_ATTACHMENT) else value
         if isinstance(value, list):
@@ -394,9 +409,9 @@ class _Attachments:
 
 
 def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
-    """Return the scores by scorer, the main one first.
+    """Return the scores by the name of their scorer, the main score first.
 
-    In the first versions of logs, a sample had a single score without a name.
+    In the first versions of Inspect, a sample had a single score without a name.
     """
     scores = sample.get("scores")
     if not isinstance(scores, dict):
@@ -432,7 +447,7 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
 
 
 def _invalid(sample: Sample) -> str | None:
-    """Return who declared the sample invalid, and why; None if nobody did."""
+    """Return a sentence that says who declared the sample invalid, and why; None if nobody did."""
     if not sample.get("invalidation"):
         return None
     invalidation = _object(sample, "invalidation")
@@ -518,14 +533,14 @@ def _metadata(
 
 
 def _unshown_parts(error: JsonValue) -> JsonValue:
-    """Return those parts of an error that no document contains."""
+    """Return the parts of an error that are not in any document."""
     if not isinstance(error, dict):
         return error
     return {name: part for name, part in error.items() if not name.startswith("traceback") and name != "events"}
 
 
 def _without_last(value: JsonValue, messages: list[JsonValue]) -> JsonValue:
-    """Return the output without the messages that only repeat the conversation's last answer."""
+    """Return the sample's output without messages that are equal to the last answer of the conversation."""
     last = next((message for message in reversed(messages) if _object(message).get("role") == "assistant"), None)
     choices = _list(_object(value).get("choices"))
     if last is None or not choices or not isinstance(value, dict):
@@ -555,7 +570,7 @@ def _documents(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], event
 
 
 def _input(value: JsonValue) -> str:
-    """Return the task's text. If it is a list of messages, each message is preceded by its role."""
+    """Return the text of the task. If the task is a list of messages, the role is written before each message."""
     if not isinstance(value, list):
         return _text(value)
     return "\n\n".join(
@@ -564,7 +579,7 @@ def _input(value: JsonValue) -> str:
 
 
 def _choices(value: JsonValue) -> list[str]:
-    """Return the answer choices, each with the letter by which targets name it."""
+    """Return the answer choices, each preceded by its letter. A sample's target names a choice by its letter."""
     return [f"{_LETTERS[n]}) {records.safe_name(choice)}" for n, choice in enumerate(_list(value)[: len(_LETTERS)])]
 
 
@@ -587,7 +602,10 @@ def _json(value: object) -> str:
 
 
 def _object(value: object, key: str | None = None) -> dict[str, JsonValue]:
-    """Return the value, or its member `key` if that is given, provided that it is an object; else an empty object."""
+    """Return the value or, if `key` is given, the value's member `key`.
+
+    If the result would not be an object, an empty object is returned.
+    """
     member = value.get(key) if key is not None and isinstance(value, Mapping) else value if key is None else None
     return member if isinstance(member, dict) else {}
 

@@ -22,7 +22,7 @@ from evalscribe.text import pluralise
 
 ITEM_FIELDS = tuple(Item.model_fields)
 _SHORT = {"expected": "expected_output", "id": "key"}
-"""Alternative names of fields."""
+"""Alternative names that fields of an item can have in a file."""
 ITEM_NAMES = (*ITEM_FIELDS, *_SHORT)
 _NAMES = ("key", "split", "cluster")
 _MAY_BE_NULL = ("input", "expected_output")
@@ -32,25 +32,28 @@ _HIDDEN = "[redacted:"
 
 
 class ParsedItem(NamedTuple):
-    """A redacted item that is safe to store."""
+    """An item from which secrets have been removed, so that it can be stored."""
 
     item: Item
     hidden: int
-    """Number of secrets removed from the item."""
+    """Number of secrets that were removed from the item."""
     has_key: bool = False
-    """True if the line states a key. False if the key was derived from the content."""
+    """True if the file states the item's key. False if the key was derived from the item's content."""
 
 
 class _WrongFieldsError(DataError):
-    """A row lacks required fields or has unknown ones. Probably all rows of the file do."""
+    """Raised if a row lacks required fields or has unknown fields.
+
+    Such a problem usually affects all rows of the file.
+    """
 
 
 def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[str, str] | None = None) -> ParsedItem:
     """Parse and redact one decoded line.
 
-    If the line has no `key`, it is derived from the content. If it has no `source`, the argument is used. `columns`
-    maps fields of the item to fields of the line. All other fields of the line become metadata. Raises `DataError`,
-    which describes the problem but not where it is.
+    If the line has no `key`, the key is derived from the content. If the line has no `source`, the argument `source` is
+    used. `columns` maps fields of the item to fields of the line. All other fields of the line become metadata. Raises
+    `DataError`, whose message describes the problem but not its location.
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
@@ -66,7 +69,7 @@ def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[
 
 
 def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, object]:
-    """Rename a row's columns to the fields of an item. Raises `DataError` if columns are missing or unknown."""
+    """Rename the columns of a row to the fields of an item. Raises `DataError` if columns are missing or unknown."""
     columns = {_SHORT.get(field, field): name for field, name in columns.items()}
     for field, name in columns.items():
         if name not in row and field == "input":
@@ -106,7 +109,7 @@ def make_item_key(item: Item) -> str:
 def render_item(item: Item) -> str:
     """Render an item as one line, without line end.
 
-    `parse_item` restores an equal item, whatever `source` it is called with.
+    `parse_item` restores an equal item, regardless of its argument `source`.
     """
     left_out = {name for name in ITEM_FIELDS if getattr(item, name) is None and name != "input"}
     left_out |= {name for name in _MAY_BE_EMPTY if not getattr(item, name)}
@@ -115,9 +118,9 @@ def render_item(item: Item) -> str:
 
 
 def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
-    """Redact an item, and count the secrets in it.
+    """Redact the values of an item, and count the secrets in them.
 
-    The item's own fields are not redacted because of their names, since a `key` is not a secret.
+    A value is not redacted merely because of the name of its field, since a `key` is not a secret.
     """
     texts = collect_strings(value)
     text = "\n".join(texts)
@@ -161,12 +164,15 @@ def _item_error(error: ValidationError) -> str:
 
 
 MAX_ITEM_BYTES = 16 * 1024 * 1024
-"""Maximum bytes of a line. A line contains one item."""
+"""Maximum number of bytes in a line. Each line contains one item."""
 TOO_LONG = f"longer than {MAX_ITEM_BYTES // 1024 // 1024} MB"
 
 
 def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
-    """Yield the number of each line and the line including its line end. The line is None if it is too long."""
+    """Yield the number and the bytes of each line, including its line end.
+
+    The bytes are None if the line is too long.
+    """
     buffer, number, too_long = bytearray(), 1, False
     while piece := reading.read():
         *ends, rest = piece.split(b"\n")
@@ -182,7 +188,7 @@ def item_lines(reading: FileReader) -> Iterator[tuple[int, bytes | None]]:
 
 
 def decode_line(line: bytes | None) -> str:
-    """Decode a line. Raises `DataError` if it is too long or not UTF-8."""
+    """Decode a line as UTF-8. Raises `DataError` if the line is too long or not valid UTF-8."""
     if line is None:
         raise DataError(TOO_LONG)
     try:
@@ -197,19 +203,19 @@ def _line(number: int, buffer: bytearray, end: bytes) -> bytes:
 
 
 MAX_PROBLEMS = 20
-"""Maximum number of problems whose description is stored. Further problems are only counted."""
+"""Maximum number of problems that are stored with a description. Any further problems are only counted."""
 
 
 class ItemCollector:
-    """Collects items and problems while a file is read once."""
+    """Collects the items of a file, and the problems with its lines, while the file is read once."""
 
     def __init__(self, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
         """Start an empty collection.
 
         Args:
             name: Name of the file.
-            unit: The unit that numbers in messages refer to: `line` or `item`.
-            columns: Names of the file's columns, by field of the item.
+            unit: Unit that is counted in messages: `line` or `item`.
+            columns: Name of the file's column for each field of the item.
         """
         self._columns = columns
         self.problems: list[str] = []
@@ -221,9 +227,9 @@ class ItemCollector:
         self._equal: dict[str, int] = {}
 
     def item(self, value: object, number: int, source: Mapping[str, JsonValue] | None = None) -> Item | None:
-        """Parse an item. If it is invalid, record the problem and return None.
+        """Parse an item. If the item is invalid, record the problem and return None.
 
-        `source` is added to the item's source.
+        The fields of `source` are added to the item's source.
         """
         try:
             origin = {"file": self._name.rpartition("/")[2], self._unit: number, **(source or {})}
@@ -256,7 +262,7 @@ class ItemCollector:
             raise DataError(f"the key {key!r} is also used by {self._unit} {first}")
 
     def _keyed(self, item: Item) -> Item:
-        """Add a suffix to the key of an item that equals an earlier one: `…-2`."""
+        """Add a suffix such as `-2` to the item's key if an earlier item has the same key."""
         key, number = item.key, self._equal.get(item.key, 1)
         while key in self._places:
             number += 1
@@ -266,10 +272,10 @@ class ItemCollector:
 
 
 class ItemFile:
-    """A file of items that is read once, from beginning to end. Base class of all formats."""
+    """Base class for files of dataset items. Each file is read once, from beginning to end."""
 
     def __init__(self, path: Path, name: str, unit: str = "line", columns: Mapping[str, str] | None = None) -> None:
-        """Store the arguments; nothing is opened yet.
+        """Store the arguments. The file is opened only when it is read.
 
         `name`, `unit` and `columns` are the same as in `ItemCollector`.
         """
@@ -290,20 +296,20 @@ class ItemFile:
 
     @property
     def problems(self) -> Sequence[str]:
-        """Problems of the lines that are not valid items, up to `MAX_PROBLEMS`, with their locations.
+        """Problems of the lines that are not valid items, with their locations. At most `MAX_PROBLEMS` are listed.
 
-        The list is complete only after reading.
+        The list is complete only after the file has been read.
         """
         return self._intake.problems
 
     @property
     def bad(self) -> int:
-        """Number of lines that are not valid items, including those whose problem is not stored."""
+        """Number of lines that are not valid items, including lines whose problem is not listed."""
         return self._intake.bad
 
     @property
     def hidden(self) -> int:
-        """Number of secrets that were redacted in the items."""
+        """Number of secrets that were removed from the items."""
         return self._intake.hidden
 
 
@@ -346,7 +352,7 @@ class JsonList(ItemFile):
 
 
 class _Utf8(FileReader):
-    """A file that must be encoded in UTF-8."""
+    """A file that must be encoded in UTF-8. Reading a file in a different encoding raises `DataError`."""
 
     def __init__(self, path: Path, name: str) -> None:
         super().__init__(path)
@@ -369,32 +375,32 @@ def is_list(path: Path) -> bool:
 
 
 class CsvColumns(Frozen):
-    """The columns of a CSV file for each field.
+    """The columns of a CSV file that contain the fields of the items.
 
-    They are given by name, or by number (from 1) if the file has no header.
+    Columns are given by name. If the file has no header, columns are given by number, counted from 1.
     """
 
     input: tuple[str, ...]
-    """Columns with the input. Several columns are combined into an object."""
+    """Columns with the input. If there are several, the input is an object with one member for each column."""
     expected: str | None = None
-    """Column with the expected output. An empty cell means that there is none."""
+    """Column with the expected output. If a cell is empty, the item has no expected output."""
     metadata: tuple[str, ...] = ()
     split: str | None = None
     cluster: str | None = None
     key: str | None = None
     events: str | None = None
-    """Column with a JSON list."""
+    """Column with a JSON list of events."""
     tags: str | None = None
-    """Column with a JSON list or comma-separated words. They become `metadata.tags`."""
+    """Column with tags, as a JSON list or separated by commas. The tags become `metadata.tags`."""
     source_run_id: str | None = None
     delimiter: str = ","
     header: bool = True
     json_cells: bool = False
-    """True to parse cells that contain JSON. Otherwise every cell is text."""
+    """True to parse cells that contain JSON. If False, every cell is read as text."""
 
     @property
     def named_columns(self) -> tuple[tuple[str, str], ...]:
-        """Return every column that the user named, as the option and the column's name."""
+        """Return all columns that the user named, each as a pair of the option and the column's name."""
         several = [("input_column", name) for name in self.input]
         several += [("metadata_column", name) for name in self.metadata]
         single = {
@@ -413,7 +419,7 @@ _Row = Mapping[str, str]
 
 
 class CsvRows(ItemFile):
-    """A CSV table."""
+    """A CSV table in which each row is an item."""
 
     def __init__(self, path: Path, name: str, columns: CsvColumns) -> None:
         super().__init__(path, name)
@@ -435,7 +441,10 @@ class CsvRows(ItemFile):
             yield from csv_rows(reading, self._columns.delimiter, self._intake.place, self._intake.refuse, decode)
 
     def _header(self, first: list[str]) -> list[str]:
-        """Return the names of the columns. Raises `UsageError` if a column that the user named is missing."""
+        """Return the names of the columns.
+
+        Raises `UsageError` if a column that the user named is missing or occurs twice.
+        """
         names = first if self._columns.header else [str(number) for number in range(1, len(first) + 1)]
         for field, name in self._columns.named_columns:
             if names.count(name) != 1:
@@ -501,18 +510,18 @@ def csv_rows(
     refuse: Callable[[int, str], None],
     decode: Callable[[bytes], str],
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not empty, with the number of its first line.
+    """Yield each non-empty row of a CSV table, together with the number of the row's first line.
 
     Args:
-        reading: The file.
-        delimiter: One character.
-        place: Returns the location of a line, for error messages.
-        refuse: Called for each row that cannot be read, with the number of its first line and the problem.
-        decode: Decodes a line. Must not raise, because a line can be part of a cell.
+        reading: The CSV file.
+        delimiter: A single character.
+        place: Returns the location of a line for error messages.
+        refuse: Called for each row that cannot be read, with the number of the row's first line and the problem.
+        decode: Decodes a line. This function must not raise an error, because a line can be part of a cell.
 
     Raises:
-        DataError: A line is too long, or the first row cannot be read. The other rows cannot be interpreted without the
-            first.
+        DataError: A line is too long, or the first row cannot be read. Without the first row, the other rows cannot be
+            interpreted.
     """
     csv.field_size_limit(MAX_ITEM_BYTES)
 
@@ -561,8 +570,8 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
     Args:
         path: The file.
         name: Name of the file, as used in messages.
-        columns: Names that fields of the item have in the file, if they differ. Unused fields of the file become
-            metadata.
+        columns: Name in the file of each field of the item that has a different name there. All other fields of the
+            file become metadata.
 
     Raises:
         NotFoundError: The file does not exist.
@@ -574,6 +583,6 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
 
 
 def open_csv(path: Path, name: str, columns: CsvColumns) -> ItemFile:
-    """Open a table that has one item per row. Reading it raises `UsageError` if a column does not exist."""
+    """Open a CSV table that has one item per row. Reading the table raises `UsageError` if a column does not exist."""
 
     return CsvRows(path, name, columns)

@@ -1,7 +1,4 @@
-"""Read JUnit XML as written by pytest and others.
-
-Each test case is an eval, and each file is a run.
-"""
+"""Read JUnit XML as written by pytest and other test runners. Each file is a run, and each test case is an eval."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,17 +21,23 @@ from evalscribe.sources.streams import EndTag, StartTag, read_xml
 
 NAME = "junit"
 _VERDICTS: dict[str, EvalStatus] = {"error": "error", "failure": "failed", "skipped": "incomplete"}
-"""Status of a test case, by the element that it contains. The most severe comes first."""
+"""Status of a test case for each element that the test case can contain.
+
+The most severe status comes first. If a test case contains several of these elements, the most severe one counts.
+"""
 _RERUNS = ("rerunFailure", "rerunError", "flakyFailure", "flakyError")
 _TEXTS = (*_VERDICTS, "system-out", "system-err", *_RERUNS, "stackTrace")
 _STOCK = ("failed", "failure", "error")
-"""Messages that say nothing more than that a test failed."""
+"""Messages that say only that a test failed."""
 _RUN_AGAIN = "it failed and was run again; the file does not say why"
 _SUMS = ("tests", "failures", "errors", "skipped", "disabled", "assertions", "time")
-"""Attributes of a suite that sum up its cases."""
+"""Attributes of a suite that are sums over its test cases."""
 
 MAX_SUITES = 100_000
-"""Maximum number of suites whose times are read. A file usually has a single suite, or one per module."""
+"""Maximum number of suites whose times are read.
+
+A file usually has a single suite, or one suite per module.
+"""
 
 
 class JUnitElement(NamedTuple):
@@ -59,7 +62,7 @@ class JUnitCase(NamedTuple):
 class JUnit(RecordFile):
     """A file of test results.
 
-    It is read twice, first to count how often each test was run. Each rerun is a trial.
+    The file is read twice. The first pass counts how often each test was run. Each rerun of a test is a trial.
     """
 
     format = NAME
@@ -99,9 +102,9 @@ class JUnit(RecordFile):
             yield from _merge_reruns(_merge_teardowns(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
-        """Yield a document's tags, and record the attributes of the outermost suites.
+        """Yield the tags of a document, and record the attributes of its outermost suites.
 
-        Nested suites are not recorded, because the times of outermost suites include theirs.
+        Nested suites are not recorded, because the times of the outermost suites include theirs.
         """
         self._suites.clear()
         inside: list[bool] = []
@@ -124,9 +127,9 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _merge_teardowns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Rename the report of a failed teardown, so that it does not count as another trial of the test.
+    """Rename test cases that report a failed teardown, so that they do not count as further trials of the test.
 
-    Pytest reports a test and its teardown as two cases with the same name.
+    Pytest reports a test and its failed teardown as two cases with the same name.
     """
     before = None
     for case in read:
@@ -137,9 +140,9 @@ def _merge_teardowns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
 
 
 def _merge_reruns(read: Iterator[JUnitCase]) -> Iterator[JUnitCase]:
-    """Mark tests as failed that were then rerun.
+    """Mark a test case as failed if the same test was run again directly afterwards.
 
-    Pytest reports the first time without a failure, directly before the rerun.
+    Pytest reports the first execution of such a test without its failure.
     """
     previous: JUnitCase | None = None
     for case in read:
@@ -277,7 +280,10 @@ def _metadata(case: JUnitCase, status: EvalStatus, task: str) -> dict[str, JsonV
 
 
 def _documents(case: JUnitCase) -> tuple[Document, ...]:
-    """Return the texts as documents. Each is named after its element, with a number if several have the same name."""
+    """Return the texts in a test case as documents.
+
+    Each document is named after its element. If several elements have the same name, a number is added.
+    """
     counts: Counter[str] = Counter()
     documents = []
     for part in case.parts:

@@ -1,7 +1,7 @@
-"""Read line-based files in which an eval has several lines: one for each filter or metric.
+"""Read line-based files in which each eval has several lines, one for each filter or metric.
 
-Such a file has all lines of one filter, then all lines of the next. The evals usually come in the same order each time.
-This module reads the file at several places at once, so that a long file need not fit into memory.
+A file of this kind has all lines of one filter, then all lines of the next filter. The evals usually come in the same
+order each time. This module reads the file at several positions at once, so that a long file need not fit into memory.
 """
 
 from array import array
@@ -16,7 +16,7 @@ from evalscribe.sources.streams import json_lines
 MAX_COLUMNS = 20
 """Maximum number of filters or metrics in a file."""
 MAX_HELD_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters of the lines that are held in memory until the lines of other filters are read."""
+"""Maximum number of characters in lines that are kept in memory until the lines of the other filters are read."""
 Line = Mapping[str, object]
 
 
@@ -37,10 +37,10 @@ class LineGroups:
 
         Args:
             path: The file.
-            open: Opens the file for the first pass.
-            omit: `EvalReader._omit`, for lines that cannot be read.
+            open: Function that opens the file for the first pass.
+            omit: The method `EvalReader._omit`, which is called for lines that cannot be read.
             is_line: Returns True if an object is a line of the format.
-            column: Returns the filter or metric of a line.
+            column: Returns the name of the filter or metric that a line is about.
             key: Returns the same text for all lines of one eval.
         """
         self._path = path
@@ -50,11 +50,13 @@ class LineGroups:
         self._column = column
         self._key = key
         self._longest_lines: dict[str, int] = {}
-        """Number of characters in the longest line of each filter or metric. One line of each is in memory at a
-        time."""
+        """Number of characters in the longest line of each filter or metric.
+
+        One line of each filter or metric is in memory at the same time.
+        """
 
     def groups(self) -> Iterator[list[Line]]:
-        """Yield the lines of each eval, one for each filter or metric. Raises the errors of `FileReader`."""
+        """Yield the lines of each eval, one for each filter or metric. Raises the same errors as `FileReader`."""
         orders = self._orders()
         longest = max(orders.values(), key=len, default=array("q"))
         together = sum(self._longest_lines.values())
@@ -77,7 +79,7 @@ class LineGroups:
         yield from lines_by_key.values()
 
     def _orders(self) -> dict[str, "array[int]"]:
-        """Return the order of the evals in each filter or metric, as hashes of their keys."""
+        """Return the order of the evals in the lines of each filter or metric, as hashes of the evals' keys."""
         orders: dict[str, array[int]] = {}
         with self._open(self._path) as reading:
             for number, line, _, characters, _ in json_lines(reading):

@@ -1,4 +1,4 @@
-"""Read results of lm-evaluation-harness: samples (`log_samples`), with the results file beside them.
+"""Read results of lm-evaluation-harness: files of samples (`log_samples`), and the results file of the same run.
 
 A file of samples has one line for each combination of document and filter. All lines of a document form one eval.
 """
@@ -39,7 +39,7 @@ MAX_FILES = 10_000
 MAX_REPEATS = 20
 """Maximum number of answers that are stored for one prompt."""
 LONGEST_QUOTED = 200
-"""Maximum characters of an answer that are quoted in a reason."""
+"""Maximum number of characters of an answer that are quoted in a failure reason."""
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl(?:\.gz)?$")
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.json(?:\.gz)?$")
 _FIELDS = ("doc_id", "doc", "target", "resps", "filtered_resps")
@@ -47,7 +47,7 @@ _INVALID = "[invalid]"
 
 
 class _Samples(NamedTuple):
-    """A file of samples, with the task and time stamp in its name."""
+    """A file of samples, with the task name and the time stamp that its name contains."""
 
     path: Path
     task: str
@@ -55,14 +55,14 @@ class _Samples(NamedTuple):
 
 
 class _Results(NamedTuple):
-    """What a results file states about all of its tasks."""
+    """Content of a results file, which is about all tasks of a run."""
 
     content: Mapping[str, object]
     run: SourceRun
 
 
 class LmEvalReader(EvalReader):
-    """Reads a folder of results and samples, or one file of samples with the results file beside it."""
+    """Reads a folder of results and samples, or one file of samples with the results file in the same folder."""
 
     format = NAME
 
@@ -99,7 +99,10 @@ class LmEvalReader(EvalReader):
         return files[:MAX_FILES]
 
     def _results(self, time: str, files: Sequence[_Samples]) -> _Results:
-        """Return the results file with this time stamp. If there is none, the folder and the tasks identify the run."""
+        """Return the results file with the given time stamp.
+
+        If there is no such file, the run is identified by its folder and tasks.
+        """
         content: Mapping[str, object] = {}
         for suffix in ("", ".gz"):
             if path := file_below(files[0].path.parent, f"results_{time}.json{suffix}"):
@@ -145,7 +148,7 @@ def _filter(line: Line) -> str:
 
 
 def _groups(content: Mapping[str, object]) -> dict[str, list[object]]:
-    """Return the groups that the user requested. They are those that are not part of another group."""
+    """Return the groups of tasks that the user requested: all groups that are not part of another group."""
     groups = {
         name: tasks for name, tasks in object_of(content.get("group_subtasks")).items() if isinstance(tasks, list)
     }
@@ -164,14 +167,14 @@ def _model(content: Mapping[str, object]) -> str | None:
 
 
 class _Answer(NamedTuple):
-    """The prompt of one document and the model's answers to it."""
+    """The prompt for one document, and the model's answers to it."""
 
     prompt: str
     messages: list[dict[str, object]]
     texts: list[str]
-    """Generated answers; empty if the model chose by likelihood."""
+    """Generated answers; empty if the model answered by likelihood."""
     choices: list[tuple[float, str]]
-    """Likelihood and text of each choice."""
+    """Likelihood and text of each choice; empty if the model generated its answers."""
 
     @property
     def chosen(self) -> str | None:
@@ -209,9 +212,9 @@ def _likelihood(value: object) -> float | None:
 
 
 def _arguments(value: object) -> list[tuple[object, object]]:
-    """Return the two arguments of each request: the prompt, and the settings or the choice.
+    """Return the two arguments of each request: first the prompt, then the settings or the choice.
 
-    Older versions of lm_eval write them as lists.
+    Older versions of lm_eval write the arguments as lists.
     """
     if isinstance(value, dict):
         return [(object_of(request).get("arg_0"), object_of(request).get("arg_1")) for request in value.values()]
@@ -224,7 +227,7 @@ def _arguments(value: object) -> list[tuple[object, object]]:
 
 
 def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
-    """Return a prompt both as text and as messages. A chat prompt is stored as a JSON text."""
+    """Return a prompt both as text and as messages. A chat prompt is stored in the file as JSON text."""
     value = value[0] if isinstance(value, list) and value else value
     text = text_of(value)
     if text.startswith("[{") and '"role"' in text:
@@ -239,7 +242,7 @@ def _prompt(value: object) -> tuple[str, list[dict[str, object]]]:
 
 
 def _eval(samples: _Samples, results: _Results, lines: Sequence[Line], overrides: RunOverrides) -> SourceEval:
-    """Build an eval from the lines of a document. Each line has the result of one filter."""
+    """Build an eval from all lines of a document. Each line has the results of one filter."""
     first = lines[0]
     content, config = results.content, object_of(object_of(results.content.get("configs")).get(samples.task))
     answer = _answer(first)
@@ -311,7 +314,7 @@ def _higher(content: Mapping[str, object], task: str) -> Mapping[str, object]:
 def _scored(
     line: Line, answer: _Answer, target: str, higher: Mapping[str, object], threshold: float
 ) -> tuple[list[tuple[Step, float]], str]:
-    """Return the steps of one filter with their scores, and a line for the log that describes them."""
+    """Return the steps of one filter with their scores, and a line for the log that describes these scores."""
     filter = _filter(line)
     metrics = line.get("metrics")
     names = [name for name in metrics if isinstance(name, str)] if isinstance(metrics, list) else []
@@ -330,7 +333,7 @@ def _scored(
 
 
 def _extracted(line: Line) -> str:
-    """Return as text what a filter extracted from the answers."""
+    """Return the text that a filter extracted from the answers."""
     responses = line.get("filtered_resps")
     values = responses if isinstance(responses, list) else [responses]
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
@@ -355,7 +358,7 @@ def _failure_reason(line: Line, answer: _Answer, target: str, metric: str, value
 
 
 def _target(value: object, answer: _Answer) -> str:
-    """Return the right answer as text. If the answer is a choice, the source often states only its index."""
+    """Return the correct answer as text. If the answer is a choice, the source often states only the choice's index."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value is not None else ""
     number = text.strip()
     if answer.choices and len(number) <= MAX_INDEX_DIGITS and number.isdecimal() and int(number) < len(answer.choices):
@@ -373,7 +376,7 @@ def _choices(answer: _Answer, target: str) -> str:
 
 
 def _settings(line: Line) -> str:
-    """Describe the generation limits: the maximum tokens and the stop sequences."""
+    """Describe the limits on the generated answer: the maximum number of tokens, and the stop sequences."""
     arguments = _arguments(line.get("arguments"))
     generation = object_of(arguments[0][1]) if arguments else {}
     tokens = next(

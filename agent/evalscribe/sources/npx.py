@@ -1,6 +1,6 @@
-"""Read runs with `npx convex run`.
+"""Read runs with the command `npx convex run`.
 
-The tool works in a folder with a Convex login, or with a deployment and key that are set there.
+The command works in a folder with a Convex login, or in a folder that sets a deployment and its key.
 """
 
 import asyncio
@@ -23,17 +23,23 @@ from evalscribe.sources.convex import DeploymentPayloads, FunctionFailed, Functi
 from evalscribe.sources.convex_payload import PayloadSource
 
 TIMEOUT = 180.0
-"""Time limit of one call, in seconds."""
+"""Time limit for one call, in seconds."""
 AT_ONCE = 4
 MOST_WARNINGS = 100
-"""Maximum number of lines of standard output at which the result might start. Warnings can come before it."""
+"""Maximum number of positions in the standard output at which parsing the result is tried.
+
+Warnings can precede the result.
+"""
 _DEPENDENCIES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 _NOISE = re.compile(r"npm (?:notice|warn)\b|Ignoring `--prod`|This is determined by the permissions|\(node:\d+\)", re.I)
-"""Matches lines on standard error that are not part of the reason. They come from npm, Node or the tool."""
+"""Matches lines of standard error that are not part of the reason for an error.
+
+Such lines are written by npm, by Node.js or by the Convex command line tool.
+"""
 _WRAPPER = re.compile(r'Failed to run function "[^"\n]*":\n(?:Error: )?')
 _ANSWER = re.compile(r'^\{"code": *".*\}$', re.DOTALL)
-"""Matches an error with which the deployment refused a call. The tool prints it unchanged."""
-# The tool's exit code is 1 for every failure. Only refusals by the deployment have a code of their own, as text.
+"""Matches the answer of a deployment that refused a call. The tool prints such an answer unchanged."""
+# The tool's exit code is 1 for every failure. Only a refusal by the deployment states a code, as part of its text.
 _LOGIN = re.compile(
     r"No CONVEX_DEPLOYMENT set|not logged in|npx convex login|MissingAccessToken|AccessTokenInvalid"
     r"|Authenticate with|401 Unauthorized",
@@ -66,7 +72,8 @@ def open_npx(
     """Return a source that reads a run with `npx convex run` in a folder.
 
     Args:
-        settings: CONVEX_* variables for the tool. They take precedence over the variables that files of the folder set.
+        settings: CONVEX_* variables for the tool. These variables take precedence over variables that are set in files
+            of the folder.
         env_path: A file of variables that is used instead of the environment and the folder's .env files.
 
     Raises:
@@ -81,7 +88,7 @@ def open_npx(
 def _require_convex(folder: Path) -> None:
     """Raise `UsageError` unless the package `convex` is installed.
 
-    Without it, npx would download a package of that name.
+    If `convex` were not installed, npx would download a package with that name.
     """
     if not folder.is_dir():
         raise UsageError(f"`convex_dir` {folder} is not a folder", fields=("convex_dir",))
@@ -108,7 +115,10 @@ def _require_convex(folder: Path) -> None:
 
 
 class ConvexNpx:
-    """Calls functions with the command line tool (a `ConvexFunctions`). No shell is involved."""
+    """Calls Convex functions with the command line tool. Implements `ConvexFunctions`.
+
+    No shell is involved.
+    """
 
     has_key = True
     """Always True, because a login in the folder counts as a key."""
@@ -136,7 +146,10 @@ class ConvexNpx:
         path: str,
         args: dict[str, str],
     ) -> object:
-        """Call a function (see `ConvexFunctions`). The tool itself finds out whether `path` is a query or an action."""
+        """Call a function, as described in `ConvexFunctions`.
+
+        The tool itself finds out whether `path` is a query or an action.
+        """
         async with self._slots:
             code, output, errors = await self._run(path, json.dumps(args))
         if code != 0:
@@ -149,11 +162,12 @@ class ConvexNpx:
         return None
 
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
-        """Return the options that select the deployment.
+        """Return the command line options that select the deployment.
 
-        With a login, `--prod` is needed, because the tool would otherwise use the development deployment. With a key,
-        it is not: a deploy key names its own deployment, and for a self-hosted one the tool refuses the option. Like
-        the tool, this function looks for keys in the environment, then in .env.local, then in .env.
+        With a login, the option `--prod` is needed, because the tool would otherwise use the development deployment.
+        With a key, the option is left out: a deploy key names its own deployment, and the tool refuses the option for a
+        self-hosted deployment. As the tool does, this function looks for keys first in the environment, then in
+        .env.local, and finally in .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -198,10 +212,13 @@ class ConvexNpx:
             raise UsageError(f"npx cannot be started: {error.strerror}") from None
 
     def _failure(self, stderr: str) -> EvalscribeError | FunctionFailed | FunctionUnavailable:
-        """Return the error for a failed call, based on the tool's output. It is the same error as over HTTP."""
+        """Return the error for a failed call, based on the tool's output.
+
+        The error is the same as for a failed call over HTTP.
+        """
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
-            return FunctionFailed(message)  # the function raised this, so the text can be anything
+            return FunctionFailed(message)  # the function itself raised this error, so its text can be anything
         safe_reason = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, safe_reason.removesuffix('"}'))
@@ -219,8 +236,8 @@ class ConvexNpx:
 def _reason(stderr: str) -> tuple[str, bool]:
     """Return the reason in the tool's output, and whether the function itself failed.
 
-    The tool prints a refusal by the deployment as JSON. The reason then has the same form as over HTTP: `code:
-    message`.
+    If the deployment refused the call, the tool prints the refusal as JSON. The reason is then `code: message`, the
+    same as over HTTP.
     """
     lines = [line for line in _COLOUR.sub("", stderr).splitlines() if line.strip() and not _NOISE.match(line.strip())]
     text = "\n".join(line.removeprefix("✖ ") for line in lines).strip()
@@ -241,10 +258,10 @@ def _reason(stderr: str) -> tuple[str, bool]:
 
 
 def _result(output: bytes) -> object:
-    """Parse the value that the tool printed. Warnings can precede it.
+    """Parse the value that the tool printed.
 
-    The value starts at the beginning of a line and extends to the end of the output. Raises `FunctionUnavailable` if
-    there is no value.
+    Warnings can precede the value. The value starts at the beginning of a line and extends to the end of the output.
+    Raises `FunctionUnavailable` if there is no value.
     """
     text = output.decode("utf-8", "replace").strip()
     starts = [0, *(match.start() + 1 for match in re.finditer(r"\n(?=[{\[n])", text))]

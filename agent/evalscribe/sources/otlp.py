@@ -1,7 +1,7 @@
-"""Read agents' traces in OTLP JSON that follow OpenTelemetry's GenAI conventions or OpenInference.
+"""Read traces of agents in OTLP JSON that follow OpenTelemetry's GenAI conventions or OpenInference.
 
-Each trace is an eval. The spans of a trace can be scattered over a file, so they are sorted in a temporary database on
-disk.
+Each trace is an eval. The spans of a trace can be scattered over a file, so a temporary database on disk is used to
+sort them.
 """
 
 import base64
@@ -42,7 +42,7 @@ from evalscribe.text import cut, one_line
 
 NAME = "otlp"
 MAX_SPANS = 10_000
-"""Maximum number of spans and log records of a trace, taken together."""
+"""Maximum number of spans and log records, counted together, in one trace."""
 MAX_TRACE_CHARS = 64 * 1024 * 1024
 MAX_SIBLINGS = 200
 MAX_NAME = 80
@@ -61,8 +61,10 @@ _PASSED = frozenset(
 _FAILED = frozenset(
     ("fail", "failed", "incorrect", "no", "false", "failure", "bad", "hallucinated", "irrelevant", "unrelated", "toxic")
 )
-"""Labels that mean a failure. A label that is neither here nor in `_PASSED`, such as the name of a class, is not a
-verdict."""
+"""Labels that mean that an eval failed.
+
+A label that is neither in `_FAILED` nor in `_PASSED`, such as the name of a class, is not a verdict.
+"""
 _MODEL = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_name")
 _PROVIDER = ("gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system")
 _INPUT = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt")
@@ -96,8 +98,8 @@ class Otlp(EvalReader):
     def _gather(self, traces: "_Traces") -> None:
         """Read the spans, and the log records that belong to them.
 
-        If the user named a file of spans, the other files of its folder are searched for log records. If the user named
-        a file of log records, the spans are searched for in the same way.
+        If the user named a file with spans, log records are also searched in the other files of its folder. If the user
+        named a file with log records, spans are searched in the same way.
         """
         spans = self._path
         if not _has_records(spans, _SPANS):
@@ -118,7 +120,7 @@ class Otlp(EvalReader):
 
 
 def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
-    """Yield the other files in a file's folder that contain records of these kinds. Links are left out."""
+    """Yield the other files in a file's folder that contain records of the given kinds. Links are left out."""
     with suppress(OSError):
         paths = sorted(
             sibling
@@ -132,7 +134,7 @@ def _siblings(path: Path, kinds: Sequence[str]) -> Iterator[Path]:
 
 
 def _has_records(path: Path, kinds: Sequence[str]) -> bool:
-    """Return whether records of these kinds are named in the beginning of a file."""
+    """Return whether the beginning of a file contains the name of one of the given kinds of records."""
     beginning = FileStart(path).bytes
     return any(f'"{kind}"'.encode() in beginning for kind in kinds)
 
@@ -151,7 +153,7 @@ def _members_of(path: Path, kinds: Sequence[str]) -> Iterator[tuple[str, dict[st
 
 
 def _members(text: JsonStream, kinds: Sequence[str]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield each record in the file's OTLP requests, preceded by its kind: `span` or `log`."""
+    """Yield each record in the OTLP requests of a file, together with its kind: `span` or `log`."""
     while text.peek():
         for name in text.names():
             if name not in kinds:
@@ -183,9 +185,9 @@ def _scope_records(
 
 
 def _objects(text: JsonStream) -> Iterator[None]:
-    """Stop before each object of the list that begins here.
+    """Yield once before each object of the list that begins at the current position.
 
-    The caller must read the object. Other elements of the list are skipped.
+    The caller must then read the object. Elements that are not objects are skipped.
     """
     if text.peek() != "[":
         text.skip()
@@ -198,7 +200,7 @@ def _objects(text: JsonStream) -> Iterator[None]:
 
 
 def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> dict[str, object]:
-    """Return a span or log record with plain values: ids in hex, and attributes as objects."""
+    """Return a span or log record with simplified values: ids as hex, and attributes as objects."""
     fields = {_UNDERSCORE.sub(lambda match: match[1].upper(), name): value for name, value in record.items()}
     status = object_of(fields.get("status"))
     attributes = _attributes(fields.get("attributes"))
@@ -224,7 +226,7 @@ def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> di
 
 
 def _id(value: object) -> str:
-    """Return an id in hex. The JSON printer of Protobuf writes ids in base64 instead."""
+    """Return an id as hex. If the id is in base64, as Protobuf's JSON printer writes it, it is converted."""
     text = text_of(value).strip()
     if not text or _HEX.fullmatch(text):
         return text.lower()
@@ -243,7 +245,7 @@ def _attributes(pairs: object) -> dict[str, object]:
 
 
 def _value(any_value: object, levels: int = 40) -> object:
-    """Convert an OTLP `AnyValue` to a plain value."""
+    """Convert an `AnyValue` of OTLP to a plain value."""
     if not isinstance(any_value, dict) or not levels:
         return None
     for kind, value in any_value.items():
@@ -261,7 +263,10 @@ def _value(any_value: object, levels: int = 40) -> object:
 
 
 class _Traces:
-    """Spans and log records in a temporary SQLite file, which sorts them by trace without using much memory."""
+    """Spans and log records in a temporary SQLite file.
+
+    The database groups them by trace without using much memory.
+    """
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("", isolation_level=None)
@@ -284,9 +289,10 @@ class _Traces:
         self._database.execute("INSERT OR IGNORE INTO traces VALUES (?)", (trace,))
 
     def read(self) -> Iterator[tuple[str, list[Span], list[dict[str, object]], int]]:
-        """Yield each trace: its id, spans, log records, and how many of them were left out at the limits.
+        """Yield the id, spans and log records of each trace, and the number of records that were left out at the
+        limits.
 
-        Traces are in order of their start times. Spans and records of a trace are, too.
+        Traces are in the order of their start times, and so are the spans and log records of each trace.
         """
         if not self._indexed:
             self._database.execute("CREATE INDEX by_trace ON parts (trace, start, number)")
@@ -391,7 +397,7 @@ def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], 
 
 
 def _evaluations(spans: Sequence[Span], logs: Sequence[Mapping[str, object]]) -> Iterator[_Evaluation]:
-    """Yield each evaluation once. An exporter can write it twice, as an event and as a log record."""
+    """Yield each evaluation once, even if it was exported twice: as an event and as a log record."""
     yielded: set[_Evaluation] = set()
     events = [object_of(event) for span in spans for event in span.events] + [dict(log) for log in logs]
     attribute_sets = [
@@ -445,7 +451,7 @@ def _status(
 def _errors(spans: Sequence[Span]) -> Document:
     """Return a log of the spans that failed.
 
-    It includes failed tools, although the agent's span does not fail because of them.
+    The log includes the spans of failed tools, even if the agent's own span did not fail.
     """
     lines = [f"{span.name}: {span.error}" + (f"\n{span.trace}" if span.trace else "") for span in spans if span.failed]
     return Document(role="log", path="errors.log", text="\n".join(lines))
@@ -470,7 +476,10 @@ def _first_of(attribute_sets: Sequence[Mapping[str, object]], names: Sequence[st
 
 
 def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> float | None:
-    """Return the sum of a figure over the model calls. If they do not have it, return the total of the agent's span."""
+    """Return the sum of a figure over the model calls.
+
+    If no call states this figure, return the total in the agent's span.
+    """
     for spans in (calls, [root] if root else []):
         numbers = [
             value

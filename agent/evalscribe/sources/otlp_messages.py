@@ -1,4 +1,4 @@
-"""Extract messages from the spans of a trace that follow any of the supported conventions."""
+"""Extract messages from the spans of a trace, for all supported conventions."""
 
 import json
 import re
@@ -17,9 +17,9 @@ _KINDS = {
     **dict.fromkeys(("invoke_agent", "invoke_workflow"), "AGENT"),
     "execute_tool": "TOOL",
 }
-"""The kind of span in OpenInference for each operation name of the GenAI conventions."""
+"""Maps each operation name of the GenAI conventions to the corresponding span kind of OpenInference."""
 _OTHER_KINDS = {"llm": "LLM", "chat": "LLM", "agent": "AGENT", "tool": "TOOL", "workflow": "CHAIN", "task": "CHAIN"}
-"""The kind of span in OpenInference for each `traceloop.span.kind` or `llm.request.type`."""
+"""Maps each `traceloop.span.kind` or `llm.request.type` to the corresponding span kind of OpenInference."""
 _ALL_MESSAGES = ("pydantic_ai.all_messages", "all_messages_events")
 """Attributes of an agent's span that can contain the whole conversation."""
 _INPUTS: tuple[str, ...] = ("gen_ai.input.messages", "events", "gen_ai.prompt", "input.value")
@@ -31,17 +31,19 @@ _EVENT = re.compile(r"gen_ai\.(system|user|assistant|tool)\.message")
 _DETAILS = "gen_ai.client.inference.operation.details"
 _ROLES = {"model": "assistant", "ai": "assistant", "human": "user", "developer": "system", "function": "tool"}
 MAX_PARTS = 10_000
-"""Maximum number of messages of a span, and of parts of a message, if they come from numbered attributes
-(`llm.input_messages.0`)."""
+"""Maximum number of messages in a span, and of parts in a message, that are read from numbered attributes.
+
+An example of such an attribute is `llm.input_messages.0`.
+"""
 MAX_DEPTH = 50
-"""Maximum number of a span's ancestors that are looked up."""
+"""Maximum number of ancestors that are looked up for a span."""
 Messages = list[dict[str, object]]
 Parents = Mapping[str, tuple[str, ...]]
-"""Ids of each span's ancestors, by the span's id. The nearest ancestor comes first."""
+"""Ids of the ancestors of each span, by span id. The nearest ancestor comes first."""
 
 
 class Span(NamedTuple):
-    """A span or log record with plain values."""
+    """A span or log record whose values have been simplified."""
 
     traceId: str
     spanId: str
@@ -58,7 +60,7 @@ class Span(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the OpenInference kind of the span; empty if it is unknown."""
+        """Return the span's kind in the terms of OpenInference; empty if it is unknown."""
         openinference_kind = text_of(self.attributes.get("openinference.span.kind")).upper()
         operation = _KINDS.get(text_of(self.attributes.get("gen_ai.operation.name")))
         if openinference_kind or operation:
@@ -73,7 +75,11 @@ class Span(NamedTuple):
 
     @property
     def error(self) -> str:
-        """Return why the span failed: the longer of its status message and its exception, else the error's type."""
+        """Return the reason why the span failed.
+
+        The reason is the longer of the span's status message and its exception. If both are missing, the reason is the
+        error's type.
+        """
         exception = self._exception
         exception_message = as_text(exception.get("exception.message"))
         type = as_text(exception.get("exception.type")) or as_text(self.attributes.get("error.type"))
@@ -95,12 +101,12 @@ class Span(NamedTuple):
 
 
 def is_of_a_model(span: Span) -> bool:
-    """Return whether a span is that of an agent, a model call, a tool call or an evaluation."""
+    """Return whether a span belongs to an agent, a model call, a tool call or an evaluation."""
     return bool(span.kind) or any(EVALUATION in text_of(event.get("name")) for event in span.events)
 
 
 def parents_of(spans: Sequence[Span]) -> Parents:
-    """Return the ancestors of each span, as far as the trace contains them. A cycle of parents is cut."""
+    """Return the ancestors of each span that are in the trace. Cycles of parents are cut."""
     above = {span.spanId: span.parent for span in spans}
     parents: dict[str, tuple[str, ...]] = {}
     for span in spans:
@@ -118,7 +124,7 @@ def conversations(
 ) -> list[tuple[str | None, Messages]]:
     """Return the name and the messages of each agent.
 
-    The main agent comes first. Its name is None.
+    The main agent comes first and has the name None.
     """
     agents = {span.spanId: span for span in spans if span.kind == "AGENT"}
     logs_by_span: dict[str, list[dict[str, object]]] = {}
@@ -133,7 +139,7 @@ def conversations(
         if messages:
             name = _agent_name(agents[agent]) if agent and agent_conversations else None
             agent_conversations.append((name, _with_tool_errors(messages, members)))
-    if not agent_conversations:  # no model call has messages: use those of an agent's span, else of an outer span
+    if not agent_conversations:  # no model call has messages, so use those of an agent's span or of an outer span
         for span in sorted(spans, key=lambda span: (span.kind not in AGENTS, len(parents[span.spanId]))):
             inputs, outputs = _exchange(span, logs_by_span.get(span.spanId, []))
             if inputs or outputs:
@@ -142,9 +148,10 @@ def conversations(
 
 
 def _agent_of(span: Span, agents: Mapping[str, Span], parents: Parents) -> str:
-    """Return the id of the agent's span to which a span belongs; empty if there is none.
+    """Return the id of the agent's span to which a span belongs; empty if there is no such span.
 
-    It is the span itself or its nearest ancestor that is an agent's span.
+    A span that is itself an agent's span belongs to itself. Any other span belongs to its nearest ancestor that is an
+    agent's span.
     """
     return next((span_id for span_id in (span.spanId, *parents[span.spanId]) if span_id in agents), "")
 
@@ -161,9 +168,9 @@ def _all_messages(agent: Span | None) -> Messages:
 
 
 def _merged(members: Sequence[Span], logs_by_span: Mapping[str, list[dict[str, object]]]) -> Messages:
-    """Merge an agent's model calls into one conversation.
+    """Merge the model calls of an agent into one conversation.
 
-    Each call repeats all earlier messages, which are added only once.
+    Each call repeats all earlier messages, but every message is included only once.
     """
     merged: Messages = []
     known_keys: set[str] = set()
@@ -190,7 +197,7 @@ def _first_message(messages: Messages) -> dict[str, object] | None:
 
 
 def _exchange(span: Span, logs: Sequence[Mapping[str, object]]) -> tuple[Messages, Messages]:
-    """Return the messages that a model call received, and those with which it answered."""
+    """Return the input messages and the output messages of a model call."""
     attributes = dict(span.attributes)
     events = [*span.events, *logs]
     for event in events:
@@ -213,9 +220,10 @@ def _first(attributes: Mapping[str, object], names: Sequence[str], role: str) ->
 
 
 def _messages_from_events(events: Iterable[Mapping[str, object]]) -> tuple[Messages, Messages]:
-    """Read the events of conventions before version 1.37.
+    """Read messages from events that follow versions of the GenAI conventions before 1.37.
 
-    Each event is an input message, except that `gen_ai.choice` is an answer.
+    A `gen_ai.choice` event contains an answer. The other events contain input messages or, in the oldest form, prompts
+    and completions.
     """
     inputs: Messages = []
     outputs: Messages = []
@@ -234,7 +242,7 @@ def _messages_from_events(events: Iterable[Mapping[str, object]]) -> tuple[Messa
 
 
 def json_of(value: object) -> object:
-    """Parse a text that contains a JSON list or object. Return any other value unchanged."""
+    """Parse a text that contains a JSON list or object. Any other value is returned unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         with suppress(DataError):
             return decode_json(value)
@@ -242,7 +250,7 @@ def json_of(value: object) -> object:
 
 
 def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, object]]:
-    """Yield the messages of a value.
+    """Yield the messages that an attribute's value contains.
 
     The value can be a list of messages or parts, an object with `messages`, or plain text.
     """
@@ -269,7 +277,7 @@ def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, o
 
 
 def _message(source: Mapping[str, object], role: str) -> Iterator[dict[str, object]]:
-    """Yield a message. Each tool result inside it becomes a message of its own."""
+    """Yield a message. Each tool result inside the message becomes a separate message."""
     role = text_of(source.get("role")).lower() or role
     role = _ROLES.get(role, role) if _ROLES.get(role, role) in ("system", "user", "assistant", "tool") else "user"
     parts = next((candidate for name in ("parts", "content") if isinstance(candidate := source.get(name), list)), None)
@@ -333,7 +341,7 @@ def _call(call: Mapping[str, object]) -> dict[str, object]:
 
 
 def _flat(attributes: Mapping[str, object], prefixes: Sequence[str], role: str) -> Messages:
-    """Read messages that are split into numbered attributes, such as `llm.input_messages.0.message.content`."""
+    """Read messages that are spread over numbered attributes, such as `llm.input_messages.0.message.content`."""
     for prefix in prefixes:
         tree: dict[str, object] = {}
         for name, value in attributes.items():
@@ -355,7 +363,7 @@ def _plant(tree: dict[str, object], names: Sequence[str], value: object) -> None
 
 
 def _in_order(tree: object) -> list[object]:
-    """Return the values of the members whose names are numbers, in numeric order."""
+    """Return the values of those members whose names are numbers, in numeric order."""
     members = [(int(name), value) for name, value in object_of(tree).items() if name.isdecimal() and len(name) < 9]
     return [value for _, value in sorted(members, key=lambda member: member[0])][:MAX_PARTS]
 
@@ -373,7 +381,10 @@ def _unflattened(node: dict[str, object]) -> dict[str, object]:
 
 
 def _with_tool_errors(messages: Messages, spans: Sequence[Span]) -> Messages:
-    """Mark the results of failed tools. This takes the spans of the tools, because only they record a failure."""
+    """Mark the results of failed tools in the messages.
+
+    Failures are taken from the tools' spans, because messages do not record them.
+    """
     failed = {
         id: span.error
         for span in spans

@@ -1,4 +1,4 @@
-"""Read results of promptfoo: its JSON (versions 1 to 3), JSON lines and CSV, and its SQLite database."""
+"""Read results of promptfoo from its JSON files (versions 1 to 3), JSON lines, CSV exports and SQLite database."""
 
 import re
 from collections import Counter
@@ -40,28 +40,28 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 
 NAME = "promptfoo"
 MAX_NAME = 80
-"""Maximum characters of an eval's name, if the name is derived from its variables."""
+"""Maximum number of characters in an eval's name that is derived from the variables of its test."""
 MAX_LABEL = 40
 ERROR = 2
-"""Value of `failureReason` if the provider failed. The value 1 means that an assertion failed."""
+"""Value of `failureReason` that means that the provider failed. The value 1 means that an assertion failed."""
 _APIS = frozenset(("chat", "messages", "completion", "completions", "responses", "realtime", "text-generation"))
-"""Middle parts that provider ids can have, such as `chat` in `openai:chat:gpt-4o`."""
+"""Names that can stand in the middle of a provider id, such as `chat` in `openai:chat:gpt-4o`."""
 _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python", "ruby", "webhook", "ws", "wss"))
-"""First parts of provider ids that stand for the user's own code, such as `python` in `python:agent.py`."""
+"""Beginnings of provider ids that refer to the user's own code, such as `python` in `python:agent.py`."""
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Matches the start of a reason which says that the assertion's own code or model failed."""
+"""Matches the beginning of a reason which says that the code or the model of the assertion itself failed."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
-"""Types of assertions that have a reference answer as their value."""
+"""Types of assertions whose value is a reference answer."""
 _USED = frozenset(("cost", "error", "failureReason", "gradingResult", "metadata", "namedScores", "prompt", "promptIdx"))
 _USED |= {"provider", "response", "score", "success", "testCase", "tokenUsage", "vars"}
-"""Fields of a row that are read. All others become metadata."""
+"""Fields of a row that are read. All other fields become metadata."""
 _SEVERAL = 1
 _UNREAD = frozenset(("version", "shareableUrl", "vars", "runtimeOptions", "table"))
-"""Fields of a file that are not read, because they contain settings or repeat the rows."""
+"""Fields of a file that are not read, because they contain settings or repeat the content of the rows."""
 _FILE_FIELDS = frozenset(("evalId", "timestamp", "prompts", "stats", "metadata"))
 _ROW = {
     "id": "id",
@@ -82,26 +82,36 @@ _ROW = {
     "named_scores": "namedScores",
     "metadata": "metadata",
 }
-"""Columns of the database's table `eval_results`, with the names that they have in files."""
+"""Columns of the database table `eval_results`, with the names that the same fields have in files."""
 _ORDER = frozenset(("eval_id", "test_idx", "prompt_idx", "id"))
-"""Columns by which rows are selected and sorted. They must exist as ordinary columns, because generated ones can take
-any time to compute."""
+"""Columns by which rows are selected and sorted.
+
+These columns must be ordinary columns, because computing generated columns can take any length of time.
+"""
 _JSON_COLUMNS = frozenset(("test_case", "prompt", "provider", "response", "grading_result", "named_scores", "metadata"))
 _CSV_STATUS = ["Status", "Score", "Named Scores"]
-"""Columns that follow each output of a CSV export. In newer versions, the reasoning comes before them. Metrics come
-next."""
+"""Columns that follow each output in a CSV export.
+
+In newer versions, a column with the reasoning precedes these columns. Columns with metrics follow after them.
+"""
 _CSV_END = ["Grader Reason", "Comment"]
 MAX_OUTPUTS = 200
-"""Maximum number of outputs in a line of a CSV export. Each becomes a row that repeats the test's variables."""
+"""Maximum number of outputs in one line of a CSV export.
+
+Each output becomes a row that repeats the variables of the test.
+"""
 MAX_HEADER_CHARACTERS = 200_000
-"""Maximum characters of a CSV export's header. Every row repeats them."""
+"""Maximum number of characters in the header of a CSV export. Every row repeats the header's names."""
 _SEPARATOR = "\n---\n"
-"""Text between error and output in CSV files exported from promptfoo's page."""
+"""Separator between error and output in CSV files that were exported from promptfoo's web page."""
 _decode = partial(bytes.decode, errors="replace")
 
 
 class Column(NamedTuple):
-    """A combination of provider and prompt. It is a column of promptfoo's table and becomes a run."""
+    """A combination of provider and prompt.
+
+    Each combination is a column in promptfoo's table, and becomes a run.
+    """
 
     provider: str
     label: str
@@ -109,9 +119,9 @@ class Column(NamedTuple):
 
 
 class Promptfoo(EvalReader):
-    """Reads a file or database.
+    """Reads a promptfoo file or database.
 
-    An additional pass comes first, because data that every row needs can come after the rows.
+    A separate pass comes first, because data that every row needs can come after the rows.
     """
 
     format = NAME
@@ -119,18 +129,23 @@ class Promptfoo(EvalReader):
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._about: dict[str, dict[str, object]] = {}
-        """Data about each evaluation, by its id. The id is empty for files that have only one evaluation."""
+        """Data about each evaluation, by its id. The id is empty for a file with only one evaluation."""
         self._columns: dict[tuple[str, str], Column] = {}
         self._prompts: dict[tuple[str, str], dict[str, int]] = {}
-        """Numbers of the prompts for each evaluation and provider. They start at 1, in order of first appearance."""
-        self._labels: dict[tuple[str, Column], set[str]] = {}
-        """The labels that occur for each combination of evaluation, provider and prompt. In the key, the column's label
-        is empty."""
-        self._tests: HashTable | None = None
-        """The test to which a possible name belongs.
+        """Numbers of the prompts, for each combination of evaluation and provider.
 
-        Maps the hash of evaluation and name to the hash of the test, or to `_SEVERAL` if several tests can have the
-        name.
+        The numbers start at 1, in the order in which the prompts first appear.
+        """
+        self._labels: dict[tuple[str, Column], set[str]] = {}
+        """All labels that occur with a combination of evaluation, provider and prompt.
+
+        In the key, the column's field `label` is empty.
+        """
+        self._tests: HashTable | None = None
+        """Maps each possible name of a test to the test.
+
+        The key is a hash of the evaluation and the name. The value is a hash of the test, or `_SEVERAL` if several
+        tests can have this name.
         """
 
     def evals(self) -> Iterator[SourceEval]:
@@ -176,9 +191,10 @@ class Promptfoo(EvalReader):
             self._omit("a result that is not an object", place, lost=True)
 
     def _file_rows(self, about: dict[str, object]) -> Iterator[tuple[str, Mapping[str, object], str]]:
-        """Yield the rows of a file. They are in `results.results`, or in `results` if the file has only the summary.
+        """Yield the rows of a file.
 
-        Other fields of the file are added to `about`.
+        Rows are in `results.results`, or in `results` if the file contains only the summary. Other fields of the file
+        are added to `about`.
         """
         with self._open(self._path) as reading:
             text, number = JsonStream(reading, str(self._path)), 0
@@ -195,7 +211,7 @@ class Promptfoo(EvalReader):
             text.end()
 
     def _csv_rows(self) -> Iterator[tuple[str, Mapping[str, object], str]]:
-        """Yield a row for each output in a line. A CSV export has all outputs of a test in one line."""
+        """Yield a row for each output in a CSV export. Each line of the export has all outputs of one test."""
 
         def refuse(number: int, problem: str) -> None:
             self._omit(f"a row that cannot be read: {problem}", f"line {number}", lost=True)
@@ -265,7 +281,7 @@ class Promptfoo(EvalReader):
         if score is not None and status != "error":
             scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if not usage and row.get("failureReason") == ERROR:  # here files have 0 tokens, databases none
+        if not usage and row.get("failureReason") == ERROR:  # in this case, files state 0 tokens and databases none
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -304,7 +320,7 @@ class Promptfoo(EvalReader):
         )
 
     def _name(self, evaluation: str, row: Mapping[str, object]) -> str:
-        """Return the shortest name for the row's test that no other test of the evaluation can have."""
+        """Return the shortest name of a row's test that no other test of the evaluation can have."""
         digest, names = _candidates(row)
         tests = self._tests or HashTable()
         return next((name for name in names if tests[hash((evaluation, name))] == hash(digest)), names[-1])
@@ -334,16 +350,17 @@ class Promptfoo(EvalReader):
         )
 
     def _metrics(self, about: Mapping[str, object], row: Mapping[str, object]) -> dict[str, object]:
-        """Return the metrics that the source states for the prompt and provider of a row."""
+        """Return the metrics that the source states for the combination of prompt and provider of a row."""
         prompts, at = about.get("prompts"), row.get("promptIdx")
         if isinstance(prompts, list) and isinstance(at, int) and 0 <= at < len(prompts):
             return object_of(object_of(prompts[at]).get("metrics"))
         return {}
 
     def _experiment(self, evaluation: str, column: Column) -> str:
-        """Return the description of the evaluation.
+        """Return the description of the evaluation as the experiment's name.
 
-        If columns differ only in the prompt or in the provider's label, this is added.
+        The prompt is added if there are several prompts for the provider. The provider's label is added if several
+        labels occur.
         """
         prompts = self._prompts.get((evaluation, column.provider), {})
         labels = self._labels.get((evaluation, column._replace(label="")), ())
@@ -357,22 +374,26 @@ class Promptfoo(EvalReader):
 
 
 class _Check(NamedTuple):
-    """An assertion with its result."""
+    """An assertion, with its result."""
 
     name: str
     passed: bool
     reason: str
     score: float | None
     raised: bool
-    """True if the assertion's own code or model failed."""
+    """True if the code or the model of the assertion itself failed."""
     counts: bool
-    """True if the assertion can make the test fail. False for a member of an assertion set that passed."""
+    """True if the assertion can make the test fail.
+
+    Members of an assertion set that passed as a whole cannot make the test fail.
+    """
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:
-    """Return the assertions. Those that can have decided the test come first.
+    """Return the assertions of a test. Assertions that can have decided the test come first.
 
-    The result of an assertion set contains the results of its members. Newer versions repeat these after the set.
+    The result of an assertion set contains the results of its members. In newer versions, the members' results are
+    repeated after the set and are counted only once.
     """
     results: list[tuple[dict[str, object], bool]] = []
     repeated: Counter[str] = Counter()
@@ -482,7 +503,7 @@ def _prompt(row: Mapping[str, object]) -> str:
 
 
 def _chat(prompt: str) -> list[dict[str, object]] | None:
-    """Return the messages of a prompt that is a chat in JSON; None for any other text."""
+    """Return the messages of a prompt that is a chat in JSON form; None for any other prompt."""
     if prompt.lstrip()[:1] != "[":
         return None
     with suppress(DataError):
@@ -494,7 +515,7 @@ def _chat(prompt: str) -> list[dict[str, object]] | None:
 def _messages(row: Mapping[str, object], response: Mapping[str, object]) -> list[object]:
     """Return the messages of a row.
 
-    For an attack with several turns, they are in the metadata of the row or of the response.
+    The messages of an attack with several turns are in the metadata of the row or of the response.
     """
     metadata = {**object_of(row.get("metadata")), **object_of(response.get("metadata"))}
     history = [turn for turn in dicts(metadata.get("redteamHistory")) if turn.get("prompt") and turn.get("output")]
@@ -521,7 +542,10 @@ def _named_scores(row: Mapping[str, object]) -> dict[str, float]:
 
 
 def _csv_outputs(names: Sequence[str]) -> list[range]:
-    """Return which columns each output has in a CSV export, given the header; empty if the table is no CSV export."""
+    """Return the range of columns that belongs to each output in a CSV export; empty if the table is not a CSV export.
+
+    `names` is the header of the table.
+    """
     column_ranges: list[range] = []
     if sum(map(len, names)) > MAX_HEADER_CHARACTERS:
         return column_ranges
@@ -536,7 +560,7 @@ def _csv_outputs(names: Sequence[str]) -> list[range]:
 
 
 def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range], n: int) -> dict[str, object]:
-    """Return one output of a line in a CSV export in the form of a row in a JSON file."""
+    """Return one output from a line of a CSV export, in the form that a row has in a JSON file."""
     output, *_ = columns = outputs[n]
     cells_by_name = dict(zip(names[: outputs[0].start], cells, strict=False))
     description = cells_by_name.pop("Description", "")
@@ -554,7 +578,7 @@ def _csv_row(names: Sequence[str], cells: Sequence[str], outputs: Sequence[range
         "promptIdx": n,
         "vars": cells_by_name,
         "testCase": {"description": description},
-        # A CSV export has only the prompt's label. By default, this is the prompt's template.
+        # A CSV export contains only the label of the prompt. By default, the label is the prompt's template.
         "prompt": {"label": label, "raw": prompt if prompt != label else variables or label},
         "provider": provider,
         "response": {"output": text},
@@ -578,7 +602,7 @@ def _vars(row: Mapping[str, object]) -> dict[str, object]:
 
 
 def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
-    """Return a digest of the test, and the names that it can have, from the shortest to the longest.
+    """Return a digest of a row's test, and the names that the test can have, from the shortest to the longest.
 
     All repeats of a test have the same digest.
     """
@@ -592,7 +616,10 @@ def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
 
 
 def _short(text: str) -> str:
-    """Return a text on one line. If it is long, it is cut, and a digest is appended to keep it distinct."""
+    """Return a text on one line.
+
+    A long text is cut, and a digest is appended so that different texts stay distinct.
+    """
     line = " ".join(text.split())
     if len(line) <= MAX_NAME:
         return line
@@ -610,7 +637,7 @@ def _column(row: Mapping[str, object]) -> Column:
     id = text_of(stated_provider) or text_of(provider.get("id"))
     label = text_of(provider.get("label")) or id
     prompt_label = text_of(prompt.get("label")) or text_of(prompt.get("display"))
-    # All columns stay in memory, so the hash of a long prompt is kept instead.
+    # All columns stay in memory, so a long prompt is replaced by its hash.
     return Column(
         _bounded(id), _bounded(label), prompt_label if len(prompt_label) <= MAX_LABEL else content_id(prompt_label)
     )
@@ -623,7 +650,7 @@ def _bounded(name: str) -> str:
 def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
     """Split a provider id such as `openai:chat:gpt-4o` into provider and model.
 
-    If the provider is the user's own code, its label is used as the model, or its name if it has no label.
+    If the provider is the user's own code, its label is used as the model. If the code has no label, its name is used.
     """
     vendor, colon, rest = column.provider.partition(":")
     if vendor in _CODE and colon:
@@ -636,7 +663,7 @@ def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
 
 
 def _decoded(text: object) -> object:
-    """Parse a JSON text. Returns None if the value is not a text or not valid JSON."""
+    """Parse JSON text. Returns None if the value is not a text, or if the text is not valid JSON."""
     with suppress(DataError):
         return decode_json(text) if isinstance(text, str) else None
     return None

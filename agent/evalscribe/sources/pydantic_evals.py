@@ -24,12 +24,12 @@ from evalscribe.text import cut, one_line
 
 NAME = "pydantic-evals"
 _ABOUT = frozenset(("name", "dataset_name", "experiment_metadata", "analyses", "report_evaluator_failures"))
-"""Fields of a report that are used. All others are dropped."""
+"""Fields of a report that are read. All other fields are dropped."""
 _REPEAT = re.compile(r" \[(\d{1,6})/\d+\]$")
-"""Matches the end of a repeated case's name."""
+"""Matches the end of the name of a repeated case, such as ` [2/5]`."""
 _USED = frozenset(("name", "inputs", "expected_output", "output", "assertions", "scores", "evaluator_failures"))
 _USED |= {"error_message", "error_stacktrace", "source_case_name"}
-"""Fields of a case that are read. All others become metadata."""
+"""Fields of a case that are read. All other fields become metadata."""
 
 
 class PydanticEvals(EvalReader):
@@ -119,7 +119,7 @@ class PydanticEvals(EvalReader):
         )
 
     def _failure(self, case: Mapping[str, object], place: str) -> SourceEval:
-        """Return the eval of a case whose task raised an error. No evaluator was run on it."""
+        """Return the eval for a case whose task raised an error. No evaluator was run on such a case."""
         message, trace = text_of(case.get("error_message")), text_of(case.get("error_stacktrace"))
         return replace(
             self._eval(case, place),

@@ -1,4 +1,4 @@
-"""Read the beginning of a file or folder. Formats are recognised by it."""
+"""Read the beginning of a file or folder, to recognise its format."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
@@ -13,25 +13,25 @@ from evalscribe.sources.files import ZIP_MAGIC, FileReader, first_line, is_folde
 from evalscribe.sources.streams import JsonStream, StartTag, decode_json, read_xml
 
 MAX_NAMES = 64
-"""Maximum number of keys read of an object."""
+"""Maximum number of keys that are read from a JSON object."""
 BEGINNING_BYTES = 16 * 1024 * 1024
-"""Maximum bytes read of a file to find the keys of its JSON object."""
+"""Maximum number of bytes that are read from a file to find the keys of its JSON object."""
 MAX_ENTRIES = 10_000
-"""Maximum number of entries that are listed of a folder."""
+"""Maximum number of entries that are listed in a folder."""
 MAX_SCALAR = 200
 SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 class FileStart:
-    """The beginning of a file, which shows what kind of file it is and which keys its first object has."""
+    """The beginning of a file, from which the kind of the file and the keys of its first object can be read."""
 
     def __init__(self, path: Path) -> None:
-        """Read the first bytes of the file. Raises the errors of `FileReader`."""
+        """Read the first bytes of the file. Raises the same errors as `FileReader`."""
         self.path = path
         with FileReader(path) as reading:
             self.bytes = reading.read(4096)
         self.character = "" if self.is_zip or self.is_sqlite else self._character()
-        """The first character that is not white space."""
+        """First character of the file that is not white space; empty for zip files and SQLite databases."""
 
     @property
     def is_zip(self) -> bool:
@@ -47,10 +47,7 @@ class FileStart:
 
     @cached_property
     def members(self) -> tuple[str, ...]:
-        """The names of the members of a zip file; empty for other files.
-
-        Raises `DataError` if the zip file is damaged.
-        """
+        """Names of the members of a zip file; empty for other files. Raises `DataError` if the zip file is damaged."""
         if not self.is_zip:
             return ()
         with closing(open_members(self.path)) as members:
@@ -58,7 +55,7 @@ class FileStart:
 
     @cached_property
     def root(self) -> str:
-        """The tag of the root element of an XML file; empty for other files.
+        """Tag of the root element of an XML file; empty for other files.
 
         Raises `DataError` if the file is not XML.
         """
@@ -70,9 +67,9 @@ class FileStart:
 
     @cached_property
     def top(self) -> Mapping[str, object]:
-        """The top-level keys of a JSON object with their values; empty for other files.
+        """Top-level keys of a JSON object, with their values; empty for other files.
 
-        A list, an object or a long string is replaced by None.
+        A value that is a list, an object or a long string is replaced by None.
         """
         if self.character != "{":
             return {}
@@ -92,7 +89,7 @@ class FileStart:
 
     @cached_property
     def line(self) -> Mapping[str, object] | None:
-        """The object on the first line, if that line is a JSON object; else None."""
+        """JSON object on the first line of the file; None if the first line is not a JSON object."""
         if self.character != "{":
             return None
         with suppress(DataError):
@@ -102,7 +99,10 @@ class FileStart:
 
     @cached_property
     def element(self) -> object:
-        """The first element of a JSON list; None if the list is empty or the file is not a list. Raises `DataError`."""
+        """First element of a JSON list; None if the list is empty or the file is not a list.
+
+        Raises `DataError` if the file is not valid JSON.
+        """
         if self.character != "[":
             return None
         with FileReader(self.path) as reading:
@@ -110,7 +110,9 @@ class FileStart:
 
     @property
     def first(self) -> Mapping[str, object]:
-        """The first object of the file. It is the first line, the first element of the list, or else the whole file."""
+        """First object of the file: the first element if the file is a list, otherwise the first line or the whole
+        file.
+        """
         if self.character == "[":
             with suppress(DataError):
                 return self.element if isinstance(self.element, dict) else {}
@@ -119,7 +121,7 @@ class FileStart:
 
 
 class FolderStart:
-    """The names of the entries in a folder and in its subfolders."""
+    """Names of the entries in a folder and in its subfolders."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -135,12 +137,12 @@ class FolderStart:
 
     @cached_property
     def folders(self) -> tuple["FolderStart", ...]:
-        """The subfolders, sorted by name. Links and hidden folders are left out."""
+        """The subfolders of the folder, sorted by name. Links and hidden folders are left out."""
         paths = (self.path / name for name in sorted(self.names) if not name.startswith("."))
         return tuple(FolderStart(path) for path in paths if is_folder(path))
 
     def object_in(self, name: str) -> Mapping[str, object]:
-        """Read the JSON object in a file of the folder. Returns an empty object if there is none."""
+        """Return the JSON object in a file of the folder; empty if there is no such file or object."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(DataError, AccessError, NotFoundError), FileReader(self.path / name, BEGINNING_BYTES) as reading:
@@ -149,7 +151,7 @@ class FolderStart:
         return {}
 
     def top_of(self, name: str) -> Mapping[str, object]:
-        """Return `FileStart.top` for a file of the folder; empty if there is no such file."""
+        """Return `FileStart.top` of a file in the folder; empty if there is no such file."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(Exception):
@@ -158,7 +160,7 @@ class FolderStart:
 
 
 class Format(NamedTuple):
-    """A format of runs: how files are recognised and read, and what becomes of their fields."""
+    """A format in which runs are stored: how its files are recognised and read, and what becomes of their fields."""
 
     name: str
     """Name of the format that `import` prints, such as `tau-bench`."""
@@ -166,31 +168,42 @@ class Format(NamedTuple):
     """Name of the format in messages and in the documentation."""
     open: Callable[[Path, RunOverrides], Records]
     recognise: Callable[[FileStart, RunOverrides], str | None] = lambda _start, _overrides: None
-    """Return the feature by which a file is recognised, in the words used in messages; None if it has another
-    format."""
+    """Function that returns the feature by which a file is recognised, as messages describe it.
+
+    The function returns None if the file has a different format.
+    """
     recognise_folder: Callable[[FolderStart], str | None] = lambda _start: None
-    """The same for a folder that is read as a whole."""
+    """Function that recognises folders that are read as a whole, and returns the feature by which a folder is
+    recognised.
+
+    The function returns None if the folder has a different format.
+    """
     forms: tuple[str, ...] = ()
-    """Other names under which readers report this format: `csv`, `jsonl`."""
+    """Other names under which readers report this format, such as `csv` and `jsonl`."""
     a_run: str = "the file"
     """What a single run is in this format, such as `the file`."""
     an_eval: str = ""
-    """What a single eval is in this format."""
+    """What a single eval is in this format, such as `a row`."""
     passed: str = ""
-    """When an eval counts as passed."""
+    """Condition under which an eval counts as passed."""
     versions: str = ""
-    """Versions of the tool or format whose files were tested; empty if there are no versions."""
+    """Versions of the tool or format with which the reader was tested; empty if there are no versions."""
     used: frozenset[str] = frozenset()
     """Import options that apply to this format: any of `map`, `threshold`, `tasks` and `reference_run`."""
     names: tuple[str, ...] = ()
-    """Typical top-level keys of the format's objects. The error for an unknown file lists formats that share keys with
-    it."""
+    """Typical top-level keys of objects in this format.
+
+    The error for a file of unknown format names the formats with which the file shares keys.
+    """
     fields: Mapping[str, str] = {}
-    """What becomes of each field of the source, for the docs: `{"reward": "score; passed from 1"}`."""
+    """What becomes of each field of the source, such as `{"reward": "score; passed from 1"}`.
+
+    Used for the documentation.
+    """
 
 
 def has(fields: Mapping[str, object], *names: str) -> str | None:
-    """Return "it has `a`, `b` and `c`" if an object has all these keys; None otherwise."""
+    """Return "it has `a`, `b` and `c`" if an object has all of these keys; None otherwise."""
     if not fields.keys() >= set(names):
         return None
     *head, last = (f"`{name}`" for name in names)

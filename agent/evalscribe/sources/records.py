@@ -1,6 +1,6 @@
 """Base classes of the readers.
 
-They build records from data of other tools, clean its values, and count what is left out.
+These classes build records from the data of other tools, clean the values, and count what is left out.
 """
 
 import hashlib
@@ -35,23 +35,29 @@ from evalscribe.sources.files import FileReader
 from evalscribe.sources.streams import JsonLine, JsonStream
 
 MAX_PHRASES = 200
-"""Maximum number of different phrases that are counted. A hostile file can have a different problem in each record."""
+"""Maximum number of different phrases that are counted.
+
+A hostile file can have a different problem in every record.
+"""
 MORE = "something else"
 MAX_PLACE = 160
 MAX_HELD_NAME = 1_000
-"""Maximum characters of a run's names that are kept in memory unchanged. Longer names are cleaned and cut at once."""
+"""Maximum length of a name that is kept in memory unchanged for each run. Longer names are cleaned and cut at once."""
 MAX_RUNS = 10_000
-"""Maximum number of runs in a file or folder. Data about each run stays in memory until the end."""
+"""Maximum number of runs in a file or folder. Some data about each run stays in memory until the end."""
 MAX_STEPS = 2_000
-"""Maximum number of steps of an eval, and of its scores."""
+"""Maximum number of steps, and of scores, that are stored for an eval."""
 MAX_COUNT = 10**15
-"""Maximum number of tokens or trials. Integers in databases have 64 bits."""
+"""Maximum value of a count, such as a number of tokens. Databases store integers with 64 bits."""
 _TAKEN = 2**32
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class Omissions:
-    """Counts what is left out, by phrase, and keeps the location of the first case of each."""
+    """Counts the data that is left out, grouped by phrases such as `a row that cannot be read`.
+
+    For each phrase, the location of the first case is kept.
+    """
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -59,11 +65,11 @@ class Omissions:
         self._lost: set[str] = set()
 
     def add(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
-        """Count something that is left out.
+        """Count data that is left out.
 
-        `lost` is True if the file is damaged there, or if a whole eval is left out.
+        `lost` must be True if the file is damaged at this place, or if a whole eval is left out.
         """
-        if phrase not in self._counts:  # redacted once per phrase, because a log can repeat it for every event
+        if phrase not in self._counts:  # a phrase is redacted only once, because a log can repeat it
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
@@ -71,7 +77,7 @@ class Omissions:
         if lost:
             self._lost.add(phrase)
         if place is not None and phrase not in self._first:
-            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # contains names from the file
+            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # can contain names from the file
 
     def counts(self) -> dict[str, int]:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
@@ -89,14 +95,14 @@ class Omissions:
 class HashTable:
     """Maps hashes to positive integers. An unknown hash maps to 0.
 
-    It saves memory, because a file can have millions of evals. An entry takes 21 to 43 bytes here, about 120 in a
-    `dict`, and about 240 in a `dict` with text keys.
+    The table saves memory, because a file can have millions of evals. An entry takes 21 to 43 bytes, compared with
+    about 120 in a `dict` and about 240 in a `dict` with text keys.
     """
 
     def __init__(self) -> None:
         self._hashes, self._numbers = array("q", [0]) * 8, array("q", [0]) * 8
         self._free = 6
-        """Number of entries that fit before the table grows. At most three quarters of its slots are used."""
+        """Number of entries that can be added before the table grows. At most three quarters of the slots are used."""
 
     def __getitem__(self, hash: int) -> int:
         return self._numbers[self._slot(hash)]
@@ -111,15 +117,15 @@ class HashTable:
         self._hashes[slot], self._numbers[slot] = hash, number
 
     def setdefault(self, hash: int, number: int) -> int:
-        """Return the number of a hash. If it has none, store `number` and return it."""
+        """Return the number that is stored for a hash. If the hash has no number yet, store `number` and return it."""
         if not (stored := self[hash]):
             stored = self[hash] = number
         return stored
 
     def _slot(self, hash: int) -> int:
-        """Return the slot that has a hash, or the free slot in which to store it.
+        """Return the slot of a hash, or the free slot in which to store it.
 
-        If other hashes with the same last bits come first, the slot is behind theirs.
+        If hashes with the same last bits already fill the preferred slot, the next slots are searched.
         """
         hashes, numbers, last = self._hashes, self._numbers, len(self._hashes) - 1
         slot = hash & last
@@ -138,23 +144,25 @@ class HashTable:
 
 
 class Trials:
-    """Counts the trials of every task in a first pass, and assigns their numbers in a second pass."""
+    """Counts the trials of every task in a first pass, and numbers the trials in a second pass."""
 
     def __init__(self) -> None:
         self._tasks = HashTable()
-        """For each task, by its hash: the number of its trials, plus `_TAKEN` times n if all numbers from 1 to n are
-        taken."""
+        """Number of trials of each task, by the task's hash.
+
+        If all trial numbers from 1 to n are taken, `_TAKEN` times n is added to the number of trials.
+        """
         self._ahead: set[int] = set()
-        """Hashes of a task and a number, for numbers that are taken although a smaller one is free."""
+        """Hashes of a task and a trial number. Only taken numbers above the task's lowest free number are stored."""
 
     def count(self, *task: str) -> None:
-        """Count a trial of a task. The texts, of which there can be any number, identify the task together."""
+        """Count a trial of a task. The task is identified by any number of texts."""
         self._tasks[hash(task)] += 1
 
     def next(self, *task: str, stated: int | None = None) -> tuple[int, int]:
-        """Return the number of a trial, and the number of trials that its task has.
+        """Return the number of a trial, and the total number of trials of its task.
 
-        Uses the stated number. If none is stated, or the stated one is taken, uses the lowest free number.
+        The stated number is used if it is free. Otherwise, the lowest free number is used.
         """
         key = hash(task)
         highest, trials = divmod(self._tasks[key], _TAKEN)
@@ -171,9 +179,9 @@ class Trials:
 
 
 def first_run_id(path: Path) -> str:
-    """Derive an id from a file's content. It is for the first run of a file without ids.
+    """Derive an id from a file's content, for the first run in a file without run ids.
 
-    Raises the errors of `FileReader`.
+    Raises the same errors as `FileReader`.
     """
     with FileReader(path) as reading:
         while reading.read():
@@ -182,7 +190,10 @@ def first_run_id(path: Path) -> str:
 
 
 class RecordFile(ABC):
-    """Base class of `Records` that read one file. They read it twice if they need counts from the whole file."""
+    """Base class of `Records` that read a single file.
+
+    A subclass reads the file twice if it needs counts from the whole file.
+    """
 
     format: str
     table: TableReading | None = None
@@ -211,7 +222,7 @@ class RecordFile(ABC):
     def read(self) -> Iterator[Run | Record]: ...
 
     def _finish_first_pass(self) -> str:
-        """Return an id for the run, derived from the content that the first pass read."""
+        """End the first pass, and return a run id that is derived from the content of the file."""
         assert self._reader is not None
         self._finished_passes = 1
         return self._reader.digest[:32]
@@ -221,13 +232,16 @@ class RecordFile(ABC):
 class SourceRun:
     """A run as read from the source.
 
-    Times and figures that are None are derived from the run's evals, provided that all evals have them.
+    Times and figures that are None are computed from the evals of the run, if all of its evals have them.
     """
 
     key: str = ""
     """Text that identifies the run within its source."""
     id: str | None = None
-    """The source's id of the run, if it is unique across files. None to derive an id from the content."""
+    """Id of the run in the source, if the id is unique across files.
+
+    If this field is None, an id is derived from the content.
+    """
     provider: str | None = None
     model: str | None = None
     experiment: str = "default"
@@ -242,31 +256,43 @@ class SourceRun:
 
 @dataclass(frozen=True)
 class SourceEval:
-    """An eval as read from the source. `EvalReader` cleans and redacts it, numbers its trial and builds a record."""
+    """An eval as read from the source.
+
+    `EvalReader` cleans and redacts it, assigns its trial number and builds a record from it.
+    """
 
     run: SourceRun
     name: str
     """Name of the eval. Evals with the same category and name are trials of one eval."""
     status: EvalStatus
     place: str
-    """Location in the source: `[3]`, `line 7`, or the name of a file in a folder."""
+    """Location of the eval in the source, such as `[3]`, `line 7`, or the name of a file in a folder."""
     category: str = ""
     id: str | None = None
-    """The source's id of the eval, if it is unique across files. None to derive an id from run, name and trial."""
+    """Id of the eval in the source, if the id is unique across files.
+
+    If this field is None, an id is derived from the run, the name and the trial.
+    """
     trial: int | None = None
-    """Number of the trial, from 1; None for the next free number."""
+    """Number of the trial, counted from 1. If this field is None, the lowest free number is used."""
     version: str | None = None
-    """The source's version of the eval, provided that it changes whenever the task or the grader changes."""
+    """Version of the eval in the source, if this version changes whenever the task or the grader changes."""
     reason: str | None = None
-    """Why the eval failed or had an error. None to use the error of the first failed step."""
+    """Reason why the eval failed or had an error.
+
+    If this field is None, the error of the first failed step is used.
+    """
     steps: Sequence[Step] = ()
     documents: Sequence[Document] = ()
-    """Documents of the record. Empty documents are left out."""
+    """Documents of the eval. Empty documents are left out of the record."""
     conversations: Sequence[tuple[str | None, Sequence[object]]] = ()
-    """Name and messages of each conversation, the main one first. The messages are those for `build_transcript`."""
+    """Name and messages of each conversation. The main conversation comes first.
+
+    The messages must have the form that `build_transcript` expects.
+    """
     scores: Mapping[str, float] = field(default_factory=dict)
     metadata: Mapping[str, object] = field(default_factory=dict)
-    """Data for which records have no field of their own, under the names used in the source."""
+    """Data for which records have no separate field, under the names that the source uses."""
     missing: Sequence[str] = ()
     started_at: object = None
     ended_at: object = None
@@ -276,9 +302,9 @@ class SourceEval:
 
 
 class EvalReader(RecordFile):
-    """Base class of readers that yield evals one by one. It has everything that these formats share.
+    """Base class of readers that yield evals one by one. The class contains the code that these readers share.
 
-    The source is read twice, because the number of trials and the totals of a run are not known before the end.
+    The source is read twice, because the number of trials and the totals of a run are known only at the end.
     """
 
     passes = 2
@@ -286,25 +312,27 @@ class EvalReader(RecordFile):
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._content = hashlib.sha256()
-        """Hash of all content that the first pass read."""
+        """Hash of all content that was read in the first pass."""
         self.find_stored_run: Callable[[str], Run | None] = lambda _id: None
-        """Returns the stored run with an id. Its threshold is used again, unless the user sets one."""
+        """Returns the stored run with a given id.
+
+        If the user sets no threshold, the stored run's threshold is used again.
+        """
 
     @abstractmethod
     def evals(self) -> Iterator[SourceEval]:
-        """Yield every eval.
+        """Yield all evals of the source.
 
-        Implementations must read files with `_open` or `_load`, and count left out data with `_omit`.
-
-        Raises the errors of `Records.read`.
+        Implementations must read files with `_open` or `_load`, and count data that they leave out with `_omit`. Raises
+        the same errors as `Records.read`.
         """
 
     def complete(self, run: SourceRun) -> SourceRun:
-        """Add data that the source states only after the evals, and return the run. Called after the first pass."""
+        """Add data that the source states only after the evals to a run. This method is called after the first pass."""
         return run
 
     def use_threshold(self, threshold: float) -> None:
-        """Change the minimum score that passes. Applies from the next pass on."""
+        """Change the minimum score at which an eval passes. The change takes effect in the next pass."""
         self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
@@ -366,23 +394,23 @@ class EvalReader(RecordFile):
 
     @contextmanager
     def _open(self, path: Path) -> Iterator[FileReader]:
-        """Open a file of the source, and add its content to the hash. Raises the errors of `FileReader`."""
+        """Open a file of the source, and add its content to the hash. Raises the same errors as `FileReader`."""
         with FileReader(path) as self._reader:
             try:
                 yield self._reader
-            finally:  # also for a damaged file
+            finally:  # the content of a damaged file is added, too
                 if not self._finished_passes:
                     self._content.update(self._reader.digest.encode())
 
     def _load(self, path: Path) -> dict[str, object]:
         """Read a file that contains a single JSON object of at most 128 million characters.
 
-        Raises the errors of `_open`.
+        Raises `DataError` if the content is invalid, and the same errors as `_open`.
         """
         return self._load_counted(path)[0]
 
     def _load_counted(self, path: Path) -> tuple[dict[str, object], int]:
-        """Return the result of `_load`, and the number of bytes read."""
+        """Return the object in a JSON file, as `_load` does, and the number of bytes read."""
         with self._open(path) as reading:
             text = JsonStream(reading, str(path))
             value = text.value()
@@ -394,7 +422,7 @@ class EvalReader(RecordFile):
     def _text(self, path: Path) -> str:
         """Read a text file.
 
-        If it is long, read only its first and last `MAX_TEXT_BYTES`. Raises the errors of `_open`.
+        If the file is long, only its first and last `MAX_TEXT_BYTES` are read. Raises the same errors as `_open`.
         """
         with self._open(path) as reading:
             head, tail, left_out = b"", b"", 0
@@ -495,7 +523,7 @@ class EvalReader(RecordFile):
 
 
 def _usage(source_eval: SourceEval) -> dict[str, JsonValue]:
-    """Return those of an eval's tokens, cost and seconds that are recorded."""
+    """Return the tokens, cost and seconds of an eval. Values that the source does not record are left out."""
     values = {
         "input_tokens": count(source_eval.input_tokens),
         "output_tokens": count(source_eval.output_tokens),
@@ -506,7 +534,7 @@ def _usage(source_eval: SourceEval) -> dict[str, JsonValue]:
 
 
 class _RunTally:
-    """What the first pass finds out about a run."""
+    """Data about a run that is collected in the first pass."""
 
     def __init__(self, run: SourceRun) -> None:
         self.source_run = replace(
@@ -558,7 +586,7 @@ class _RunTally:
         return count(number if number is not None else self._sum(name))
 
     def _sum(self, name: str) -> float | None:
-        """Return the sum of a figure over all evals; None if an eval does not have it."""
+        """Return the sum of a figure over all evals of the run; None if an eval lacks this figure."""
         return figure(float(self._sums[name])) if self._evals and self._counts[name] == self._evals else None
 
 
@@ -567,31 +595,34 @@ def _bounded(name: str | None) -> str | None:
 
 
 def _run_key(source_eval: SourceEval) -> str:
-    """Return the key of an eval's run. A long key is hashed, because the keys of all runs stay in memory."""
+    """Return the key of the run of an eval.
+
+    A long key is replaced by its hash, because the keys of all runs stay in memory.
+    """
     return source_eval.run.key if len(source_eval.run.key) <= MAX_HELD_NAME else content_id(source_eval.run.key)
 
 
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
-"""Maximum characters of a conversation in a line-based format. A record contains all of it."""
+"""Maximum number of characters in a conversation of a line-based format. A record contains the whole conversation."""
 MAX_TEXT_BYTES = 256 * 1024
-"""Number of bytes that are read from the beginning of a long text file, and from its end."""
+"""Maximum number of bytes that are read from each end of a long text file."""
 MAX_EXPECTED = 20
-"""Maximum number of reference answers of one eval."""
+"""Maximum number of reference answers that are stored for one eval."""
 LONGEST_TIME = 40
 MAX_INDENTED_CHARACTERS = 1_000_000
 MAX_INDENTED_LEVELS = 20
 _BRACKET = re.compile(r"[\[\]{}]")
 _TRACE = re.compile(r"\s+at |Stack Trace:|Traceback \(most recent call last\)")
 MAX_NAME_IN_ID = 80
-"""Maximum characters of a name in an id. A longer name is cut, and a digest is added."""
+"""Maximum length of a name in an id. A longer name is cut, and a digest is appended."""
 _MESSAGE: TypeAdapter[ChatMessage] = TypeAdapter(ChatMessage)
 
 
 def safe_json(value: object) -> JsonValue:
     """Clean and redact a JSON value.
 
-    All strings are scanned at once first, because most values have no secret. Raises `DataError` if the value is nested
-    too deeply.
+    All strings of the value are first searched together, because most values contain no secrets. Raises `DataError` if
+    the value is nested too deeply.
     """
     text = "\n".join(collect_strings(value))
     cleaned = value if is_clean(text) else clean_json(value)
@@ -599,32 +630,39 @@ def safe_json(value: object) -> JsonValue:
 
 
 def safe_text(text: str) -> str:
-    """Apply `safe_json` to a text, such as a name."""
+    """Clean and redact a text, such as a name."""
     return _safe_name_of_many(text) if len(text) <= MAX_NAME_IN_ID else cast(str, safe_json(text))
 
 
 @lru_cache(maxsize=1000)
 def _safe_name_of_many(text: str) -> str:
-    """Apply `safe_json` and cache the result.
+    """Clean and redact a short text, and cache the result.
 
-    Evals of a file repeat the paths of documents, and without the cache this took a quarter of the time.
+    The evals of a file repeat the paths of their documents. Without the cache, redacting these paths took a quarter of
+    the time.
     """
     return cast(str, safe_json(text))
 
 
 def safe_name(text: object) -> str:
-    """Return a name on one line that is not empty and not too long. Long names with the same start stay distinct."""
+    """Return a text as a name: one line that is neither empty nor too long.
+
+    Long names with the same beginning stay distinct.
+    """
     return prose.name(str(text))
 
 
 def safe_id(id: str) -> str:
-    """Return a source's id, or a hash of it if it contains special characters or a secret."""
+    """Return an id from the source. If the id contains special characters or a secret, return its hash instead."""
     plain = _SOURCE_ID.fullmatch(id) is not None and safe_text(id) == id
     return id if plain else content_id(clean_json(id)).removeprefix("sha256:")[:22]
 
 
 def eval_id(run_id: str, name: str, trial: int) -> str:
-    """Derive the id of an eval. It is for files whose own ids are unique only within the file."""
+    """Derive the id of an eval from the run's id, the eval's name and the trial.
+
+    The derived id is used for files whose own ids are unique only within the file.
+    """
     part = path_part(name)
     if part != name or len(part) > MAX_NAME_IN_ID:
         part = f"{part[:MAX_NAME_IN_ID]}-{content_id(name).removeprefix('sha256:')[:8]}"
@@ -632,24 +670,25 @@ def eval_id(run_id: str, name: str, trial: int) -> str:
 
 
 def object_of(value: object) -> dict[str, object]:
-    """Return the value if it is a JSON object, else an empty object."""
+    """Return the value if it is a JSON object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def dicts(value: object) -> list[dict[str, object]]:
-    """Return the objects in a JSON list; empty if the value is no list."""
+    """Return all objects in a JSON list; empty if the value is not a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
-    """Return the value if it is a text, else an empty text."""
+    """Return the value if it is a text, otherwise an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def as_text(value: object) -> str:
     """Return a text unchanged, an empty text for None, and any other value as indented JSON.
 
-    A very long or deep value is not indented, because a megabyte with 700 levels would become a gigabyte.
+    A value that is very long or deeply nested is not indented. With indentation, a megabyte with 700 levels would
+    become a gigabyte.
     """
     if value is None or isinstance(value, str):
         return value or ""
@@ -661,14 +700,14 @@ def as_text(value: object) -> str:
 
 
 def first_lines(text: str) -> str:
-    """Return the beginning of an error, without its stack trace: at most three lines and 300 characters."""
+    """Return the first lines of an error without its stack trace: at most three lines and 300 characters."""
     lines = (line.rstrip() for line in text.strip().split("\n"))
     message_lines = takewhile(lambda line: _TRACE.match(line) is None, lines)
     return prose.cut("\n".join(islice(filter(None, message_lines), 3)), 300)
 
 
 def distinct_names(names: Iterable[str]) -> list[str]:
-    """Make names distinct by appending numbers to repeated ones."""
+    """Make names distinct by appending a number to each repeated name."""
     counts: Counter[str] = Counter()
     distinct: dict[str, None] = {}
     for name in names:
@@ -682,7 +721,10 @@ def distinct_names(names: Iterable[str]) -> list[str]:
 
 
 def scores_log(steps: Iterable[Step], scores: Mapping[str, float]) -> Document:
-    """Build a log that has the result and reason of each grader on a line, in the same form as for experiment runs."""
+    """Build a log with the result and the reason of each grader.
+
+    Each grader has one line, in the same form as for experiment runs.
+    """
     return Document(role="log", path=SCORES_LOG, text="\n".join(_score_line(step, scores) for step in steps))
 
 
@@ -693,12 +735,12 @@ def _score_line(step: Step, scores: Mapping[str, float]) -> str:
 
 
 def score_number(value: object) -> float | None:
-    """Return a score as a number, where True is 1; None if it is not a number."""
+    """Return a score as a number; None if it is not a number. True counts as 1, and False as 0."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def figure(value: object) -> float | None:
-    """Return a finite number that is not negative, such as seconds, tokens or USD; None for any other value."""
+    """Return a finite number that is not negative, such as seconds, tokens or US dollars; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -709,19 +751,22 @@ def figure(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a whole number of at most `MAX_COUNT`; None for any other value. Some sources write 5 as `5.0`."""
+    """Return a number of at most `MAX_COUNT` as an integer; None for any other value.
+
+    Some sources write the integer 5 as `5.0`.
+    """
     number = figure(value)
     return None if number is None or number > MAX_COUNT else int(number)
 
 
 def iso_time(value: object) -> str | None:
-    """Return a text that is a time in ISO 8601; None for any other value."""
+    """Return a text if it is a time in ISO 8601 format; None for any other value."""
     moment = _moment(value)
     return str(value).strip() if moment else None
 
 
 def expected_documents(texts: Iterable[str]) -> list[Document]:
-    """Return alternative reference answers as documents, each of them once."""
+    """Return alternative reference answers as documents. Duplicates and answers beyond `MAX_EXPECTED` are left out."""
     distinct = list(dict.fromkeys(texts))[:MAX_EXPECTED]
     return [
         Document(role="expected", path="expected" if n == 1 else f"expected {n}", text=text)
@@ -730,7 +775,7 @@ def expected_documents(texts: Iterable[str]) -> list[Document]:
 
 
 def unix_time(seconds: object) -> str | None:
-    """Convert seconds since 1970 to a time in ISO 8601. They can be a number or a text."""
+    """Convert the seconds since 1970, given as a number or a text, to a time in ISO 8601 format."""
     with suppress(ValueError, OverflowError, OSError):
         number = float(seconds) if isinstance(seconds, str) else figure(seconds)
         return datetime.fromtimestamp(number, UTC).isoformat() if number else None
@@ -738,9 +783,9 @@ def unix_time(seconds: object) -> str | None:
 
 
 def seconds_between(start: object, end: object) -> float | None:
-    """Return the seconds between two times in ISO 8601.
+    """Return the number of seconds between two times in ISO 8601 format.
 
-    Returns None if one is missing, or if only one of them has a time zone.
+    Returns None if a time is missing, or if only one of them has a time zone.
     """
     begun, ended = _moment(start), _moment(end)
     if begun is None or ended is None or (begun.tzinfo is None) != (ended.tzinfo is None):
@@ -760,7 +805,7 @@ def _moment(value: object) -> datetime | None:
 def build_transcript(
     id: str, messages: Iterable[object], left_out: Omissions, place: str, name: str | None = None
 ) -> Transcript:
-    """Build a transcript from cleaned messages. Invalid messages are counted as left out."""
+    """Build a transcript from messages that have been cleaned. Invalid messages are counted as left out."""
     read = [message for value in messages if (message := _message(value, left_out, place)) is not None]
     return Transcript.model_construct(id=id, name=name, messages=tuple(read), metadata={})
 

@@ -1,6 +1,6 @@
-"""Read tables of results, as CSV or flat JSON.
+"""Read tables of results as CSV or as flat JSON.
 
-Each row is an eval. It has an input, an output, an expected output and a score.
+Each row is an eval, with an input, an output, an expected output and a score.
 """
 
 import codecs
@@ -33,22 +33,29 @@ from evalscribe.sources.streams import JsonStream, decode_json, json_lines
 from evalscribe.text import cut, join_first, one_line, pluralise, slug
 
 _EITHER = "answer"
-"""Column that has the output in some tables and the reference in others. It is read as whichever of the two has no
-other column."""
+"""Column that contains the output in some tables and the reference answer in others.
+
+The column is read as the output or as the reference, whichever of the two has no other column.
+"""
 _LABEL = "label"
-"""Column that has the reference in tables of predictions. In other tables, it often has a grader's verdict."""
+"""Column that contains the reference answer in tables of predictions.
+
+In other tables, this column often contains a grader's verdict.
+"""
 _DECIDING = ("passed", "score", "scores")
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r"sep=(.)", re.IGNORECASE)
-"""Matches a first line in which a spreadsheet states its delimiter."""
+"""Matches a first line such as `sep=;`, in which a spreadsheet states the delimiter."""
 _SAMPLE_ROWS = 100
-"""Number of rows at the start of a JSON file whose fields become columns."""
+"""Number of rows at the start of a JSON file that are searched for the names of columns."""
 _MAX_NAMES = 500
 _MAX_SLUG = 48
 _PASSES_FROM = 1.0
 GRADING = "grading"
-"""Name of the step for rows that have only a verdict. The column's name is not used: it can be `passed`, and `passed
-failed` would mislead."""
+"""Name of the step in rows that have only a verdict.
+
+The name of the column is not used, because it can be `passed`, and `passed failed` would be misleading.
+"""
 _MAIN_SCORES = ("reward", "score", "passed", "correct")
 _STATUSES: Mapping[str, EvalStatus] = {
     **dict.fromkeys(("true", "t", "yes", "y", "1", "1.0", "pass", "passed", "ok", "correct", "success"), "passed"),
@@ -61,16 +68,16 @@ TableForm = Literal["csv", "jsonl", "json"]
 
 
 def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str) -> dict[str, str]:
-    """Return the column of each field that has one.
+    """Return the column for each field that has a column in the table.
 
     Args:
-        names: The table's columns.
+        names: Columns of the table.
         requested: Columns that the user named, by field.
-        file: The file, for messages.
+        file: Name of the file, for messages.
 
     Raises:
         UsageError: A column that the user named does not exist.
-        DataError: Several columns have the same name, and a field would use it.
+        DataError: A field would use a column whose name occurs more than once.
     """
     chosen = {field: find_column(names, field, name, file) for field, name in requested.items()}
     plain = {_plain(name): name for name in reversed(names)}
@@ -96,7 +103,7 @@ def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str
 
 
 def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return unused columns that might belong to a field which has no column, by field."""
+    """Return unused columns that might belong to a field without a column, by field."""
     likely: dict[str, str] = {}
     for name in unused:
         plain = _plain(name)
@@ -113,7 +120,7 @@ def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[st
 def find_column(names: Sequence[str], field: str, name: str, file: str) -> str:
     """Return the column that the user named for a field.
 
-    Raises `UsageError` if no column has this name, or several have it.
+    Raises `UsageError` if no column has this name, or if several columns have it.
     """
     matches = [column for column in names if column == name] or [
         column for column in names if column.strip().lower() == name.lower()
@@ -142,7 +149,7 @@ def _columns_of(names: Sequence[str]) -> str:
 def is_results_row(row: Mapping[str, object], requested: Mapping[str, str]) -> bool:
     """Return True if an object looks like a row of results.
 
-    It must have a score, or an input and an output, or a column that the user named.
+    A row must have a verdict or score, or both an input and an output, or a column that the user named.
     """
     plain = {_plain(str(name)) for name in row}
     fields = {field for field, aliases in COLUMNS.items() if plain & {field, *aliases}}
@@ -154,14 +161,14 @@ class TableHeader(NamedTuple):
     delimiter: str
     names: tuple[str, ...]
     lines_before: int = 0
-    """Number of lines before the header: 1 if the first line is `sep=;`, else 0."""
+    """Number of lines before the header: 1 if the first line states the delimiter, such as `sep=;`, otherwise 0."""
 
 
 def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
-    """Return the delimiter and the columns of a CSV file; None if it has no known columns.
+    """Return the delimiter and the columns of a CSV file; None if the file has no known columns.
 
-    The delimiter is the one that yields the most known columns. `csv.Sniffer` is not used: it reads the cells, too, and
-    if they are sentences, it takes a letter for the delimiter.
+    The delimiter that yields the most known columns is chosen. `csv.Sniffer` is not used, because it also reads the
+    cells. If the cells contain sentences, `csv.Sniffer` takes a letter for the delimiter.
 
     Raises `DataError` if the first line is too long.
     """
@@ -191,7 +198,10 @@ def _cells(line: str, delimiter: str) -> tuple[str, ...]:
 
 
 class _TextReader(FileReader):
-    """Reads a file as UTF-8. Converts UTF-16, in which spreadsheets write "Unicode text"."""
+    """Reads a file as UTF-8.
+
+    A file in UTF-16, which spreadsheets call "Unicode text", is converted.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -212,33 +222,39 @@ class _TextReader(FileReader):
 
 
 class _Score(NamedTuple):
-    """How a row was graded."""
+    """Grade of a row."""
 
     status: EvalStatus
     step: str = "score"
     value: float | None = None
     problem: str | None = None
-    """Why the row's grade cannot be read; None if it can."""
+    """Reason why the row's grade cannot be read; None if it can be read."""
 
 
 class _Summary:
-    """What the first pass finds out: the number of trials of each task, and problems with grades."""
+    """Data that is collected in the first pass: the number of trials of each task, and problems with grades."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.trials = Trials()
         self.inputs = HashTable()
-        """For each eval name, by its hash: a digest of the first input with this name, as a number above 0."""
+        """Maps the hash of an eval's name to a digest of the first input with this name.
+
+        The digest is a number above 0.
+        """
         self.graded = 0
         self.unreadable: tuple[str, str] | None = None
-        """Location and problem of the first grade that cannot be read."""
+        """Location and problem of the first grade that cannot be read; None if all grades can be read."""
         self.above: tuple[str, float] | None = None
-        """Location and value of the first score above 1."""
+        """Location and value of the first score above 1; None if there is no such score."""
         self.refused: str | None = None
 
 
 class ResultsTable(RecordFile):
-    """A table of results. It is read twice, first to count the trials of each task."""
+    """A table of results.
+
+    The file is read twice. The first pass counts the trials of each task.
+    """
 
     passes = 2
 
@@ -290,7 +306,7 @@ class ResultsTable(RecordFile):
             yield self._record(run, eval, row, score, number)
 
     def _choose(self) -> None:
-        """Choose the columns. Raises `DataError` if none of them says which rows passed."""
+        """Choose the column for each field. Raises `DataError` if no column says which rows passed."""
         names = list(self._header.names)
         if self.format != "csv":
             rows = islice(self._rows(Omissions()), _SAMPLE_ROWS)
@@ -317,9 +333,9 @@ class ResultsTable(RecordFile):
         )
 
     def _summarise(self) -> _Summary:
-        """Read the file once.
+        """Read the whole table once, and collect the summary.
 
-        Raises `DataError` if no row has a readable grade, or if scores exceed 1 and no threshold is set.
+        Raises `DataError` if no row has a readable grade, or if a score exceeds 1 and the user set no threshold.
         """
         summary = _Summary()
         left_out = Omissions()
@@ -338,7 +354,7 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            if not summary.rows:  # otherwise the second pass raises this error, after the readable rows
+            if not summary.rows:  # otherwise, the second pass raises this error after it has yielded the rows
                 raise
         self._check(summary, left_out)
         return summary
@@ -364,7 +380,7 @@ class ResultsTable(RecordFile):
             )
 
     def _rows(self, left_out: Omissions) -> Iterator[tuple[int, _Row]]:
-        """Yield the cleaned rows, each with its line number or position in the list.
+        """Yield the cleaned rows, each with its line number or its position in the JSON list.
 
         Unreadable rows are counted as left out.
         """
@@ -422,7 +438,7 @@ class ResultsTable(RecordFile):
         return f"[{number}]" if self.format == "json" else f"line {number}"
 
     def _cell(self, row: _Row, field: str) -> JsonValue:
-        """Return a field's value; None if it is missing or blank."""
+        """Return the value of a field in a row; None if the value is missing or blank."""
         value = row.get(self._columns.get(field, ""))
         return None if isinstance(value, str) and not value.strip() else value
 
@@ -434,10 +450,10 @@ class ResultsTable(RecordFile):
         return provider_and_model(self._overrides, self._text(row, "model"), self._text(row, "provider"))
 
     def _name(self, row: _Row, summary: _Summary, number: int) -> tuple[str, str]:
-        """Return category and name of the eval.
+        """Return the category and the name of a row's eval.
 
-        The name is the row's id, else its input, else the row number. If a name was used for a different input before,
-        it gets a suffix.
+        The name is the row's id. Rows without an id are named after their input, and rows without input after their row
+        number. If an earlier row had the same name but a different input, a suffix is added.
         """
         category = records.safe_name(self._text(row, "category") or "").replace("unnamed", "")
         text = self._text(row, "input") or ""
@@ -448,13 +464,16 @@ class ResultsTable(RecordFile):
         name = records.safe_name(stated_id) if stated_id else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
         if not stated_id and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        digest_number = int(digest, 16) + 1  # 0 means that there is no entry
+        digest_number = int(digest, 16) + 1  # 0 would mean that there is no entry
         if summary.inputs.setdefault(hash((category, name)), digest_number) != digest_number:
             name = f"{name}-{digest}"
         return category, name
 
     def _score(self, row: _Row) -> _Score:
-        """Read the grade from the field `passed`. Without it, compare the score with the threshold."""
+        """Read the grade of a row from the field `passed`.
+
+        If this field is missing, compare the score with the threshold.
+        """
         numbers = self._numbers(row)
         main = next((name for name in ("score", *_MAIN_SCORES) if name in numbers), next(iter(numbers), None))
         step = GRADING if main in (None, "passed", "correct") else main
@@ -545,9 +564,9 @@ class ResultsTable(RecordFile):
         return {**metadata, **other_cells, **standard_fields}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return input and output as messages. The SDK and the judges of collections read them.
+        """Return the input and the output of a row as messages, for the SDK and for the judges of collections.
 
-        Returns no transcript if the table has no output column, because messages would suggest that the model gave no
+        If the table has no output column, there is no transcript, because messages would suggest that the model gave no
         answer.
         """
         if "output" not in self._columns:
@@ -566,7 +585,7 @@ class ResultsTable(RecordFile):
                 yield Document(role=role, path=path, text=_as_text(value))
 
     def _log(self, row: _Row, score: _Score, reason: str | None) -> Iterator[Document]:
-        """Yield a log of the row's scores, in the same format as for experiment runs."""
+        """Yield a log of the scores of a row, in the same format as for experiment runs."""
         if score.status == "error":
             yield Document(role="log", path="error.log", text=reason or "the table does not say why")
         elif score.status in ("passed", "failed"):
@@ -577,7 +596,7 @@ class ResultsTable(RecordFile):
 
 
 def _distinct(names: Iterable[str]) -> list[str]:
-    """Make column names distinct and non-empty, by appending numbers where necessary."""
+    """Make column names distinct and non-empty by appending numbers where necessary."""
     distinct: dict[str, None] = {}
     for number, name in enumerate(names, 1):
         distinct_name = name if name.strip() and name not in distinct else f"{name.strip() or 'column'} {number}"
@@ -601,7 +620,7 @@ def _recognise(start: FileStart, overrides: RunOverrides) -> str | None:
         return "its rows have columns of a table of results" if is_results_row(start.first, overrides.columns) else None
     if start.character in "{<":
         return None
-    header = read_header(start.path, overrides.columns)  # unlike in JSON, the text can begin with `[`
+    header = read_header(start.path, overrides.columns)  # the header of a CSV file can begin with `[`
     return f"its first line has columns between {header.delimiter!r}" if header else None
 
 

@@ -1,4 +1,4 @@
-"""Read and write runs that are stored locally, in snapshot folders and in the store."""
+"""Read and write runs that are stored locally, in snapshot folders or in the store."""
 
 import asyncio
 import json
@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 DEBUG = "debug"
 LARGEST = 64 * 1024 * 1024
-"""Maximum bytes of a file. A deployment's answer has at most 16 MiB before escapes make it longer."""
+"""Maximum number of bytes in a snapshot file.
+
+A deployment's answer has at most 16 MiB before escape sequences make it longer.
+"""
 _FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 
 
@@ -32,7 +35,10 @@ def open_snapshot(folder: Path, links: Links) -> PayloadSource:
 
 
 class SnapshotPayloads:
-    """Reads a snapshot. Neither eval ids nor symbolic links can lead out of its folder."""
+    """Reads a snapshot.
+
+    Neither an eval id nor a symbolic link can lead to a file outside the snapshot's folder.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -49,10 +55,13 @@ class SnapshotPayloads:
 
 
 class SnapshotWriter:
-    """Writes the redacted payloads of one run. Each file is written atomically, and the summary last."""
+    """Writes the redacted payloads of one run.
+
+    Each file is written atomically, and the summary is written last.
+    """
 
     def __init__(self, folder: Path, run_id: str) -> None:
-        """Check the folder. Raises `UsageError` if it has another run or is not a folder."""
+        """Check the folder. Raises `UsageError` if it contains a different run or is not a folder."""
         self._folder = folder
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder} is a file: give a new folder")
@@ -63,16 +72,16 @@ class SnapshotWriter:
             raise UsageError(f"{folder} contains run {existing_run_id}, not {run_id}: give a new folder")
 
     def put(self, eval_id: str, payload: object | UnreadableEvidence) -> None:
-        """Write an eval, or the reason why it is unreadable.
+        """Write the payload of an eval, or the reason why its evidence is unreadable.
 
-        Reading the snapshot then gives the same result as reading the source.
+        Reading the snapshot then has the same result as reading the source.
         """
         if isinstance(payload, UnreadableEvidence):
             payload = {"error": payload.reason}
         _write(self._folder / DEBUG / _debug_name(eval_id), payload)
 
     def finish(self, summary: object) -> None:
-        """Write the summary. It makes the folder a snapshot."""
+        """Write the summary. The folder becomes a snapshot only when it contains the summary."""
         _write(self._folder / SUMMARY, summary)
 
 
@@ -118,7 +127,7 @@ def _debug_name(eval_id: str) -> str:
 
 
 def _read(path: Path, root: Path) -> bytes:
-    """Read a regular file inside `root` that has at most `LARGEST` bytes. Does not block if it is a pipe."""
+    """Read a regular file of at most `LARGEST` bytes inside `root`. Does not block if the path is a pipe."""
     if not path.resolve().is_relative_to(root):
         raise DataError("a symbolic link points outside the snapshot")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -149,10 +158,10 @@ def _reason(error: Exception) -> str:
 
 
 class StoredSource:
-    """Reads a run only from the store. Content there has been redacted before."""
+    """Reads a run from the store only. The content of the store is already redacted."""
 
     def __init__(self, store: "AnalysisStore", run_store: "RunStore", run_id: str) -> None:
-        """Store the arguments. The caller must close `store` and `run_store`."""
+        """Store the arguments. The caller remains responsible for closing `store` and `run_store`."""
         self._store = store
         self._run_store = run_store
         self._run_id = run_id
@@ -164,9 +173,10 @@ class StoredSource:
         return run
 
     async def evidence(self, eval: Eval) -> Evidence | UnreadableEvidence:
-        """Return the evidence of an imported eval.
+        """Return the evidence of an eval.
 
-        For other evals, return the evidence that an earlier analysis stored.
+        For an imported eval, the evidence comes from the imported record. For any other eval, the evidence comes from
+        an earlier analysis.
         """
         record = self._run_store.record(eval.id, run_id=self._run_id)
         if record is not None:

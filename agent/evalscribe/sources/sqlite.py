@@ -1,4 +1,4 @@
-"""Read SQLite databases of other tools without changing them. They can be damaged or hostile."""
+"""Read SQLite databases of other tools without changing them. The databases can be damaged or hostile."""
 
 import sqlite3
 import time
@@ -11,29 +11,32 @@ from evalscribe.sources.files import open_regular
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 MAX_SECONDS = 30.0
-"""Maximum seconds between two rows of a query. With a hostile schema, a query could run forever."""
+"""Maximum number of seconds between two rows of a query.
+
+A query on a hostile schema could otherwise run forever.
+"""
 SECONDS_PER_MEGABYTE = 1.0
-"""Seconds that all queries together may take for each megabyte of the file, in addition to `MAX_SECONDS`."""
+"""Time limit for all queries together, in seconds per megabyte of the file. `MAX_SECONDS` is added to this limit."""
 _INSTRUCTIONS = 10_000
-"""Number of SQLite instructions after which the time is checked."""
+"""Number of SQLite instructions between two checks of the time limit."""
 
 
 class SqliteFile:
     """A database that is opened only for reading.
 
-    `trusted_schema` stays on, because promptfoo's indexes use JSON functions, and its databases do not open without
-    them. A schema can therefore call functions. They reach nothing outside the database, and this class limits their
-    time and memory.
+    `trusted_schema` stays on, because the indexes in promptfoo's databases use JSON functions, and these databases do
+    not open otherwise. A schema can therefore call functions. These functions cannot reach anything outside the
+    database, and this class limits their time and memory.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the database. Raises the errors of `open_regular`."""
+        """Open the database. Raises `AccessError` if SQLite cannot open it, and the same errors as `open_regular`."""
         open_regular(path).close()
         self._path = path
         self._started = self._until = 0.0
         self._remaining_s = MAX_SECONDS + path.stat().st_size / 1_000_000 * SECONDS_PER_MEGABYTE
-        # `immutable` keeps SQLite from writing files, such as a lock, beside the database. It is not used if there is a
-        # write-ahead log, because SQLite would ignore the log.
+        # `immutable` keeps SQLite from writing files, such as a lock, next to the database. The option is not used if
+        # there is a write-ahead log, because SQLite would then ignore the log.
         log = path.with_name(f"{path.name}-wal")
         mode = "mode=ro" if log.is_file() and log.stat().st_size else "mode=ro&immutable=1"
         try:
@@ -46,10 +49,10 @@ class SqliteFile:
         list(self.rows("PRAGMA cell_size_check = ON"))
 
     def columns(self, table: str) -> frozenset[str]:
-        """Return the names of a table's columns; empty if there is no such table. Raises `DataError`.
+        """Return the names of a table's columns; empty if there is no such table.
 
-        Generated columns are left out. Views are left out even if the schema calls them tables, because a view can
-        yield rows without end.
+        Raises `DataError` if the database is damaged. Generated columns are left out. Views are also left out, even if
+        the schema calls them tables, because a view can yield an endless number of rows.
         """
         tables = "pragma_table_list" if sqlite3.sqlite_version_info >= (3, 37) else "sqlite_master"
         if not list(self.rows(f"SELECT 1 FROM {tables} WHERE type = 'table' AND name = ?", table)):  # noqa: S608

@@ -12,18 +12,21 @@ from evalscribe.errors import DataError
 from evalscribe.json_data import clean_text
 from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
 
-# Why not ijson: version 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s), and it refuses input that is read here:
-# NaN and Infinity, line breaks in strings, UTF-16, a byte order mark, invalid UTF-8. Its C backend crashes the process
-# with a segmentation fault at a number of 5,000 digits. Its Python backend takes 10.4 s for the same 43 MB.
+# ijson is not used because version 3.6 is no faster (43 MB in 0.40 s of CPU, here 0.39 s), and because it refuses input
+# that this module reads: NaN and Infinity, line breaks in strings, UTF-16, a byte order mark, and invalid UTF-8. Its C
+# backend crashes the process with a segmentation fault on a number of 5,000 digits. Its Python backend takes 10.4 s for
+# the same 43 MB.
 
 
 MAX_VALUE_CHARS = 128 * 1024 * 1024
-"""Maximum characters of one value."""
+"""Maximum number of characters in one JSON value."""
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""Number of characters before the end of the text. A parse error there might only mean that more text must be read
-first."""
+"""Number of characters at the end of the text that was read so far.
+
+A parse error there might only mean that more text must be read.
+"""
 
 
 def _parse_int(digits: str) -> int | str:
@@ -39,7 +42,7 @@ DECODER = json.JSONDecoder(parse_int=_parse_int, parse_float=_real, parse_consta
 
 
 def decode_json(text: str) -> object:
-    """Parse a text that contains exactly one JSON value. Raises `DataError`, which does not quote the text."""
+    """Parse a text that contains exactly one JSON value. Raises `DataError`, whose message does not quote the text."""
     try:
         return DECODER.decode(text)
     except RecursionError:
@@ -50,18 +53,21 @@ def decode_json(text: str) -> object:
 
 class JsonLine(NamedTuple):
     number: int
-    """Number of the line. Counting starts at 1 and includes blank lines."""
+    """Number of the line, counted from 1. Blank lines are counted too."""
     value: dict[str, object] | None
-    """The JSON object of the line; None if the line is too long, invalid or another value."""
+    """JSON object of the line. None if the line is too long or invalid, or contains a different kind of value."""
     problem: str
-    """Why `value` is None; empty if it is not."""
+    """Reason why `value` is None; empty if `value` is an object."""
     characters: int
     ended: bool
-    """True if the line has a line end. At the end of the file, it can be missing."""
+    """True if the line has a line end. The last line of a file can lack it."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:
-    """Yield each line of a file with one object per line, except blank lines. Raises the errors of `FileReader`."""
+    """Yield each line of a file that has one JSON object per line. Blank lines are left out.
+
+    Raises the same errors as `FileReader`.
+    """
     for number, text, ended in read_lines(reading):
         if text is None:
             yield JsonLine(number, None, "it is too long", 0, ended)
@@ -76,12 +82,12 @@ def json_lines(reading: FileReader) -> Iterator[JsonLine]:
 
 
 class JsonStream:
-    """The text of a file, which is read from beginning to end."""
+    """The JSON text of a file. The file is read only once, from beginning to end."""
 
     def __init__(
         self, reading: FileReader, where: str, decoder: json.JSONDecoder = DECODER, largest: int | None = None
     ) -> None:
-        """Store the arguments. `largest` replaces `MAX_VALUE_CHARS` as the maximum size of a value."""
+        """Store the arguments. If `largest` is given, it replaces `MAX_VALUE_CHARS` as the maximum size of a value."""
         self._reading = reading
         self._where = where
         self._values = decoder
@@ -92,13 +98,13 @@ class JsonStream:
         self._text = self._decoder.decode(first)
         self._at = 0
         self._lines = 0
-        """Number of lines that end before the start of `_text`."""
+        """Number of line ends before the start of `_text`."""
         self._column = 0
-        """Number of characters that the current line has before the start of `_text`."""
+        """Number of characters in the current line before the start of `_text`."""
         self._ended = not first
 
     def peek(self) -> str:
-        """Return the next character that is not white space, without consuming it; empty at the end."""
+        """Return the next character that is not white space, without consuming it; empty at the end of the file."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = space.end() if space else self._at
@@ -108,7 +114,7 @@ class JsonStream:
                 return ""
 
     def value(self) -> object:
-        """Return the next value. Raises `DataError`, which states the location."""
+        """Return the next JSON value. Raises `DataError`, whose message states the location."""
         self.peek()
         while True:
             try:
@@ -120,17 +126,23 @@ class JsonStream:
             except RecursionError:
                 raise self.wrong("JSON nested too deeply") from None
             if end == len(self._text) and self._more():
-                continue  # a number might go on
+                continue  # the rest of a number might follow
             self._at = end
             return value
 
     def elements(self) -> Iterator[object]:
-        """Yield the elements of the list that begins here. Each is read only when it is requested."""
+        """Yield the elements of the list that begins at the current position.
+
+        Each element is read only when it is requested.
+        """
         for _ in self.places():
             yield self.value()
 
     def places(self) -> Iterator[None]:
-        """Yield before each element of the list that begins here. The caller must then read or skip the element."""
+        """Yield once before each element of the list that begins at the current position.
+
+        The caller must then read or skip the element.
+        """
         self._take("[")
         if self.peek() == "]":
             self._take("]")
@@ -141,7 +153,10 @@ class JsonStream:
                 return
 
     def names(self) -> Iterator[str]:
-        """Yield the keys of the object that begins here. After each, the caller must read or skip the value."""
+        """Yield the keys of the object that begins at the current position.
+
+        After each key, the caller must read or skip the value.
+        """
         self._take("{")
         if self.peek() == "}":
             self._take("}")
@@ -158,11 +173,11 @@ class JsonStream:
     def members(
         self, lists: Collection[str], inside: Collection[str] = (), unread: Collection[str] = ()
     ) -> Iterator[tuple[str, object]]:
-        """Yield the key and value of each member of the object that begins here.
+        """Yield the key and value of each member of the object that begins at the current position.
 
         Args:
             lists: Keys of lists whose elements are yielded one by one.
-            inside: Keys of objects whose members are yielded in the same way.
+            inside: Keys of objects whose members are yielded in place of the object.
             unread: Keys of members that are skipped.
         """
         for name in self.names():
@@ -180,7 +195,8 @@ class JsonStream:
     def skip(self, levels: int = 3) -> None:
         """Skip the next value.
 
-        Its outer `levels` of lists and objects are read piece by piece, because they can be long.
+        Lists and objects in the value are read piece by piece down to `levels` levels of nesting, because they can be
+        long.
         """
         following = self.peek() if levels else ""
         if following == "[":
@@ -193,7 +209,7 @@ class JsonStream:
             self.value()
 
     def end(self) -> None:
-        """Check that nothing follows. Raises `DataError` if something does."""
+        """Check that nothing follows at the end of the JSON text. Raises `DataError` if there is more content."""
         if self.peek():
             raise self.wrong("unexpected content after the end")
 
@@ -219,7 +235,7 @@ class JsonStream:
     def _more(self, least: int = 0) -> bool:
         """Read at least `least` more characters. Returns False at the end of the file.
 
-        Asking for many characters at once keeps a long value from being parsed many times.
+        If many characters are requested at once, a long value need not be parsed many times.
         """
         if self._ended:
             return False
@@ -239,7 +255,7 @@ class JsonStream:
 
 MAX_XML_DEPTH = 50
 MAX_XML_TEXT = 16 * 1024 * 1024
-"""Maximum characters of the text of one element."""
+"""Maximum number of characters in the text of one XML element."""
 
 
 class StartTag(NamedTuple):
@@ -250,13 +266,13 @@ class StartTag(NamedTuple):
 class EndTag(NamedTuple):
     tag: str
     text: str
-    """Text directly inside the element, without that of its children."""
+    """Text directly inside the element, without the text of its child elements."""
 
 
 def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
     """Yield the tags of an XML file.
 
-    Raises `DataError`, which states the line, if the file is invalid or unsafe.
+    If the file is invalid or unsafe, raises `DataError` with the line number.
     """
     handler = _Handler(where)
     try:

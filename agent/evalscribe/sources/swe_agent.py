@@ -1,6 +1,7 @@
-"""Read trajectories of SWE-agent and mini-SWE-agent: the messages, the patch, and how the agent ended.
+"""Read trajectories of SWE-agent and mini-SWE-agent: the messages, the patch, and how the agent's work ended.
 
-A trajectory is for one task. It does not say whether the patch is right. SWE-bench decides that later (`swebench`).
+A trajectory is for one task. A trajectory does not say whether the patch is correct. SWE-bench decides later whether it
+is (see `swebench`).
 """
 
 import re
@@ -17,8 +18,7 @@ _TASKS = (
     ("<pr_description>", "Consider the following PR description:", "</pr_description>"),
     ("ISSUE:\n", "", "\nINSTRUCTIONS:"),
 )
-"""For each known prompt: the text before the issue in the first message, an introduction to remove, and the text after
-it."""
+"""Parts of each known prompt: the text before the issue, an introduction to remove, and the text after the issue."""
 _SUBMITTED = re.compile(r"submitted\b", re.IGNORECASE)
 _LIMITS = re.compile(
     r"\b(?:LimitsExceeded|TimeExceeded|exit_cost|exit_total_execution_time|exit_command_timeout|exit_context"
@@ -41,7 +41,7 @@ class Attempt(NamedTuple):
     input_tokens: object
     output_tokens: object
     times: tuple[str, ...]
-    """Times of the first and the last message; empty if they are not recorded."""
+    """Times of the first and the last message; empty if the messages have no times."""
     metadata: Mapping[str, object]
 
 
@@ -50,11 +50,11 @@ class Ending(NamedTuple):
 
     status: str = ""
     error: str = ""
-    """Text of the exception that ended the agent's work; empty if there was none."""
+    """Text of the exception that ended the agent's work; empty if there was no exception."""
 
     @property
     def submitted(self) -> bool:
-        """True if a patch was submitted. After a limit, the agent's harness submits it."""
+        """True if a patch was submitted. If a limit ended the agent's work, the harness submits the patch."""
         return bool(_SUBMITTED.match(self.status))
 
     @property
@@ -74,7 +74,7 @@ class Ending(NamedTuple):
 
 
 def recognise_trajectory(start: FileStart) -> str | None:
-    """Return the feature by which a file is recognised; None if it is not a trajectory."""
+    """Return the feature by which a trajectory file is recognised; None if the file is not a trajectory."""
     version = start.top.get("trajectory_format")
     if isinstance(version, str) and version.startswith("mini-swe-agent"):
         return f"its `trajectory_format` is {version}"
@@ -84,7 +84,7 @@ def recognise_trajectory(start: FileStart) -> str | None:
 
 
 def read_attempt(trajectory: Mapping[str, object]) -> Attempt:
-    """Read a trajectory that either of the two agents wrote."""
+    """Read a trajectory that was written by SWE-agent or mini-SWE-agent."""
     info = object_of(trajectory.get("info"))
     return _mini(trajectory, info) if "messages" in trajectory else _swe_agent(trajectory, info)
 
@@ -127,9 +127,10 @@ def _extra(message: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]:
-    """Yield messages.
+    """Yield the messages of a mini-SWE-agent trajectory.
 
-    If a message's text contains a command, the command becomes a tool call, and the next message becomes its result.
+    If the text of a message contains a command, the command becomes a tool call, and the next message becomes its
+    result.
     """
     waiting: str | None = None
     for number, source in enumerate(messages):
@@ -156,7 +157,10 @@ def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]
 
 
 def _command(message: Mapping[str, object]) -> tuple[str, str] | None:
-    """Split a message into its text and its command. Returns None unless it has exactly one command."""
+    """Split a message into its text and the command in it.
+
+    Returns None unless the message contains exactly one command.
+    """
     text = text_of(message.get("content"))
     matches = list(_COMMAND.finditer(text))
     if len(matches) != 1:
@@ -245,9 +249,9 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
 
 
 def _patch(info: Mapping[str, object]) -> str:
-    """Return the patch; empty if there is none.
+    """Return the submitted patch; empty if there is none.
 
-    In mini-SWE-agent 1, the submission can be an exception instead of a patch.
+    In mini-SWE-agent 1, an exception can be stored in place of the patch.
     """
     submission = info.get("submission")
     text = text_of(submission) or text_of(object_of(submission).get("model_patch"))
@@ -264,7 +268,7 @@ def _ending(info: Mapping[str, object], messages: Sequence[Mapping[str, object]]
 
 
 def _sum(usage: Sequence[Mapping[str, object]], name: str) -> float | None:
-    """Return the sum of a usage figure over all answers; None if an answer does not have it."""
+    """Return the sum of a usage figure over all answers; None if an answer lacks this figure."""
     figures = [figure(response_usage.get(name)) for response_usage in usage]
     numbers = [number for number in figures if number is not None]
     return sum(numbers) if numbers and len(numbers) == len(figures) else None

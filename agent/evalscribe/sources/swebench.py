@@ -1,8 +1,8 @@
 """Read runs of SWE-bench: the predictions and trajectories of agents, and the harness's evaluation of them.
 
-A run is one evaluation of one model's predictions. A folder can have all of its parts: trajectories and `preds.json` of
-SWE-agent or mini-SWE-agent, the harness's `logs/run_evaluation/<run id>/<model>/<instance>/`, and its run report
-`<model>.<run id>.json`. Each part can also be read alone.
+A run is one evaluation of one model's predictions. A folder can contain all parts of a run: trajectories and
+`preds.json` of SWE-agent or mini-SWE-agent, the harness's `logs/run_evaluation/<run id>/<model>/<instance>/`, and its
+run report `<model>.<run id>.json`. Each part can also be read by itself.
 """
 
 import re
@@ -29,24 +29,29 @@ from evalscribe.text import cut, join_first, one_line, pluralise
 NAME = "swe-bench"
 TESTS = ("FAIL_TO_PASS", "PASS_TO_PASS")
 GOLD = "gold"
-"""Name that the harness uses for the model if it evaluates the reference patches."""
+"""Name that the harness uses as the model when it evaluates the reference patches."""
 MAX_INSTANCES = 100_000
 MAX_FOLDERS = 50
-"""Maximum number of folders that are searched for parts of a run."""
+"""Maximum number of folders in which parts of a run are searched."""
 MAX_LOOKED_AT = 20
-"""Maximum number of instance folders that are opened to recognise them."""
+"""Maximum number of instance folders that are opened to recognise the format."""
 MAX_TESTS = 500
-"""Maximum number of tests that a document lists."""
+"""Maximum number of tests of each group that are listed in a document."""
 MAX_BRACKETS = 100
-"""Maximum number of opening brackets in a YAML file of exit statuses. Such a file needs none, and deep nesting is slow
-to parse."""
+"""Maximum number of opening brackets in a YAML file of exit statuses.
+
+A file of exit statuses needs no brackets, and parsing deeply nested brackets is slow.
+"""
 MAX_STATUSES_CHARACTERS = 200_000
 _EVALUATIONS = "run_evaluation"
 _INSTANCE_LOG, _OUTPUT, _REPORT = "run_instance.log", "test_output.txt", "report.json"
 _PREDICTIONS = re.compile(r"(?:all_)?pred(?:iction)?s[\w.-]*\.jsonl?$")
 _STATUSES = re.compile(r"(?:run_batch_)?exit_statuses[\w.]*\.yaml$")
 _SERVICE = re.compile(r"(?P<dataset>[\w.-]+?)__(?:test|dev|train)__")
-"""Matches the start of the name of a run report from SWE-bench's service. It names the dataset, but not the model."""
+"""Matches the beginning of a file name that SWE-bench's service gives to a run report.
+
+The name states the dataset but not the model.
+"""
 _START, _END = ">>>>> Start Test Output", ">>>>> End Test Output"
 _NOT_APPLIED = ">>>>> Patch Apply Failed"
 _LATE = re.compile(r"(?:Timeout error: |Test timed out after )(\d+) seconds")
@@ -55,21 +60,26 @@ _ERROR = re.compile(r"^[\w.]*(?:Error|Exception)\b.*", re.MULTILINE)
 
 
 class _Report(NamedTuple):
-    """What a run report states about each instance."""
+    """Statements of a run report about each instance."""
 
     path: Path
     statuses: Mapping[str, str]
-    """Status of each instance: `resolved`, `unresolved`, `empty_patch`, `error`, or `submitted` if it is in no other
-    list."""
+    """Status of each instance: `resolved`, `unresolved`, `empty_patch`, `error` or `submitted`.
+
+    The status is `submitted` if the instance is in no other list.
+    """
     reasons: Mapping[str, str]
-    """The log line by which the harness saw that the environment failed, by instance."""
+    """Log line by which the harness recognised that the environment failed, by instance."""
     environment: frozenset[str]
     """Instances whose environment failed according to the run report."""
     incomplete: int
 
 
 class _Evaluation(NamedTuple):
-    """An evaluation by the harness. Its folder or its run report can be missing, but not both."""
+    """An evaluation by the harness.
+
+    The evaluation's folder or its run report can be missing, but not both.
+    """
 
     instances: Mapping[str, Path]
     folder: Path | None = None
@@ -80,13 +90,13 @@ class _Evaluation(NamedTuple):
 
 
 class _Submission(NamedTuple):
-    """The work of one agent with one model, before its evaluation."""
+    """The work of one agent with one model, before it is evaluated."""
 
     folder: Path
     trajectories: Mapping[str, Path]
     patches: Mapping[str, str]
     statuses: Mapping[str, str]
-    """Exit status by instance. Some of these instances might have no trajectory."""
+    """Exit status of the agent, by instance. Instances without a trajectory can also have an exit status."""
     model: str | None
 
     @property
@@ -96,7 +106,7 @@ class _Submission(NamedTuple):
 
 @dataclass
 class _Verdict:
-    """How an instance was graded, and the reason."""
+    """The verdict on an instance, and its reason."""
 
     status: EvalStatus
     reason: str | None = None
@@ -109,12 +119,15 @@ class _Verdict:
 
     @property
     def failing_tests(self) -> tuple[str, ...]:
-        """The failed tests, in the form of lines in the document that lists them."""
+        """The failed tests, as lines of the document that lists them."""
         return tuple(f"{group} failed: {test}" for group, tests in self.failing.items() for test in tests[:MAX_TESTS])
 
 
 class SweBenchReader(EvalReader):
-    """Reads a folder with parts of runs, or a single part. The parts are predictions, trajectories and evaluations."""
+    """Reads a folder with parts of runs, or a single part.
+
+    Parts of a run are predictions, trajectories and evaluations.
+    """
 
     format = NAME
 
@@ -151,7 +164,11 @@ class SweBenchReader(EvalReader):
                 yield from self._run_evals(submission, None, references)
 
     def _parts(self, folder: FolderStart) -> tuple[list[_Submission], list[_Evaluation]]:
-        """Find the submissions and evaluations in a folder. Run reports are matched with the evaluations."""
+        """Find the submissions and evaluations in a folder.
+
+        Each run report is matched with its evaluation. A report without an evaluation folder counts as an evaluation of
+        its own.
+        """
         submissions = [self._submission(subfolder) for subfolder in _submission_folders(folder)]
         evaluations = _evaluation_folders(folder)
         places = dict.fromkeys([self._path, *(submission.folder for submission in submissions)])
@@ -190,7 +207,7 @@ class SweBenchReader(EvalReader):
         return _Submission(folder.path, trajectories, patches, statuses, next(iter(models), None))
 
     def _predictions(self, path: Path) -> Iterator[tuple[str, str | None, str]]:
-        """Yield instance, model and patch of each prediction in a file."""
+        """Yield the instance, the model and the patch of each prediction in a file."""
         for number, prediction in self._values(path):
             id = text_of(prediction.get("instance_id"))
             if not id or "model_patch" not in prediction:
@@ -199,9 +216,9 @@ class SweBenchReader(EvalReader):
             yield id, text_of(prediction.get("model_name_or_path")) or None, text_of(prediction["model_patch"])
 
     def _values(self, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-        """Yield the predictions of a file.
+        """Yield the predictions in a file.
 
-        The file can have an object with a prediction per instance, a list, one prediction per line, or a single
+        The file can contain an object with one prediction per instance, a list, one prediction per line, or a single
         prediction.
         """
         start = FileStart(path)
@@ -224,9 +241,9 @@ class SweBenchReader(EvalReader):
     def _exit_statuses(self, path: Path) -> dict[str, str]:
         text = self._text(path)
         try:
-            # Parsing nested brackets takes time that grows with the square of their depth.
+            # The time to parse nested brackets grows with the square of their depth.
             if len(text) > MAX_STATUSES_CHARACTERS or sum(map(text.count, "[{")) > MAX_BRACKETS:
-                raise DataError(f"{path} is not as SWE-agent writes it")
+                raise DataError(f"{path} does not have the format that SWE-agent writes")
             # This loader reads only texts, lists and objects, because merge keys can create a billion pairs and dates
             # can be invalid. The loader written in C would end the process with a segmentation fault at 250,000 levels.
             content = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it makes nothing else
@@ -250,9 +267,10 @@ class SweBenchReader(EvalReader):
         )
 
     def _references(self, evaluations: Sequence[_Evaluation]) -> dict[str, "_Reference"]:
-        """Return how each instance's reference patch was graded.
+        """Return how the reference patch of each instance was graded.
 
-        The grading is that of `reference_run`, or else of a run of the model `gold`.
+        The grades are taken from `reference_run` or, if the user did not set it, from the evaluations of the model
+        `gold`.
         """
         reference_runs = [evaluation for evaluation in evaluations if evaluation.model == GOLD]
         if self._overrides.reference_run:
@@ -272,7 +290,7 @@ class SweBenchReader(EvalReader):
     def _run_evals(
         self, submission: _Submission | None, evaluation: _Evaluation | None, references: Mapping[str, "_Reference"]
     ) -> Iterator[SourceEval]:
-        """Yield the evals of an evaluation, or those of a submission without evaluation."""
+        """Yield the evals of an evaluation, or those of a submission that was not evaluated."""
         model = submission.model if submission else None
         if model is None and evaluation and evaluation.model:
             model = evaluation.model.replace("__", "/", 1)
@@ -298,7 +316,7 @@ class SweBenchReader(EvalReader):
             self._omit("an instance beyond the maximum", number=len(instances) - MAX_INSTANCES)
 
     def _settings(self, evaluation: _Evaluation | None) -> tuple[str | None, object]:
-        """Return the dataset and the start time of an evaluation. Each is None if it is not recorded."""
+        """Return the dataset and the start time of an evaluation; each is None if it is not recorded."""
         if evaluation is None:
             return None, None
         if evaluation.folder and evaluation.folder != self._path:
@@ -383,7 +401,7 @@ class SweBenchReader(EvalReader):
         return evaluation.report.reasons.get(id) if evaluation and evaluation.report else None
 
     def _file_text(self, folder: Path | None, name: str) -> str:
-        """Return the text of a file in an instance's folder; empty if the file does not exist."""
+        """Return the text of a file in an instance's folder; empty if the file does not exist or cannot be read."""
         if folder is None or not (path := folder / name).is_file() or path.is_symlink():
             return ""
         try:
@@ -400,12 +418,12 @@ class SweBenchReader(EvalReader):
         ending: Ending,
         grade: Mapping[str, object] | None = None,
     ) -> _Verdict:
-        """Return how an instance was graded.
+        """Return the verdict on an instance.
 
         Args:
             id: Id of the instance.
             evaluation: The evaluation of the run, if there is one.
-            patch: The submitted patch; None if unknown.
+            patch: The submitted patch; None if it is unknown whether there is one.
             ending: How the agent's work ended.
             grade: The harness's report on the instance, if it is not in the evaluation's folder.
         """
@@ -454,11 +472,11 @@ class _Reference:
     verdict: _Verdict
     patch: str
     folder: Path | None
-    """Folder of the evaluation that graded it."""
+    """Folder of the evaluation in which the reference patch was graded."""
     run_id: str | None
 
     def document(self, id: str) -> Document | None:
-        """Return a document about how the reference patch was graded; None if it was not graded."""
+        """Return a document that describes how the reference patch was graded; None if it was not graded."""
         verdict = self.verdict
         if verdict.status not in ("passed", "failed"):
             return None
@@ -479,7 +497,10 @@ class _Reference:
 
 
 _LISTS = ("submitted", "error", "empty_patch", "unresolved", "resolved")
-"""Names of the lists of instances in a run report. If an instance is in several lists, the last of them counts."""
+"""Names of the lists of instances in a run report.
+
+If an instance is in several lists, the last of these lists counts.
+"""
 
 
 def _ids(value: object) -> list[str]:
@@ -517,7 +538,7 @@ def _instances(submission: _Submission | None, evaluation: _Evaluation | None) -
 def _evaluation_of(report: _Report) -> _Evaluation:
     """Return an evaluation of which only the run report is known.
 
-    If the harness wrote the report, its name states the model.
+    The file name of a report by the harness states the model. A report by SWE-bench's service does not.
     """
     model, dot, run_id = report.path.name.removesuffix(".json").rpartition(".")
     if _SERVICE.match(report.path.name) or not dot:
@@ -534,10 +555,10 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 
 
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
-    """Return the submission that was evaluated.
+    """Return the submission that was evaluated; None if there is none.
 
-    It is the one of the same model. If the evaluation names no model, it is the only submission that has some of the
-    same instances.
+    The evaluated submission is that of the same model. If the evaluation names no model, the evaluated submission is
+    the only one with some of the same instances.
     """
     if evaluation.model is not None:
         return next(
@@ -554,7 +575,7 @@ def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) 
 
 
 def _tested(grade: Mapping[str, object]) -> _Verdict:
-    """Return the verdict that follows from a report with test results."""
+    """Return the verdict that follows from a report that has test results."""
     resolved = grade.get("resolved") is True
     groups = {name: object_of(object_of(grade.get("tests_status")).get(name)) for name in TESTS}
     steps = [Step(name="patch", status="passed")]
@@ -584,13 +605,13 @@ def _tested(grade: Mapping[str, object]) -> _Verdict:
 
 
 def _title(test: str) -> str:
-    """Return the name of a test. File and class are removed from ids that pytest uses."""
+    """Return the name of a test. The file and the class are removed from a test id of pytest."""
     path, bracket, parameters = test.partition("[")
     return path.rsplit("::", 1)[-1] + bracket + parameters
 
 
 def _no_patch(ending: Ending) -> _Verdict:
-    """Return the verdict on an instance without a patch. It depends on how the agent's work ended."""
+    """Return the verdict on an instance without a patch, depending on how the agent's work ended."""
     if ending.broken:
         detail = f": {cut(one_line(ending.error), 400)}" if ending.error else ""
         return _Verdict("error", f"{ending.status}{detail}", scores={"resolved": 0.0})
@@ -603,7 +624,7 @@ def _no_patch(ending: Ending) -> _Verdict:
 def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
     """Return the verdict on an instance without test results.
 
-    The patch was bad, the tests timed out, or they never started.
+    Either the patch could not be applied, or the tests timed out, or they never started.
     """
     scores = {"resolved": 0.0}
     if _NOT_APPLIED in log or _NOT_APPLIED in output:
@@ -625,7 +646,7 @@ def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
 
 
 def _tests_output(output: str) -> str:
-    """Return the output of the tests, without what the harness printed before and after it."""
+    """Return the output of the tests, without the output of the harness before and after it."""
     begin, end = output.find(_START), output.rfind(_END)
     if begin < 0:
         return output
@@ -633,9 +654,9 @@ def _tests_output(output: str) -> str:
 
 
 def _grades(content: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
-    """Yield each instance with the harness's report on it.
+    """Yield each instance in a report file, with the harness's report on it.
 
-    A report without an id is about the instance that its folder names.
+    A report that does not name its instance is about the instance after which its folder is named.
     """
     if "resolved" in content:
         yield path.absolute().parent.name, content
@@ -659,7 +680,7 @@ def _files(folder: Path, names: Iterable[str]) -> Iterator[Path]:
 def _report_files(folder: Path) -> Iterator[Path]:
     """Yield the run reports in a folder and in its subfolder `sb-cli-reports`.
 
-    The client of SWE-bench's service writes to this subfolder.
+    The command line client of SWE-bench's service writes its reports to this subfolder.
     """
     for place in (folder, folder / "sb-cli-reports"):
         start = FolderStart(place)
@@ -699,7 +720,7 @@ def _has_predictions(folder: FolderStart) -> bool:
 
 
 def _is_instance(folder: FolderStart) -> bool:
-    """Return whether a folder is one that the harness wrote for an instance."""
+    """Return whether a folder was written by the harness for one instance."""
     if _REPORT in folder.names:
         report = file_below(folder.path, _REPORT)
         with suppress(EvalscribeError):
@@ -712,7 +733,10 @@ def _has_instances(folder: FolderStart) -> bool:
 
 
 def _submission_folders(folder: FolderStart) -> list[FolderStart]:
-    """Return the folders with trajectories or predictions. These are the folder itself, or else its subfolders."""
+    """Return the folders that contain trajectories or predictions.
+
+    If the folder itself has no trajectories or predictions, its subfolders that have some are returned.
+    """
     if _has_predictions(folder) or _has_trajectories(folder):
         return [folder]
     return [
@@ -725,8 +749,8 @@ def _submission_folders(folder: FolderStart) -> list[FolderStart]:
 def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
     """Return the evaluations in a folder.
 
-    They are in the subfolders that the harness usually writes. If there are none, every folder that contains folders of
-    instances is an evaluation.
+    Evaluations are searched in the subfolders that the harness usually writes. If there are no such subfolders, every
+    folder with instance folders counts as an evaluation.
     """
     if _is_instance(folder):
         return [_Evaluation({folder.path.absolute().name: folder.path}, folder.path)]
@@ -753,9 +777,9 @@ def _evaluated(run: FolderStart) -> Iterator[_Evaluation]:
 
 
 def _model_and_run_id(folder: Path) -> tuple[str | None, str | None]:
-    """Return the model and the run id in a folder's path.
+    """Return the model and the run id that a folder's path contains.
 
-    They are None if the path does not have the harness's layout.
+    Both values are None if the path does not have the harness's layout.
     """
     *_, above, run_id, model = ("", "", "", *folder.absolute().parts)
     return (model, run_id) if above == _EVALUATIONS else (None, None)

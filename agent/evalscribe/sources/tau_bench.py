@@ -1,4 +1,4 @@
-"""Read tau-bench trajectories and tau2-bench results."""
+"""Read trajectories of tau-bench and results of tau2-bench."""
 
 import json
 import re
@@ -25,16 +25,16 @@ from evalscribe.sources.streams import JsonStream
 from evalscribe.text import cut, one_line, slug
 
 RESPOND = "respond"
-"""Name of the action that answers the user, if the model writes its actions as text."""
+"""Name of the action that answers the user, for models that write their actions as text."""
 _ACTION = re.compile(r"\bAction:\s*(\{.*\})\s*\Z", re.DOTALL)
 _ANSWER = "API output: "
 _Message = Mapping[str, JsonValue]
 
 
 def add_text_calls(messages: list[JsonValue]) -> list[JsonValue]:
-    """Convert actions that the model wrote as text into tool calls. The number of messages stays the same.
+    """Convert actions that the model wrote as text into tool calls.
 
-    Returns the messages unchanged if any message already has tool calls.
+    The number of messages stays the same. If any message already has tool calls, the messages are returned unchanged.
     """
     objects = [message if isinstance(message, dict) else {} for message in messages]
     if any(message.get("tool_calls") for message in objects):
@@ -79,7 +79,10 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
 
 
 def reply_in_text(content: str) -> str:
-    """Return the text for the user. If the model writes its actions as text, this is an argument of the action."""
+    """Return the text that is addressed to the user.
+
+    If the model writes its actions as text, this text is an argument of the action `respond`.
+    """
     match = _ACTION.search(content)
     action: object = None
     with suppress(ValueError, RecursionError):
@@ -97,7 +100,7 @@ def _is_answer(message: _Message) -> bool:
 
 
 MAX_SHOWN = 160
-"""Maximum characters of a value that is quoted in an error."""
+"""Maximum number of characters of a value that are quoted in an error."""
 _REFUSED = re.compile(r"error\b", re.IGNORECASE)
 _Mapping = Mapping[str, JsonValue]
 
@@ -105,7 +108,7 @@ _Mapping = Mapping[str, JsonValue]
 def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Step, ...]:
     """Return a step for each part of the grading, such as `actions` and `outputs`.
 
-    Returns no steps if the harness failed. If the conversation ended before it could be graded, its only step is
+    No steps are returned if the harness failed. If the conversation ended before it could be graded, the only step is
     `conversation`.
     """
     info, reward = _as_mapping(entry.get("info")), score_number(entry.get("reward"))
@@ -127,9 +130,9 @@ def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Ste
 
 
 def _assertions(graded: _Mapping) -> list[Step]:
-    """Return a step for each part of the reward other than database and outputs.
+    """Return a step for each part of the reward, except the parts for the database and the outputs.
 
-    If a part failed, the error is its first assertion that is not met.
+    If a part failed, the error of its step is the first assertion that is not met.
     """
     parts = _as_mapping(graded.get("reward_breakdown"))
     steps = []
@@ -173,7 +176,8 @@ def _actions_step(
 def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Mapping) -> Step:
     """Return the step `outputs`.
 
-    It uses the grader's results. Where they are missing, it searches the model's messages, ignoring commas.
+    The step is based on the grader's results. An output without a result is searched in the model's messages, and
+    commas are ignored.
     """
     if reward >= 1:
         return Step(name="outputs", status="passed")
@@ -198,7 +202,7 @@ def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward:
 
 
 def model_calls(messages: Sequence[ChatMessage]) -> Iterator[Action]:
-    """Yield the model's tool calls in the order in which they were made."""
+    """Yield the tool calls of the model in the order in which they were made."""
     answers = {message.tool_call_id: message for message in messages if isinstance(message, ToolMessage)}
     for message in messages:
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
@@ -213,7 +217,9 @@ def _expected(action: JsonValue) -> Action:
 
 
 def _difference(expected: list[Action], actual: list[Action]) -> str | None:
-    """Describe the most important difference on one line; None if the calls are exactly the expected ones."""
+    """Describe the most important difference between expected and actual calls on one line; None if the calls are
+    equal.
+    """
     differences = compare_calls(expected, actual)
     return one_line(describe_difference(differences[0], expected, actual)) if differences else None
 
@@ -237,7 +243,10 @@ _Entry = Mapping[str, JsonValue]
 
 
 class TauBench(RecordFile):
-    """A file of trajectories. It is read twice, first to count the trials of each task."""
+    """A file of trajectories.
+
+    The file is read twice. The first pass counts the trials of each task.
+    """
 
     format = NAME
     passes = 2
@@ -260,7 +269,7 @@ class TauBench(RecordFile):
         return Run(id=run_id, provider=provider, model=model, experiment=self._overrides.experiment or NAME)
 
     def _domain(self) -> str | None:
-        """Return the domain that the file names; None if it names none."""
+        """Return the domain that the file states; None if the file states no domain."""
         return None
 
     def _entries(self) -> Iterator[object]:
@@ -282,7 +291,7 @@ class TauBench(RecordFile):
 
 
 class _FileSummary:
-    """What the first pass finds out about the tasks and the run."""
+    """Data about the tasks and the run that is collected in the first pass."""
 
     def __init__(self) -> None:
         self.domain: str | None = None
@@ -296,7 +305,7 @@ class _FileSummary:
     def figures(self) -> dict[str, object]:
         """Start time, duration and cost of the run.
 
-        Each is None unless all simulations have it (only in tau2-bench).
+        Each value is None unless all simulations have it. Only tau2-bench records these values.
         """
         has_all_times = self._entries > 0 and len(self._times) == 2 * self._entries
         start, end = (min(self._times), max(self._times)) if has_all_times else (None, None)
@@ -319,9 +328,9 @@ class _FileSummary:
         return self._trials[task]
 
     def trial(self, task: str, recorded: object) -> int:
-        """Return the recorded number of a trial, counted from 1.
+        """Return the recorded number of a trial, converted to count from 1.
 
-        If it is missing or taken, return the next free number.
+        If the number is missing or taken, the next free number is returned.
         """
         used_trials = self._used_trials.setdefault(task, set())
         trial = recorded + 1 if isinstance(recorded, int) and not isinstance(recorded, bool) and recorded >= 0 else 1
@@ -371,7 +380,7 @@ def _task(entry: Mapping[str, object]) -> str:
 
 
 def _domain(traj: object) -> str | None:
-    """Return the title of the agent's policy. It identifies the domain of the tasks."""
+    """Return the title of the agent's policy, because it identifies the domain of the tasks."""
     first = traj[0] if isinstance(traj, list) and traj else None
     content = first.get("content") if isinstance(first, dict) and first.get("role") == "system" else None
     heading = _HEADING.search(content[:2000]) if isinstance(content, str) else None
@@ -396,7 +405,7 @@ def _reason(status: EvalStatus, failed: Step | None, entry: _Entry, info: _Entry
 
 
 def _metadata(entry: _Entry, info: _Entry, task: _Entry, name: str) -> dict[str, JsonValue]:
-    """Return the fields of an entry that are not already in a document, the transcript or the scores."""
+    """Return the fields of an entry that are not contained in a document, the transcript or the scores."""
     reward = records.score_number(entry.get("reward"))
     other_fields: dict[str, JsonValue] = {
         key: value for key, value in entry.items() if key not in ("info", "traj", "reward")
@@ -441,7 +450,10 @@ def _documents(task: _Entry, info: _Entry) -> tuple[Document, ...]:
 
 
 def _actions(value: JsonValue) -> Document:
-    """Render expected calls like those in a transcript. If they have additional fields, render them as JSON."""
+    """Render the expected calls in the same way as calls in a transcript.
+
+    Calls with additional fields are rendered as JSON.
+    """
     actions = value if isinstance(value, list) else [value]
     calls = [call for action in actions if (call := _expected_call(action)) is not None]
     if not calls or len(calls) < len(actions):
@@ -475,7 +487,7 @@ def _missing(entry: _Entry, info: _Entry, task: _Entry) -> tuple[str, ...]:
 
 TAU2_NAME = "tau2-bench"
 _BROKE = ("infrastructure_error", "user_error")
-"""Reasons for ending a simulation that are not the agent's fault."""
+"""Reasons for ending a simulation that are not the fault of the agent."""
 _Members = Mapping[str, JsonValue]
 
 
@@ -487,7 +499,7 @@ class Tau2Bench(TauBench):
         self._info: _Members = {}
 
     def _run(self, run_id: str) -> Run:
-        """Return the run, with the agent's model as stated in the file."""
+        """Return the run with the model that the file states for the agent."""
         model = _object(self._info.get("agent_info")).get("llm")
         provider, name = provider_and_model(
             self._overrides, records.safe_text(model) if isinstance(model, str) else None
@@ -519,7 +531,10 @@ class Tau2Bench(TauBench):
 
 
 def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
-    """Convert a simulation of tau2-bench to an entry of tau-bench. Return anything else unchanged."""
+    """Convert a simulation of tau2-bench to an entry in the format of tau-bench.
+
+    Anything else is returned unchanged.
+    """
     if not isinstance(simulation, dict):
         return simulation
     graded, ended = simulation.get("reward_info"), simulation.get("termination_reason")
@@ -537,16 +552,17 @@ def _entry(simulation: object, tasks: Mapping[str, _Members]) -> object:
 
 
 def _flat(messages: list[JsonValue]) -> Iterator[JsonValue]:
-    """Yield single messages. In tau2-bench, one message can contain the results of several calls."""
+    """Yield messages with one tool result each. In tau2-bench, one message can contain the results of several calls."""
     for message in messages:
         several = _object(message).get("tool_messages")
         yield from several if isinstance(several, list) and several else [message]
 
 
 def _tau2_task(task: _Members) -> dict[str, JsonValue]:
-    """Convert a task of tau2-bench.
+    """Convert a task of tau2-bench to the format of tau-bench.
 
-    Only calls expected of the agent become actions. The others are expected of the simulated user, who also has tools.
+    Only the calls that are expected of the agent become actions. The other calls are expected of the simulated user,
+    who also has tools.
     """
     criteria = _object(task.get("evaluation_criteria"))
     all_actions = criteria.get("actions")
@@ -574,12 +590,15 @@ def _is_agents(action: JsonValue) -> bool:
 
 
 def _other_fields(action: JsonValue) -> JsonValue:
-    """Return the fields of an action except `name` and `arguments`. The expected call already contains these two."""
+    """Return the fields of an action, except for `name` and `arguments`.
+
+    The expected call already contains `name` and `arguments`.
+    """
     return {key: value for key, value in _object(action).items() if key not in ("name", "arguments")}
 
 
 def _reward(graded: JsonValue) -> JsonValue:
-    """Copy the database's part of the reward to the field where tau-bench has it."""
+    """Copy the part of the reward that is about the database to the field where tau-bench has it."""
     parts = _object(_object(graded).get("reward_breakdown"))
     reward_info = _object(graded).get("info")
     if not isinstance(graded, dict) or "DB" not in parts or not isinstance(reward_info, dict | None):
@@ -588,9 +607,9 @@ def _reward(graded: JsonValue) -> JsonValue:
 
 
 def _message(message: JsonValue) -> JsonValue:
-    """Convert a message of tau2-bench.
+    """Convert a message of tau2-bench to the format of tau-bench.
 
-    There, a tool result has the id of its call as `id`, and its `error` is True or False.
+    In tau2-bench, the `id` of a tool result is the id of its call, and `error` is True or False.
     """
     if not isinstance(message, dict):
         return message

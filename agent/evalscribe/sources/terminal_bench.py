@@ -30,7 +30,7 @@ NAME = "terminal-bench"
 RESULTS = "results.json"
 MAX_TESTS = 2_000
 LIMITS = ("agent_timeout", "context_length_exceeded", "output_length_exceeded")
-"""Failure modes in which a limit ended the agent's work. The tests were still run."""
+"""Failure modes in which a limit ended the agent's work. The tests were still run on the unfinished work."""
 MODES = {
     "test_timeout": "the tests ran into their time limit",
     "parse_error": "the output of the tests could not be parsed",
@@ -47,7 +47,10 @@ _SUMMARY = re.compile(r"FAILED [^\s:]*::(.+?) - (.+)$")
 
 
 class TerminalBenchReader(EvalReader):
-    """Reads the results of a run piece by piece, and the logs of each trial from the folder with the trial's name."""
+    """Reads the results of a run piece by piece.
+
+    The logs of each trial are read from the folder with the trial's name.
+    """
 
     format = NAME
 
@@ -118,7 +121,7 @@ class TerminalBenchReader(EvalReader):
             missing=() if logs else ("the trial's folder, with its logs, is not beside the results",),
             started_at=trial.get("trial_started_at"),
             ended_at=trial.get("trial_ended_at"),
-            # Most agents did not report tokens, and the file has 0 for a missing count.
+            # Most agents did not report tokens. A missing token count is 0 in the file.
             input_tokens=count(trial.get("total_input_tokens")) or None,
             output_tokens=count(trial.get("total_output_tokens")) or None,
         )
@@ -136,14 +139,14 @@ class TerminalBenchReader(EvalReader):
 def _folder(trial: Mapping[str, object]) -> Path:
     """Return the path of a trial's folder, relative to the results file.
 
-    Returns an empty path if the names could lead elsewhere.
+    The path is empty if the names in it could lead to a different place.
     """
     names = [text_of(trial.get("task_id")), text_of(trial.get("trial_name"))]
     return Path(*names) if all(map(is_entry, names)) else Path()
 
 
 def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: list[Document]) -> Iterator[Step]:
-    """Yield a step for each test. If a test file did not load, yield one step for all of its tests."""
+    """Yield a step for each test. If a test file did not load, a single step stands for all of its tests."""
     tests = object_of(trial.get("parser_results"))
     messages = _messages(logs)
     failed = False
@@ -166,9 +169,9 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
 
 
 def _messages(logs: list[Document]) -> dict[str, str]:
-    """Return the error messages of failed tests, by test.
+    """Return the error messages of failed tests, by the name of the test.
 
-    Pytest prints them in its summary: `FAILED test_outputs.py::test_x - AssertionError: …`.
+    Pytest prints these messages in its summary: `FAILED test_outputs.py::test_x - AssertionError: …`.
     """
     messages: dict[str, str] = {}
     for line in logs[0].text.split("\n") if logs else ():
