@@ -11,16 +11,20 @@ from evalscribe.ids import canonical_json
 from evalscribe.model.output_schema import validate_answer
 from evalscribe.model.rubric import OutputParsingMode, Rubric
 
-# json-repair 0.64 in place of `parse_object` fails 10 answer tests, because it turns an ambiguous answer into a
-# definite one: `tru` becomes a text, the first of two equal keys is dropped, and it guesses at comments and unescaped
-# quotes. It accepts NaN and infinity, which cannot be stored. 16,000 escaped quotes in an unterminated string take it
-# 107 ms of CPU; `parse_object` takes 1 ms.
+# The library json-repair (0.64) is not used instead of `parse_object`. With json-repair, 10 answer tests fail, because
+# it turns an ambiguous answer into a definite one: it reads `tru` as a string, drops the first of two equal keys, and
+# guesses the meaning of comments and unescaped quotes. json-repair also accepts NaN and infinity, which cannot be
+# stored. For 16,000 escaped quotes in an unterminated string, json-repair needs 107 ms of CPU time and `parse_object`
+# 1 ms.
 
 
 DEEPEST = 100
-"""Maximum nesting depth of objects and lists."""
+"""Maximum nesting depth of objects and lists in the JSON of an answer."""
 _START = re.compile(r"\{\s*+[\"}]|\[\s*+\{")
-"""Matches the start of an object, or of a list of objects. The objects in such a list must not be taken for answers."""
+"""Matches the start of a JSON object or of a JSON list of objects.
+
+Lists are matched so that the objects in them are not mistaken for answers.
+"""
 _PART = re.compile(r'"(?:[^"\\]++|\\.)*+"|[{}\[\]"]', re.DOTALL)
 _STRING_OR_COMMA = re.compile(r'"(?:[^"\\]++|\\.)*+"?|(?<![{\[,\s])\s*+,(?=\s*+[}\]])', re.DOTALL)
 
@@ -35,11 +39,11 @@ class JsonSpan(NamedTuple):
     value: dict[str, Any] | BrokenJson
     start: int
     end: int | None
-    """Offset after the JSON; None if the JSON is unterminated."""
+    """Offset of the first character after the JSON; None if the JSON is unterminated."""
 
 
 def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
-    """Yield the outermost objects in `text[start:stop]`, in order. Only the last one can be unterminated."""
+    """Yield the outermost JSON objects in `text[start:stop]`, in order. Only the last object can be unterminated."""
     while match := _START.search(text, start, stop):
         end = _object_end(text, match.start(), stop)
         if not isinstance(end, int):
@@ -50,7 +54,7 @@ def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
 
 
 def parse_object(text: str) -> dict[str, Any] | BrokenJson:
-    """Parse a text that is one JSON object. Unescaped line breaks in strings and trailing commas are accepted."""
+    """Parse a text as a single JSON object. Unescaped line breaks in strings and trailing commas are accepted."""
     value = _load_json(text)
     if isinstance(value, BrokenJson):
         without_commas = _load_json(_STRING_OR_COMMA.sub(_without_comma, text))
@@ -108,7 +112,10 @@ def _number(digits: str) -> float:
 
 
 def _storable(value: Any) -> Any:
-    """Replace lone surrogates. JSON can contain them as escapes, but they can be neither sent nor stored."""
+    """Replace lone surrogates in a JSON value with `?`.
+
+    JSON can contain lone surrogates as escapes, but they can be neither sent nor stored.
+    """
     return json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 
@@ -117,9 +124,12 @@ def _without_comma(match: re.Match[str]) -> str:
 
 
 MOST_OBJECTS = 100
-"""Maximum number of objects examined per text, and maximum number of tags examined per answer."""
+"""Maximum number of JSON objects examined in one text, and maximum number of tags examined in one answer."""
 MOST_EXTENDED = 8
-"""Maximum number of tags that are read beyond a closing tag that can be part of a string."""
+"""Maximum number of times per answer that a JSON object is read past a closing tag.
+
+The closing tag might be part of a string in the object.
+"""
 MOST_PROBLEMS = 10
 LONGEST_PROBLEM = 300
 
@@ -128,11 +138,12 @@ Problems = list[str]
 
 
 def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lambda _: False) -> Output | Problems:
-    """Return the first valid output in a tag, or the output in the whole text if there are no tags; else the problems.
+    """Return the output in a judge's answer, or a list of problems if the answer has no valid output.
 
-    A valid output is the only complete JSON object in the tag or text that fits the schema. If `repeats` returns True
-    for a tag's text, the judge can have quoted the tag from the subject. Its output is only used if no other tag has a
-    valid output.
+    If the answer has tags, the first tag with a valid output counts; otherwise the whole text is searched. An output is
+    valid if it is the only complete JSON object in the tag or text that fits the schema. If `repeats` returns True for
+    the text of a tag, the judge might have quoted this tag from the subject. The output of such a tag is only used if
+    no other tag has a valid output.
     """
     result = _parse_tags(text, rubric, repeats) if rubric.output_parsing_mode is OutputParsingMode.XML_KEY else None
     if result is None:
@@ -141,7 +152,10 @@ def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lam
 
 
 def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Output | Problems | None:
-    """Return the output in the tags, or the problems if no tag has a valid output; None if no tag is closed."""
+    """Return the output in the tags of an answer, or the problems if no tag has a valid output.
+
+    Return None if no tag is closed.
+    """
     tags = _Tags(text, rubric.response_xml_key)
     result: Output | Problems | None = None
     repeated_output: Output | None = None
@@ -157,7 +171,7 @@ def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Ou
 
 
 class _Tags:
-    """Reads the tags of one answer in order. Tags inside the strings of parsed objects are skipped."""
+    """Reads the tags of one answer in order. Tags inside strings of parsed JSON objects are skipped."""
 
     def __init__(self, text: str, key: str) -> None:
         self._text = text
@@ -167,7 +181,7 @@ class _Tags:
         self._remaining, self._extensions = MOST_OBJECTS, MOST_EXTENDED
 
     def more(self) -> bool:
-        """Advance to the next closed tag; return False if there are no more."""
+        """Advance to the next closed tag. Return False if there is none."""
         begin = self._text.find(self._opening, self._end)
         if begin < 0 or not self._remaining:
             return False
@@ -177,18 +191,19 @@ class _Tags:
         return self._end >= 0
 
     def has_following(self) -> bool:
-        """Return whether another closed tag follows."""
+        """Return whether the answer has a further closed tag after the current one."""
         return self._text.find(self._opening, self._end, self._last) >= 0
 
     @property
     def content(self) -> str:
-        """Text between the tags."""
+        """Text between the current opening tag and its closing tag."""
         return self._text[self._begin : self._end]
 
     def object_lists(self) -> list[list[JsonSpan]]:
-        """Return the objects between the opening and the closing tag.
+        """Return a list of the JSON objects between the current opening tag and its closing tag.
 
-        If another opening tag comes between them, also return the objects after the last one.
+        If further opening tags come before the closing tag, also return a list of the objects after the last of these
+        opening tags.
         """
         begin, end = self._begin, self._end
         outer_objects = self._extend(_objects(self._text, begin, end))
@@ -198,7 +213,7 @@ class _Tags:
         return [outer_objects, _objects(self._text, inner_opening + len(self._opening), end)]
 
     def _extend(self, objects: list[JsonSpan]) -> list[JsonSpan]:
-        """Complete the last object if the closing tag that cut it off is inside one of its strings."""
+        """Complete the last object if it was cut off by a closing tag that is inside one of its strings."""
         is_cut = bool(objects) and objects[-1].end is None
         if not (is_cut and self._extensions and self._end < self._last):
             return objects

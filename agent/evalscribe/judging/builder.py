@@ -1,4 +1,4 @@
-"""Build the judge that the settings select, in this process and in an engine's workers."""
+"""Build the judge that the settings select, both in this process and in the workers of an engine."""
 
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ class WorkerJudge(Frozen):
 
     @property
     def question(self) -> Rubric:
-        assert self.rubric is not None, "only the rules have none"
+        assert self.rubric is not None, "only the rules have no rubric"
         return self.rubric
 
 
@@ -72,15 +72,15 @@ WorkerAnswer = Verdict | Unclassified | PanelDecision
 
 @dataclass(frozen=True)
 class JudgeRecipe:
-    """Data from which a worker builds its judges. The models' keys are the only secrets in it."""
+    """Data from which a worker builds its judges. The API keys of the providers are the only secrets in this data."""
 
     access: dict[str, Access]
-    """Host and key of each provider."""
+    """Host and API key of each model provider, by name of the provider."""
     usd: float | None
     tokens: int | None
     context_tokens: int | None
     templates: dict[str, str]
-    """The workspace's own versions of prompt templates."""
+    """Text of each prompt template that the workspace overrides, by name of the template."""
     version: str = __version__
 
     @classmethod
@@ -95,10 +95,10 @@ class JudgeRecipe:
 
     @asynccontextmanager
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[Piece, WorkerAnswer]]:
-        """Open a worker. Raises `UsageError` if the worker's process has another version of the package."""
+        """Open a worker. Raises `UsageError` if the worker's process runs another version of evalscribe."""
 
         if self.version != __version__:
-            raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same everywhere")
+            raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same version")
         budget = RemoteBudget(ask, self.usd, self.tokens)
         service = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
         with TemporaryDirectory() as folder:
@@ -116,9 +116,9 @@ class JudgeRecipe:
 
 
 def _provider_access(settings: Settings, provider: str) -> Access | None:
-    """Return the provider's host and key; None if the settings are invalid.
+    """Return the host and the API key of a provider, or None if the provider's settings are invalid.
 
-    Invalid settings are reported before workers start.
+    Invalid settings are reported before the workers start.
     """
     try:
         return settings.provider(provider)
@@ -128,7 +128,7 @@ def _provider_access(settings: Settings, provider: str) -> Access | None:
 
 @dataclass(frozen=True)
 class WorkerStore:
-    """Creates a worker's judges, each when it is first used."""
+    """Creates the judges of a worker. Each judge is created when it is first used."""
 
     models: Models
     prompts: Prompts
@@ -157,16 +157,16 @@ class WorkerStore:
 
 @dataclass(frozen=True)
 class EngineJudge:
-    """Creates judges whose failures and subjects are judged by an engine's workers."""
+    """Creates judges that let the workers of an engine judge failures and subjects."""
 
     pool: WorkerPool[Piece, WorkerAnswer]
 
     def judge(self, local: Judge, worker_judge: WorkerJudge) -> Judge:
-        """Return a judge that has the keys and estimates of `local` but lets a worker judge each failure."""
+        """Return a judge that computes keys and estimates with `local` but lets a worker judge each failure."""
         return RemoteJudge(local, self._decide(worker_judge))
 
     def decide_remotely(self, rubric: Rubric, model: Model) -> DecideRemotely:
-        """Return a function that lets a worker judge a subject by this rubric and with this model."""
+        """Return a function that lets a worker judge a subject with this rubric and this model."""
         worker_judge = WorkerJudge(kind="rubric", model=model.id, rubric=rubric)
 
         async def decide_remotely(subject: Subject, max_tokens: int, timeout_s: float | None) -> PanelDecision:
@@ -186,9 +186,9 @@ class EngineJudge:
 
 @asynccontextmanager
 async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge | None]:
-    """Open the workers of the configured engine; None if no engine is configured, so that this process judges.
+    """Open the workers of the configured engine. Yield None if no engine is configured; this process then judges.
 
-    Raises `UsageError` if batches are requested too, because they need a single process.
+    Raises `UsageError` if batches are requested together with an engine, because batches need a single process.
     """
 
     engine = workspace.open_engine()
@@ -216,16 +216,16 @@ FOR_ANALYSES = (
         rubric="unfair-check",
     ),
 )
-"""Tags of the cascade for failures, used if evalscribe.toml defines no tags."""
+"""Default tags of the cascade for failures. These tags are used if evalscribe.toml defines no tags."""
 
 
 @dataclass(frozen=True)
 class FailureJudge:
-    """A judge of failures, with facts about it for users and reports."""
+    """A judge of failures, with information about the judge for users and reports."""
 
     judge: Judge
     cascade: FailureCascade | None = None
-    """The judge again if it is a cascade; else None."""
+    """The same object as `judge` if it is a cascade; otherwise None."""
     models: tuple[str, ...] = ()
     """Names of the models that the judge calls."""
     own_prompts: bool = False
@@ -250,13 +250,13 @@ class JudgeBuilder:
         settings: Settings | None = None,
         models: Models | None = None,
     ) -> None:
-        """Initialise without opening the store. A missing key can then be reported before a store is created.
+        """Initialise without opening the store, so that a missing API key is reported before a store is created.
 
         Args:
             workspace: Workspace with the rubrics and prompts.
-            workers: Remote workers that judge; None for this process.
-            settings: Settings that select judge and cascade; None for the workspace's.
-            models: Models to call; None for the workspace's.
+            workers: Remote workers that judge; None to judge in this process.
+            settings: Settings that select the judge and the cascade; None for the workspace's settings.
+            models: Models to call; None for the workspace's models.
         """
         self._workspace = workspace
         self._settings = settings or workspace.settings
@@ -267,9 +267,10 @@ class JudgeBuilder:
         self._notes: list[str] = []
 
     def models(self, *, cascade: bool) -> tuple[Model, ...]:
-        """Open the models of the judge: none for the rules, a cheap and an expensive one for a cascade, else one.
+        """Open the models that the judge calls.
 
-        Raises `EvalscribeError` if one of them is not available.
+        The rules call no model, a cascade calls a cheap model and an expensive model, and every other judge calls one
+        model. Raises `EvalscribeError` if a model is not available.
         """
         if cascade:
             expensive = self._judge_model(self._expensive())
@@ -282,7 +283,10 @@ class JudgeBuilder:
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
-        """Return a judge of failures that uses `models`. Raises `UsageError` if the rubric is not for failures."""
+        """Return a judge of failures that calls `models`. Without models, the rules judge.
+
+        Raises `UsageError` if the rubric is not for failures, or if a rubric is given without models.
+        """
         if not models:
             if rubric is not None:
                 raise UsageError(
@@ -298,11 +302,14 @@ class JudgeBuilder:
 
     @cached_property
     def results(self) -> RecordedResults:
-        """The store of judge results. It records which results are new."""
+        """Store of judge results that also records which results are new."""
         return RecordedResults(self._workspace.store.collections)
 
     def model_names(self, rubric: Rubric, name: str | None) -> tuple[str, ...]:
-        """Return the names of the models that are called by the judge that `loaded` returns for the same arguments."""
+        """Return the names of the models that a judge calls.
+
+        The arguments select the judge in the same way as in `loaded`.
+        """
         if name == RULES:
             return ()
         if name == CASCADE:
@@ -337,7 +344,7 @@ class JudgeBuilder:
         return LoadedCascade(SubjectCascade.of(rubric, tagged, (cheap, expensive), maker.judge, prompts))
 
     def rubric(self, name: str) -> Rubric:
-        """Return the stored version of a rubric. Add a note if the rubric's file differs from it."""
+        """Return the stored version of a rubric. Add a note if the rubric's file differs from that version."""
         rubric = store_rubric(self._workspace.store.collections, self._workspace.prompts, name)
         self._rubrics.append(rubric)
         note = outdated_note(self._workspace.prompts, rubric, name)
@@ -346,7 +353,7 @@ class JudgeBuilder:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about the rubrics opened so far."""
+        """Notes about the rubrics that were opened so far."""
         return tuple(dict.fromkeys(self._notes))
 
     @property
@@ -358,12 +365,16 @@ class JudgeBuilder:
             return self._model_source.open(name, "judge")
         except AccessError as error:
             raise AccessError(
-                f"{error}\nor let the rules judge, without key and network: `judge` rules",
+                f"{error}\nor let the rules judge, which need no key and no network: `judge` rules",
                 fields=(*error.fields, "judge"),
             ) from None
 
     def _expensive(self) -> str:
-        """Return the model named on the command line with `judge`, else the judge of `[cascade]` in evalscribe.toml."""
+        """Return the name of the expensive model of a cascade.
+
+        If `judge` is set on the command line, it names this model. Otherwise, the `judge` of `[cascade]` in
+        evalscribe.toml names it.
+        """
         if self._settings.judge.origin.trust != COMMAND_LINE:
             return self._settings.cascade.judge
         name = self._settings.judge_name
@@ -422,7 +433,7 @@ def _is_customised(rubric: Rubric) -> bool:
 
 
 def estimating_judge() -> Judge:
-    """Return a judge with the default model that can only estimate. It has no key, so it cannot judge."""
+    """Return a judge that uses the default model and can only estimate costs. It has no API key, so it cannot judge."""
     from evalscribe.llm.anthropic import AnthropicModel
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")

@@ -1,4 +1,4 @@
-"""Cascades: the rules come first, then a cheap model that tags and, where needed, an expensive model."""
+"""Cascades of judges: first the rules, then a cheap model that tags, then an expensive model if it is needed."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 VERSION = 1
-"""Increase by hand when a change passes other failures to the next stage."""
+"""Version of the cascade. Increase it by hand when a change affects which failures go to the next stage."""
 
 
 class FailureCascade:
-    """A `Judge` of several stages. A stage decides the failures of which it is certain, and passes on all others."""
+    """A `Judge` that consists of several stages.
+
+    Each stage decides the failures of which it is certain, and passes all other failures on to the next stage.
+    """
 
     def __init__(
         self,
@@ -38,11 +41,11 @@ class FailureCascade:
         """Initialise the stages.
 
         Args:
-            first: Tags the failure.
-            tagged: The second judge for each tag. A failure with several tags goes to the judge of its first tag.
-            judge: The second judge for failures without a tag of `tagged`.
-            rules: Asked before `first`; None to start with `first`.
-            store: Stores answers.
+            first: Judge that tags a failure and gives a first verdict.
+            tagged: The second judge for each tag. If a failure has several tags, the first matching judge is used.
+            judge: The second judge for failures that have none of the tags in `tagged`.
+            rules: Rules that judge before `first`; None to start with `first`.
+            store: Store of answers; None to store nothing.
             fresh: Ignore stored answers.
         """
         self.judges = tuple(dict.fromkeys([*([rules.id] if rules else []), first.id, judge.id, *_ids(tagged)]))
@@ -50,7 +53,7 @@ class FailureCascade:
         self.alone = judge
         """The judge that would decide all failures if there were no cascade.
 
-        The cascade's cost is compared with its cost.
+        The cost of the cascade is compared with the cost of this judge.
         """
         self.first = first
         self._rules = rules
@@ -65,14 +68,14 @@ class FailureCascade:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Return the cost of judging a failure in every stage that can be asked. This is a likely upper limit."""
+        """Estimate the cost of judging a failure in all stages that might be needed. The real cost is rarely higher."""
         stages = self.estimates(case).values()
         return sum(stages, Estimate())
 
     def estimates(self, case: Failure) -> dict[Stage, Estimate]:
-        """Return the estimates by stage: the cheap call and the most expensive possible follow-up.
+        """Return an estimate for each stage: the call of the cheap model, and the most expensive second judge.
 
-        Empty if the rules are certain.
+        If the rules are certain of their verdict, there are no estimates.
         """
         if self._rules and not self._rules.decide(case).uncertain:
             return {}
@@ -101,7 +104,7 @@ class FailureCascade:
         return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=update)
 
     async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
-        """Return the stored answer to the same question. Without one, ask the stage's judge and store its answer."""
+        """Return the stored answer to the same question. If there is none, ask the judge and store the answer."""
         key = judge.key(case)
         stored = self._store.get_verdict(key) if self._store is not None and not self._fresh else None
         if isinstance(stored, Verdict) or (stored and stored.final):
@@ -117,7 +120,7 @@ def _ids(tagged: Mapping[str, Judge]) -> list[str]:
 
 
 def _undecided(best: Verdict, missing_answer: Unclassified, usage: Usage) -> Verdict:
-    """Return the best verdict so far as an uncertain one. It is provisional unless `missing_answer` is final."""
+    """Mark the best verdict so far as uncertain. The verdict is provisional unless `missing_answer` is final."""
     return best.doubted(f"Nobody looked closer: {missing_answer.reason.rstrip('.')}.").model_copy(
         update={
             "stage": best.stage or "rules",
@@ -134,26 +137,36 @@ REST = "`answer`: your answer to the rubric above, in its own schema, whatever y
 
 
 class CascadeResult(Frozen):
-    """Results of a cascade for one subject, with the usage of its stages."""
+    """Results of a cascade for one subject, with the usage of all stages."""
 
     results: tuple[JudgeResult, ...]
-    """One result for each tag, in order; a single result if the subject was not tagged."""
+    """One result for each tag of the subject, in the order of the tags. An untagged subject has a single result."""
     rubrics: tuple[Rubric, ...]
-    """Rubric of each result: the requested rubric, or the rubric of a tag."""
+    """Rubric of each result, in the same order. A result has either the requested rubric or the rubric of a tag."""
     subject: Subject
-    """The subject that the results cite. If a second stage judged, it includes the cheap model's answer."""
+    """The subject that the results cite. If the second stage judged, the subject includes the cheap model's answer."""
     stage: Stage
-    """The stage that decided: `tag` if the cheap model was certain and saw no issue, else `judge`."""
+    """The stage that decided.
+
+    `tag`: the cheap model was certain and saw no issue, or the expensive model gave no answer. `judge`: the expensive
+    model decided.
+    """
     tags: tuple[str, ...] = ()
     usage: Usage = Usage()
     """Usage of all stages."""
 
 
 class SubjectCascade:
-    """Tags a subject with one call of a cheap model. Only tagged or uncertain subjects go to an expensive model."""
+    """Judges a subject and tags it with one call of a cheap model.
+
+    An expensive model only judges the subjects that are tagged or of which the cheap model is uncertain.
+    """
 
     def __init__(self, first: RubricJudge, tagged: Mapping[str, RubricJudge], judge: RubricJudge) -> None:
-        """Initialise the stages. `first` judges by `first_pass_rubric(rubric, …)`; `tagged` maps tags to judges."""
+        """Initialise the stages.
+
+        The rubric of `first` comes from `first_pass_rubric`. `tagged` maps each tag to its judge.
+        """
         self.id = f"{first.id} > {judge.id}"
         self.rubric = judge.rubric
         self._first = first
@@ -173,10 +186,10 @@ class SubjectCascade:
 
         Args:
             rubric: The rubric to judge by.
-            tagged: The rubric of each tag.
-            models: The cheap and the expensive model.
-            judge: Creates a judge.
-            prompts: Templates of the first pass.
+            tagged: Each tag with its rubric.
+            models: The cheap model and the expensive model, in this order.
+            judge: Function that creates a judge from a rubric and a model.
+            prompts: Prompt templates of the first pass.
         """
         cheap, expensive = models
         first = judge(first_pass_rubric(rubric, [tag for tag, _ in tagged], prompts), cheap)
@@ -189,7 +202,10 @@ class SubjectCascade:
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """Estimate the cheap call and the more expensive follow-up: the judges of all tags, or the rubric's judge."""
+        """Return an estimate for each stage: the call of the cheap model, and the most expensive second stage.
+
+        The second stage consists of either the judges of all tags or the rubric's judge.
+        """
         tagged = sum((judge.estimate(subject) for judge in self._tagged.values()), Estimate())
         untagged = self._judge.estimate(subject)
         worst = max(tagged, untagged, key=lambda estimate: (estimate.cost_usd or 0.0, estimate.input_tokens))
@@ -198,7 +214,7 @@ class SubjectCascade:
     async def judge(self, subject: Subject) -> CascadeResult:
         """Judge the subject. If the cheap model gives no answer, the expensive model judges.
 
-        Raises `EvalscribeError` only for what affects all subjects.
+        Raises `EvalscribeError` for errors that affect all subjects.
         """
         first = await self._first.judge(subject)
         answered = first.result_type == ResultType.DIRECT_RESULT
@@ -222,7 +238,7 @@ class SubjectCascade:
         )
 
     def _unwrap(self, first: JudgeResult) -> JudgeResult:
-        """Convert the cheap model's answer to a result of the requested rubric."""
+        """Convert the cheap model's answer to a result for the requested rubric."""
         first_pass = {"tags": first.output.get("tags", []), "sure": first.output["sure"]}
         return first.model_copy(
             update={
@@ -235,7 +251,10 @@ class SubjectCascade:
 
 
 def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> Rubric:
-    """Return the rubric for the cheap model: it asks for tags, certainty, and an answer in the schema of `rubric`."""
+    """Return the rubric for the cheap model.
+
+    This rubric asks for tags, for an answer in the schema of `rubric`, and whether the model is certain of its answer.
+    """
     instructions = prompts.render(TEMPLATE, tags=tags, rest=REST).strip()
     properties: dict[str, Any] = {"sure": {"type": "boolean"}, "answer": rubric.output_schema}
     if tags:
@@ -243,7 +262,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
         properties = {"tags": {"type": "array", "items": tag_schema}, **properties}
     schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return Rubric(
-        # Reasoning at high effort is left to the second pass.
+        # Only the second pass uses the reasoning effort of the rubric.
         judge_model=rubric.judge_model.model_copy(update={"reasoning_effort": None}),
         output_parsing_mode=rubric.output_parsing_mode,
         response_xml_key=rubric.response_xml_key,
@@ -258,7 +277,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 
 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
-    """Add a result to the subject as data. Later answers can cite it as `[A0]`."""
+    """Return the subject with a result as a further item. Later answers can cite this item, for example as `[A0]`."""
     (item,) = result_items([result])
     mark = f"A{sum(existing.target.kind == 'result' for existing in subject.items)}"
     target = item.target.model_copy(update={"item": mark})
@@ -267,12 +286,15 @@ def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
 
 
 def _is_final(first: JudgeResult) -> bool:
-    """Return whether an answer without tags is final: the model is certain, and it did not invent a quotation."""
+    """Return whether an answer without tags is final.
+
+    Such an answer is final if the cheap model is certain of it and no citation is unverified.
+    """
     return bool(first.output["sure"]) and first.citations.unverified == 0
 
 
 def _result_of_first_pass(result: JudgeResult, failed: JudgeResult) -> JudgeResult:
-    """Return the cheap model's answer as an uncertain one, because the expensive model gave no answer."""
+    """Mark the cheap model's answer as undecided, because the expensive model gave no answer."""
     metadata = {**(result.result_metadata or {})}
     metadata["cascade"] = {**metadata.get("cascade", {}), "undecided": failed.reason}
     return result.model_copy(update={"result_metadata": metadata})

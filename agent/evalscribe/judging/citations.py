@@ -1,8 +1,8 @@
 """Parse and resolve the citations in a judge's answer.
 
-The grammar: `[T0B1]`, `[R0M.scores.reward]`, `[A0]`, `[failure]`, `[output src/main.py:3-9]`, each of them also with
-`:<RANGE>quoted text</RANGE>` before the closing bracket. A pair of brackets can contain several citations, separated by
-commas.
+A citation has one of these forms: `[T0B1]`, `[R0M.scores.reward]`, `[A0]`, `[failure]`, `[output src/main.py:3-9]`.
+Each form can also have `:<RANGE>quoted text</RANGE>` before the closing bracket. A pair of brackets can contain several
+citations, separated by commas or semicolons.
 """
 
 import re
@@ -22,7 +22,7 @@ from evalscribe.text import one_line
 
 OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
-"""Maximum characters that are parsed of a cited path or key that the subject does not have."""
+"""Maximum characters that are parsed of a cited path or key if the subject does not contain it."""
 _ROLES = "|".join(ROLES)
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
 _NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
@@ -47,19 +47,19 @@ class Mark:
     start: int
     end: int
     item: SubjectItem | None = None
-    """The cited item; None if no item of the subject has this mark."""
+    """Item of the subject to which the citation refers; None if there is no such item."""
     key: str | None = None
-    """The cited key in the item's metadata."""
+    """Key in the item's metadata that the citation names; None if it names no key."""
     value: Any = None
     valid: bool = True
-    """True if the mark follows the grammar and the item has the key."""
+    """False if the citation is malformed."""
     lines: tuple[int, int] | None = None
-    """First and last line that the citation names, as numbered in the prompt."""
+    """First and last line that the citation names, numbered as in the prompt; None if it names no lines."""
     quote: str | None = None
 
 
 def parse_marks(text: str, subject: Subject) -> Iterator[Mark]:
-    """Yield every mark of a text, in order. A malformed mark is yielded as unknown; it is never dropped."""
+    """Yield the citations of a text, in order. Malformed citations are not dropped but marked as unknown or invalid."""
     reader = _Reader(text, subject)
     at = 0
     while start := _START.search(text, at):
@@ -74,9 +74,9 @@ class _Reader:
         self._subject = subject
 
     def bracket(self, start: re.Match[str]) -> Iterator[Mark]:
-        """Yield the marks between two brackets.
+        """Yield the citations in one pair of brackets.
 
-        The span of the first mark includes the opening bracket, and the span of the last mark includes the closing
+        The span of the first citation includes the opening bracket. The span of the last citation includes the closing
         bracket.
         """
         mark = self._mark(start.end())
@@ -99,7 +99,10 @@ class _Reader:
         return self._mark(comma.end())
 
     def _mark(self, at: int) -> Mark | None:
-        """Parse the mark at an offset, with its lines and its quotation; None if there is no mark at this offset."""
+        """Parse the citation at an offset of the text, including its lines and its quotation.
+
+        Return None if there is no citation at this offset.
+        """
         mark = self._numbered(at) or self._document(at) or self._word(at)
         if mark is None or not mark.valid:
             return mark
@@ -143,7 +146,7 @@ class _Reader:
         return mark if is_citation else None
 
     def _longest_path(self, role: str, at: int) -> str | None:
-        """Return the longest path of this role that the text has at the offset."""
+        """Return the longest path of a document with this role that is found at an offset of the text."""
         paths = self._paths.get(role, {})
         for length in self._lengths.get(role, ()):
             name = self._text[at : at + length]
@@ -161,7 +164,10 @@ class _Reader:
         return replace(mark, end=lines.end(), lines=_lines(lines)) if lines else mark
 
     def _with_quote(self, mark: Mark) -> Mark:
-        """Add the text in the mark's RANGE tag as its quotation. An unterminated or nested RANGE is not a quotation."""
+        """Add the text between `<RANGE>` and `</RANGE>` to a citation as its quotation.
+
+        A citation with an unterminated or nested RANGE tag becomes invalid.
+        """
         opening = _RANGE.match(self._text, mark.end)
         if not opening:
             return mark
@@ -172,12 +178,12 @@ class _Reader:
         return replace(mark, end=end + len(CLOSED), quote=self._text[opening.end() : end])
 
     def _ends(self, at: int) -> bool:
-        """Return whether the name in a mark can end at this offset."""
+        """Return whether the name of a cited item can end at this offset."""
         return bool(_RANGE.match(self._text, at) or _END.match(self._text, at))
 
     @cached_property
     def _paths(self) -> dict[str, dict[str, SubjectItem]]:
-        """Items by role and path. Each spelling of a path has its own entry."""
+        """Items of the subject by role and path. Each spelling of a path has its own entry."""
         paths: dict[str, dict[str, SubjectItem]] = {}
         for item in reversed(self._subject.items):
             if item.target.role and item.target.path is not None:
@@ -197,7 +203,7 @@ def _lines(match: re.Match[str]) -> tuple[int, int]:
 
 
 SHORTEST_QUOTE = 3
-"""Minimum visible characters of a quotation, because very short texts occur everywhere."""
+"""Minimum number of visible characters of a quotation. Shorter quotations are found everywhere."""
 LONGEST_QUOTE = 20_000
 """Maximum characters of a quotation."""
 _Location = tuple[CitationStatus, CitationTarget | None]
@@ -205,9 +211,9 @@ _UNVERIFIED: _Location = ("unverified", None)
 
 
 def resolve_citations(text: str, subject: Subject) -> CitedText:
-    """Return the text unchanged, together with its citations.
+    """Return the unchanged text together with its resolved citations.
 
-    Each is marked `verified`, `relocated` or `unverified`.
+    Each citation has the status `verified`, `relocated` or `unverified`.
     """
     return CitedText(text=text, citations=tuple(_resolve(mark, subject) for mark in parse_marks(text, subject)))
 
@@ -227,7 +233,10 @@ def _locate(mark: Mark, subject: Subject) -> _Location:
 
 
 def _locate_item(mark: Mark, subject: Subject) -> _Location:
-    """Locate a citation without a quotation. It is verified if the named item exists."""
+    """Locate a citation without a quotation.
+
+    Such a citation is verified if the item, key or lines that it names exist.
+    """
     item = mark.item
     if item is None:
         return _UNVERIFIED
@@ -249,7 +258,7 @@ def _locate_quote(mark: Mark, quote: str, subject: Subject) -> _Location:
 
 
 def _of_value(mark: Mark, quote: str) -> _Location | None:
-    """Locate the quotation in a metadata value."""
+    """Locate the quotation in the cited metadata value."""
     span = next(Haystack((value_text(mark.value),)).spans(quote, 0), None)
     if mark.item is None or mark.key is None or span is None:
         return None
@@ -276,7 +285,7 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
 def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
     """Locate the quotation in the nearest other item that contains it.
 
-    Judges' earlier answers are not searched. Otherwise, repeating an invented quotation would verify it.
+    Earlier answers of judges are not searched. Otherwise, an invented quotation could be verified by repeating it.
     """
     cited_number = subject.numbers[item.mark] if item else 0
     places = [
@@ -291,7 +300,10 @@ def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject
 
 
 def _is_within_part(item: SubjectItem, start: int, end: int) -> bool:
-    """Return whether the span is within one part of the item, so that no label inserted by evalscribe is inside it."""
+    """Return whether a span lies within a single part of the item.
+
+    In a prompt, evalscribe inserts a label before each part, so a quotation must not extend over several parts.
+    """
     return not any(start < at < end for at, _ in item.labels)
 
 
@@ -312,7 +324,7 @@ def _of_key(item: SubjectItem, key: str) -> CitationTarget:
 
 
 def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subject) -> dict[str, Any]:
-    """Return a copy of an output. Each string that can contain citations is replaced by a `CitedText` (as a dict)."""
+    """Return a copy of an output in which a `CitedText` dict replaces each string that can contain citations."""
     copy = deepcopy(output)
     for path, text in cited_strings(output, schema):
         *parents, last = path
@@ -325,12 +337,12 @@ def resolve_output(output: dict[str, Any], schema: dict[str, Any], subject: Subj
 
 _SPACE_BEFORE = re.compile(r"\s+(?=[.,;:!?)])")
 _JOINS = re.compile(r"\s*[,;]?\s*(?:and)?\s*")
-"""Text between two marks that is removed together with them."""
+"""Matches the text between two citations that is removed together with them."""
 _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 
 def without_marks(cited: Mapping[str, Any]) -> str:
-    """Return a cited text on one line, without its marks."""
+    """Return a cited text on one line, without its citations."""
     text, plain_text, at = str(cited["text"]), "", 0
     for citation in cited["citations"]:
         between = text[at : max(at, citation["start_idx"])]

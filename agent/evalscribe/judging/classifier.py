@@ -1,4 +1,7 @@
-"""Judge a failure with a model: in a limited investigation with tools, or with one call of a cheap model that tags."""
+"""Judge a failure with a model.
+
+Either a model investigates the failure with tools within limits, or a cheap model judges and tags it in a single call.
+"""
 
 import asyncio
 import json
@@ -48,16 +51,17 @@ FOLDER = "classify"
 
 
 def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "") -> str:
-    """Render the judge's instructions.
+    """Render the instructions for a judge.
 
-    `first_pass` is the wording for a judge that tags and has no tools; empty for a judge with tools.
+    `first_pass`: additional instructions for a judge that tags and has no reading tools; empty for a judge that has
+    reading tools.
     """
     rubric_text = rubric.rubric_text.strip()
     return prompts.render(f"{FOLDER}/system.md.j2", rubric=rubric_text, reads=not first_pass, first_pass=first_pass)
 
 
 def evidence_delimiter(case: Failure) -> Delimiter:
-    """Return the delimiter of a failure's evidence in prompts."""
+    """Return the delimiter that encloses the evidence of a failure in prompts."""
     return Delimiter(case.evidence.digest, (canonical_json(case),))
 
 
@@ -107,7 +111,11 @@ def _failure(case: Failure) -> str:
 
 
 def _without_log_lines(reason: str, evidence: Evidence) -> str:
-    """Return a recorded reason. If all its lines but the first are in a log, return only the first line."""
+    """Return the recorded reason of a failure.
+
+    If the logs contain all lines of the reason except the first, return only the first line and the number of further
+    lines.
+    """
     first_line, *other_lines = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
     logs = {line.strip() for log in evidence.of("log") for line in log.lines} if other_lines else set()
     if not other_lines or not logs.issuperset(other_lines):
@@ -116,7 +124,7 @@ def _without_log_lines(reason: str, evidence: Evidence) -> str:
 
 
 def _excerpts(case: Failure, delimiter: Delimiter) -> list[str]:
-    """Render one block for each document, with `…` where lines are left out between its excerpts."""
+    """Render one block for each document. A line `…` shows where lines between two excerpts are left out."""
     by_document: dict[tuple[str, str], list[Excerpt]] = {}
     for excerpt in case.packed.excerpts:
         by_document.setdefault((excerpt.role, excerpt.path), []).append(excerpt)
@@ -154,7 +162,7 @@ def _precedents(case: Failure, delimiter: Delimiter, *, by_person: bool) -> str:
 
 
 def _label_counts(similar: Sequence[LabelCount]) -> str:
-    """Render counts as `OVERLY_STRICT 3 times, MODEL_FAULT once`; empty if there are none."""
+    """Render counts as `OVERLY_STRICT 3 times, MODEL_FAULT once`. Without counts, return an empty text."""
     times = {1: "once", 2: "twice"}
     return ", ".join(
         f"{label_count.label} {times.get(label_count.count, f'{label_count.count} times')}" for label_count in similar
@@ -162,13 +170,13 @@ def _label_counts(similar: Sequence[LabelCount]) -> str:
 
 
 def _doubt_disputed(outcome: Verdict | Unclassified, case: Failure) -> Verdict | Unclassified:
-    """Make a verdict uncertain if people disagree about the same failure."""
+    """Mark a verdict as uncertain if people disagree about the same failure."""
     disputed = describe_disagreement(case.precedents)
     return outcome.doubted(disputed) if disputed and isinstance(outcome, Verdict) else outcome
 
 
 def _question_content(case: Failure) -> list[object]:
-    """Return everything about a failure that its question shows."""
+    """Return everything about a failure that the question to the model shows."""
     return [
         case.evidence.digest,
         case.packed,
@@ -219,7 +227,7 @@ def _trial(verdict: TrialVerdict) -> str:
 
 
 def _facts(facts: Mapping[str, str | None]) -> str:
-    """Render facts on one line. Quote a value that could be read as another fact."""
+    """Render facts on one line. A value that could be mistaken for a separate fact is quoted."""
     return "; ".join(f"{name}: {_value(text)}".removeprefix(": ") for name, text in facts.items() if text)
 
 
@@ -242,9 +250,9 @@ class InvestigationLimits(TurnBounds):
     seconds: float | None = 600.0
     """Time limit for a verdict in seconds; None for batches, because a batch can take a day."""
     nudges: int = 2
-    """Maximum number of reminders after answers that lack a tool call or were cut off."""
+    """Maximum number of reminders. A reminder follows an answer that has no tool call or was cut off."""
     submissions: int = 3
-    """Maximum number of submissions that violate the schema before the judge gives up."""
+    """Number of invalid submissions after which the judge gives up."""
 
 
 class Investigation:
@@ -263,7 +271,7 @@ class Investigation:
     ) -> None:
         """Prepare the conversation.
 
-        `judge` is the judge's id in the verdict; `labels` are the labels that the rubric allows.
+        `judge`: id of the judge for the verdict. `labels`: the labels that the rubric allows.
         """
         self._turns = Turns(model, bounds, LAST)
         self._judge = judge
@@ -292,7 +300,7 @@ class Investigation:
         return Unclassified(reason=reason, judge=self._judge, final=final, cause=cause, usage=self._turns.usage)
 
     def _useless(self, reason: str) -> Unclassified:
-        """Give up because the model's answers are unusable, and drop the answers from the cache."""
+        """Give up because the model's answers are unusable, and delete these answers from the cache."""
         self._turns.forget()
         return self.unclassified(reason)
 
@@ -300,7 +308,10 @@ class Investigation:
         return self._opening.model_copy(update={"messages": tuple(self._messages)})
 
     def _take(self, reply: Reply) -> Verdict | Unclassified | None:
-        """Process one answer. Return a verdict, or the reason why there is none; None if the conversation continues."""
+        """Process one answer of the model.
+
+        Return a verdict, or the reason why there will be none. Return None if the conversation continues.
+        """
         match reply.stop:
             case "refusal":
                 return self.unclassified("the model refused to judge this failure", final=True)
@@ -351,12 +362,15 @@ def _correction_request(call: ToolCall, problems: list[str]) -> ToolResult:
 
 
 JUDGE_VERSION = 1
-"""Increase by hand when the question changes but the digests of templates and tools do not."""
+"""Version of the question.
+
+Increase it by hand when a change to the question does not change the digests of the templates and tools.
+"""
 LIKELY_TURNS = 3
 LIKELY_TURN = 1_200
-"""Likely tokens of one answer, including thinking."""
+"""Expected number of tokens of one answer, including thinking."""
 LIKELY_READING = 1_500
-"""Likely tokens of the tool results of one turn."""
+"""Expected number of tokens of the tool results in one turn."""
 
 
 class ModelJudge:
@@ -372,10 +386,10 @@ class ModelJudge:
         effort: Effort | None = "high",
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Initialise the judge. `rubric`: None for the shipped rubric. `cost`: returns the price of one call in US
-        dollars.
+        """Initialise the judge.
 
-        Raises `UsageError` for a rubric with other labels.
+        `rubric`: None for the shipped rubric. `cost`: function that returns the price of one call in US dollars. Raises
+        `UsageError` if the rubric is not for failures.
         """
         self.rubric = rubric or default_rubric()
         self.id = judge_id(model.id, self.rubric)
@@ -405,9 +419,10 @@ class ModelJudge:
         )
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate the usage of a few turns. Each turn reads the earlier ones from the provider's cache.
+        """Estimate the usage of a typical conversation. Each turn reads the earlier turns from the provider's cache.
 
-        If the question shows all of the evidence, one turn fewer is likely, and no turn calls a reading tool.
+        If the question already shows all evidence, one turn fewer is expected, and tool results are expected to be no
+        longer than the question.
         """
         question_tokens = estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         turns, reading = LIKELY_TURNS, LIKELY_READING
@@ -437,12 +452,15 @@ class ModelJudge:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt. It is the same for all failures, so that the provider can cache it with the tools."""
+        """System prompt, which is the same for all failures. The provider can cache it together with the tools."""
         return render_instructions(self._prompts, self.rubric)
 
     @cached_property
     def _fixed_tokens(self) -> dict[bool, int]:
-        """Tokens of the system prompt and the tools, for failures that are agent runs (True) and for others (False)."""
+        """Estimated tokens of the system prompt and the tools.
+
+        The key is True for failures that are agent runs, and False for other failures.
+        """
         system = estimate_tokens(self._system)
         return {agent_run: system + estimate_tokens(canonical_json(tools)) for agent_run, tools in self._tools.items()}
 
@@ -453,7 +471,7 @@ LONGEST_FIRST_ANSWER = 4_000
 """Maximum tokens of the cheap model's single answer."""
 LIKELY_FIRST_ANSWER = 500
 FIRST_PASS_S = 50.0
-"""Time limit for the cheap model's answer in seconds. It is short, so that the next stage has enough time."""
+"""Time limit for the cheap model's answer in seconds. The limit is short so that the next stage has enough time."""
 GAVE_UP = {
     "refusal": "the model refused to judge this failure",
     "context_exceeded": "the evidence is too long for the model",
@@ -464,7 +482,7 @@ GAVE_UP = {
 class FirstPass:
     """A `Judge` that asks a cheap model for a verdict and tags.
 
-    A verdict with invented quotations becomes uncertain.
+    A verdict with too few quotations or with invented quotations is marked as uncertain.
     """
 
     def __init__(
@@ -479,7 +497,7 @@ class FirstPass:
     ) -> None:
         """Initialise the judge.
 
-        `cost`: returns the price of one call in US dollars. Raises `UsageError` if the rubric defines no labels for
+        `cost`: function that returns the price of one call in US dollars. Raises `UsageError` if the rubric is not for
         failures.
         """
         self.id = judge_id(model.id, rubric)
@@ -497,13 +515,16 @@ class FirstPass:
         self._seconds = seconds
 
     def key(self, case: Failure) -> str:
-        """Return the content id of instructions, tool, model, evidence and the context shown."""
+        """Return the content id of everything that determines the question, from the instructions to the evidence."""
         question = [self._system, self._prompts.digest(FOLDER), self._rubric.digest, self._tools[case.is_agent_run]]
         question.append(self._model.id)
         return content_id(["first pass", FIRST_PASS_VERSION, question, *_question_content(case)])
 
     def estimate(self, case: Failure) -> Estimate:
-        """Estimate one call. From the second call on, the instructions are read from the provider's cache."""
+        """Estimate the usage of one call.
+
+        The estimate assumes that the provider has cached the instructions, which is true from the second call on.
+        """
         shared = estimate_tokens(self._system) + estimate_tokens(canonical_json(self._tools[case.is_agent_run]))
         input_tokens = shared + estimate_tokens(render_question(self._prompts, case, evidence_delimiter(case)))
         usage = Usage(calls=1, input_tokens=input_tokens, output_tokens=LIKELY_FIRST_ANSWER, cache_read_tokens=shared)
@@ -534,7 +555,7 @@ class FirstPass:
         )
 
     def _reply_verdict(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
-        """Convert the single answer to a verdict. If the answer is invalid, the next stage judges."""
+        """Convert the cheap model's answer to a verdict. An invalid answer becomes an `Unclassified`."""
         if reply.stop in GAVE_UP:
             final = reply.stop != "max_tokens"
             return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
@@ -554,6 +575,6 @@ class FirstPass:
 
     @cached_property
     def _system(self) -> str:
-        """System prompt. It is the same for all failures, so that the provider can cache it."""
+        """System prompt, which is the same for all failures, so that the provider can cache it."""
         instructions = self._prompts.render(TEMPLATE, tags=self._tags, rest="").strip()
         return render_instructions(self._prompts, self._rubric, first_pass=instructions)

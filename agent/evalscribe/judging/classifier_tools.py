@@ -26,7 +26,10 @@ LONGEST_REASONING = 900
 LONGEST_CAUSE = 60
 MOST_QUOTATIONS = 12
 LONGEST_READ = 8_000
-"""Maximum characters of a line that a judge asks for; a tool's answer in a transcript is often one line."""
+"""Maximum characters shown of a line that a judge reads with a tool.
+
+The limit is high because a tool's answer in a transcript is often a single line.
+"""
 
 
 def _kebab(name: str) -> str:
@@ -105,7 +108,7 @@ S = TypeVar("S", bound=VerdictSubmission)
 
 
 def parse_submission(fields: dict[str, Any], shape: type[S], labels: Sequence[Classification]) -> S | list[str]:
-    """Validate a submission. Return it, or its problems with the names of their fields.
+    """Validate a submission. Return the submission or, if it is invalid, its problems with the names of the fields.
 
     `labels` are the labels that the rubric allows.
     """
@@ -125,7 +128,10 @@ def verify_quotations(submission: VerdictSubmission, evidence: Evidence) -> tupl
 
 
 def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) -> list[str]:
-    """List problems that the model is asked once to correct. The verdict counts even if they remain."""
+    """List the problems of a valid submission.
+
+    The model is asked once to correct these problems. Its corrected verdict is accepted even if problems remain.
+    """
     doubts = [
         f"citations.{n}: {citation.role} {citation.path!r} holds no such whole lines; quote what read_lines shows"
         for n, citation in enumerate(citations)
@@ -139,7 +145,10 @@ def list_doubts(submission: VerdictSubmission, citations: tuple[Citation, ...]) 
 
 
 def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], judge: str, usage: Usage) -> Verdict:
-    """Convert the submission to a verdict, uncertain if all its quotations are invented."""
+    """Convert a submission to a verdict.
+
+    The verdict is marked as uncertain if the model's confidence is low or all quotations are invented.
+    """
     fault = submission.classification == "MODEL_FAULT"
     invented = bool(citations) and all(citation.status == "unverified" for citation in citations)
     confidence = min(submission.confidence, UNCERTAIN_CONFIDENCE) if invented else submission.confidence
@@ -202,7 +211,7 @@ class CompareFiles(ToolFields):
 
 
 class ToolCallRefused(Exception):
-    """A tool call that cannot be answered; the reason is sent to the model."""
+    """Raised for a tool call that cannot be answered. The error message is sent to the model."""
 
 
 TOOL_FIELDS: dict[str, type[BaseModel]] = {
@@ -226,7 +235,7 @@ def submit_tool(
 ) -> Tool:
     """Return the tool for submitting a verdict, with the rubric's labels and the available tags.
 
-    `agent_run`: whether it asks for the message in which the run went wrong.
+    `agent_run`: whether the tool asks for the message in which the agent run went wrong.
     """
     tool = tool_of(SUBMIT, shape)
     fields = tool.input_schema["properties"]
@@ -240,14 +249,14 @@ def submit_tool(
 
 
 class EvidenceTools:
-    """Tools for reading one failure's evidence. Their answers are delimited as untrusted data."""
+    """Tools for reading one failure's evidence. The tools' answers are delimited as untrusted data."""
 
     def __init__(self, evidence: Evidence, delimiter: Delimiter) -> None:
         self._evidence = evidence
         self._delimiter = delimiter
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Answer a call. Never raises: the result describes any problem with the call."""
+        """Answer a tool call. If there is a problem with the call, the result describes it; no exception is raised."""
         try:
             about, lines = self._run(call.name, call.input)
         except ToolCallRefused as refused:

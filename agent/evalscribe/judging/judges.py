@@ -1,4 +1,4 @@
-"""Judges of loaded subjects: by a rubric, by a cascade, or by the rules."""
+"""Judges of loaded subjects. A judge uses a model with a rubric, a cascade, or the rules."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,12 +40,12 @@ class JudgeOutput(Frozen):
     """Result of judging one subject."""
 
     results: tuple[JudgeResult, ...]
-    """One result for each tag that a cascade assigned, or a single result."""
+    """One result for each tag that a cascade assigned. Without tags, there is a single result."""
     rubrics: tuple[Rubric, ...]
-    """Rubric of each result."""
+    """Rubric of each result, in the same order."""
     stage: Stage = "judge"
     subject: Subject
-    """The judged subject. If the second stage of a cascade judged, it includes the cheap model's answer."""
+    """The judged subject. If the second stage of a cascade judged, the subject includes the cheap model's answer."""
     usage: Usage
     """Usage of all stages, including stored answers."""
 
@@ -58,13 +58,16 @@ class JudgeMaker:
     prompts: Prompts
     """Prompt templates for reading a subject that exceeds the context window."""
     results: "CollectionStore | RecordedResults | None" = None
-    """Store for judge results."""
+    """Store of judge results; None to store nothing."""
     fresh: bool = False
     """Ignore stored results."""
     batch: bool = False
-    """Send calls in batches. They have the batch price and no time limit."""
+    """Send calls in batches. Batched calls are charged at the batch price and have no time limit."""
     decide_remotely: Callable[[Rubric, Model], DecideRemotely] | None = None
-    """Returns a function that lets a worker judge subjects; None to judge in this process."""
+    """Function that takes a rubric and a model, and returns a function that lets a worker judge subjects.
+
+    None to judge in this process.
+    """
 
     def judge(self, rubric: Rubric, model: Model) -> RubricJudge:
         return RubricJudge(
@@ -80,12 +83,15 @@ class JudgeMaker:
         )
 
     def by_model(self, rubric: Rubric, name: str | None = None) -> RubricJudge:
-        """Return a judge with the named model, or the rubric's own model. Raises the errors of `Models.open`."""
+        """Return a judge with the named model, or with the rubric's own model if `name` is None.
+
+        Raises the same errors as `Models.open`.
+        """
         return self.judge(rubric, self.models.open(name or rubric.judge_model.id, "judge"))
 
 
 class LoadedRubricJudge:
-    """A judge that asks one model by one rubric."""
+    """A judge that asks one model to judge by one rubric."""
 
     def __init__(self, judge: RubricJudge) -> None:
         self.id = judge.id
@@ -94,7 +100,7 @@ class LoadedRubricJudge:
         self._judge = judge
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
-        """Return the maximum cost."""
+        """Estimate the cost of judging a subject."""
         return self._judge.estimate(loaded.subject)
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -102,7 +108,10 @@ class LoadedRubricJudge:
 
 
 class LoadedCascade:
-    """A judge in which a cheap model tags subjects and an expensive model judges those that are tagged or uncertain."""
+    """A judge with two models.
+
+    The cheap model judges and tags every subject. The expensive model only judges tagged and uncertain subjects.
+    """
 
     def __init__(self, cascade: SubjectCascade) -> None:
         self.id = cascade.id
@@ -111,7 +120,7 @@ class LoadedCascade:
         self._cascade = cascade
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
-        """Return the maximum cost, with every stage."""
+        """Estimate the cost of judging a subject if every stage is needed."""
         return sum(self._cascade.estimates(loaded.subject).values(), Estimate())
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -120,12 +129,12 @@ class LoadedCascade:
 
 
 class LoadedRulesJudge:
-    """The rules as a judge. They only fit rubrics whose schema can hold the rules' verdict on a failed eval."""
+    """The rules as a judge. The rules can only judge by a rubric whose schema fits their verdict on a failed eval."""
 
     def __init__(self, rubric: Rubric, results: "CollectionStore | RecordedResults | None" = None) -> None:
         """Initialise the judge.
 
-        The results are stored in `results` but not reused, because the rules cost nothing.
+        Results are stored in `results`. Stored results are not reused, because the rules cost nothing.
         """
         self._rules = RulesJudge()
         self._results = results
@@ -133,7 +142,7 @@ class LoadedRulesJudge:
         self.id = f"{self.name} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
 
-    def estimate(self, loaded: LoadedSubject) -> Estimate:  # noqa: ARG002 - rules cost nothing, whatever they judge
+    def estimate(self, loaded: LoadedSubject) -> Estimate:  # noqa: ARG002 - the rules cost nothing for any subject
         return Estimate()
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:
@@ -185,11 +194,11 @@ def not_judged(subject_id: str, rubric: Rubric, judge: str, reason: str) -> Judg
 
 
 LoadedJudge = LoadedRubricJudge | LoadedCascade | LoadedRulesJudge
-"""A judge of loaded subjects. Raises `EvalscribeError` for what affects all subjects."""
+"""A judge of loaded subjects. Raises `EvalscribeError` for errors that affect all subjects."""
 
 
 def _output(verdict: Verdict, rubric: Rubric) -> dict[str, Any]:
-    """Return the fields of a verdict that are in the rubric's schema. The citations are appended to `reasoning`."""
+    """Return the fields of a verdict that the rubric's schema defines. The citations are appended to `reasoning`."""
     cited = "".join(f" [{_mark(citation)}]" for citation in verdict.citations)
     fields = ("error", "classification", "cause", "cause_kind", "confidence", "why", "would_pass")
     values = {name: getattr(verdict, name) for name in fields}

@@ -1,7 +1,7 @@
 """Read a subject in parts if it exceeds the context window, and condense it to observations.
 
 Citations in observations are resolved in the whole subject, so a judge that repeats such a citation cites the subject
-and not the observation. The judge is informed of each part that could not be read, as a gap.
+and not the observation. If a part cannot be read, the judge is informed of this gap.
 """
 
 from collections import Counter
@@ -27,11 +27,14 @@ DELIMITERS = 60
 LINE_NUMBER = 3
 """Estimated tokens of a line number."""
 LEAST = 200
-"""Minimum tokens of a part. A part of this size is not split further."""
+"""Minimum size of a part in tokens. Parts are never split below this size."""
 
 
 class ItemSpan(NamedTuple):
-    """A part of one item, `text[start:end]`. `first` is the number of its first line."""
+    """A span of one item: the text from offset `start` to offset `end`.
+
+    `item` is the index of the item, and `first` is the number of the span's first line.
+    """
 
     item: int
     start: int
@@ -43,15 +46,15 @@ Part = tuple[ItemSpan, ...]
 
 
 def split_items(items: Sequence[SubjectItem], room: int) -> Iterator[Part]:
-    """Split the items into parts of at most `room` tokens, in order. Every character is in exactly one span."""
+    """Split the items into parts of at most `room` tokens, in order. Every character of the items is in one part."""
     room = max(room, LEAST)
     return fill_parts(_spans(items, room), room)
 
 
 def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = None) -> Iterator[tuple[T, ...]]:
-    """Distribute values, in order, over parts of at most `room` tokens and `most` values.
+    """Distribute values over parts, in order. A part has at most `room` tokens and at most `most` values.
 
-    A value of more than `room` tokens gets a part of its own.
+    A value with more than `room` tokens gets a part of its own.
     """
     part: list[T] = []
     remaining = room
@@ -66,7 +69,7 @@ def fill_parts(sized: Iterable[tuple[T, int]], room: int, most: int | None = Non
 
 
 def cut_item(items: Sequence[SubjectItem], span: ItemSpan) -> SubjectItem:
-    """Return the part of an item that the span covers; the item itself if that is all of it."""
+    """Return the part of an item that a span covers. If the span covers the whole item, return the item itself."""
     item = items[span.item]
     if (span.start, span.end) == (0, len(item.text)):
         return item
@@ -98,7 +101,11 @@ def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, 
 
 
 def _end(item: SubjectItem, start: int, room: int) -> int:
-    """Return where a span from `start` ends: at the item's end, at the last line end that fits, or within a line."""
+    """Return the offset at which a span from `start` with at most `room` tokens ends.
+
+    The span ends at the end of the item or at the last end of a line that fits. If no line fits, the span ends within
+    a line.
+    """
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
@@ -125,7 +132,10 @@ SCHEMA = {
 
 
 class PartTooLong(Exception):
-    """The prompt exceeds the provider's limit although the estimate was that it fits. The part must be split."""
+    """Raised if a prompt exceeds the provider's limit although it was estimated to fit.
+
+    The part that the prompt shows must be split.
+    """
 
     def __init__(self, usage: Usage) -> None:
         super().__init__("beyond the model's context window")
@@ -135,10 +145,10 @@ class PartTooLong(Exception):
 async def ask_observations(
     model: Model, question: str, subject: Subject, max_tokens: int
 ) -> tuple[tuple[str, ...], Usage]:
-    """Ask for observations. Return them as the model wrote them, together with the usage.
+    """Ask a model for observations. Return the observations as the model wrote them, together with the usage.
 
-    Raises `PartTooLong`, `CallFailed` with the usage of all tries, or `EvalscribeError` for errors that affect all
-    calls.
+    Raises `PartTooLong` if the prompt is too long, `CallFailed` with the usage of all tries if there is no answer, and
+    `EvalscribeError` for errors that affect all calls.
     """
     opening = Request(system="", messages=(Message(role="user", text=question),), max_tokens=max_tokens)
     answer = await RubricConversation(model, opening, _observation_rubric(), subject).run(None)
@@ -151,12 +161,19 @@ async def ask_observations(
 
 @cache
 def _observation_rubric() -> Rubric:
-    """Return a rubric whose output is a list of observations, so that these are parsed like any other answer."""
+    """Return a rubric whose output is a list of observations.
+
+    With this rubric, observations are parsed like any other answer.
+    """
     return Rubric(id="observations", rubric_text="Observe.", output_schema=SCHEMA)
 
 
 def check_observations(texts: Iterable[str], subject: Subject) -> tuple[str, ...]:
-    """Remove unverified citations from observations, and mark the observations that have no verified citation."""
+    """Check the citations in observations.
+
+    Each unverified citation is replaced by `(citation not found)`. Each observation without a verified citation gets
+    the prefix `(unverified)`.
+    """
     return tuple(_check_observation(text, subject) for text in texts)
 
 
@@ -172,7 +189,7 @@ def _check_observation(text: str, subject: Subject) -> str:
 def _unverified_spans(
     citations: Iterable[ResolvedCitation], verified: Sequence[ResolvedCitation]
 ) -> list[tuple[int, int]]:
-    """Return the spans of unverified citations. Leave out those that share their brackets with a verified citation."""
+    """Return the spans of all unverified citations that do not overlap a verified citation in the same brackets."""
     spans = {(citation.start_idx, citation.end_idx) for citation in citations if citation.status == "unverified"}
     separate = [
         (a, b) for a, b in spans if not any(citation.start_idx < b and a < citation.end_idx for citation in verified)
@@ -186,43 +203,47 @@ QUESTION_TOKENS = 800
 CONCURRENT_PARTS = 4
 """Maximum number of parts that are read concurrently."""
 LONGEST_PART = 100_000
-"""Maximum tokens of one part, even in a large window, because models read longer parts less closely."""
+"""Maximum tokens of one part.
+
+The limit also applies in a large context window, because models read longer parts less closely.
+"""
 ANSWER_SHARE = 0.25
 """Maximum share of the context window for an answer."""
 MARGIN = 0.8
-"""Share of the context window that is filled. The rest is a reserve, because tokens are only estimated."""
+"""Share of the available tokens that is used. The rest is a reserve, because numbers of tokens are only estimated."""
 MAX_OBSERVATIONS = 40
 """Maximum number of observations about one part."""
 TOO_LONG = "beyond the model's context window"
 
 
 class PartReader:
-    """Asks a model for observations of a subject's parts, and checks their citations against the whole subject."""
+    """Asks a model for observations about each part of a subject. Citations are checked against the whole subject."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
     ) -> None:
         """Initialise the reader.
 
-        `window`: upper limit for the context window. Raises `CallFailed` if the rubric alone fills the window.
+        `window`: upper limit for the model's context window in tokens. Raises `CallFailed` if the rubric alone fills
+        the window.
         """
         self.rubric = rubric
         self.prompts = prompts
         self.usage = Usage()
         self.parts = 0
         self.lost: list[str] = []
-        """Descriptions of observations that were left out after reading, one line each."""
+        """Descriptions of observations that could not be merged or were left out, one line each."""
         self._subject = subject
         self._model = model
         self._window = min(model.context_tokens, window or model.context_tokens)
         self.answer_tokens = min(ANSWER_TOKENS, int(ANSWER_SHARE * self._window))
         """Maximum tokens of one answer."""
         self.room = self._part_room()
-        """Maximum tokens of one part. Lowered when a part turns out to be too long."""
+        """Maximum tokens of one part. The limit is lowered when a part turns out to be too long."""
         self._unread: list[tuple[int, str, str]] = []
-        """Number and content of each unread part, and the reason why it was not read."""
+        """For each unread part: its number, the marks of its items, and the reason why it was not read."""
         self._read = self._too_long = self._hopeless = False
-        """Three flags: a part was read, a part was too long, even parts of the smallest size are too long."""
+        """Whether a part was read, whether a part was too long, and whether even the smallest parts are too long."""
 
     @property
     def gaps(self) -> tuple[str, ...]:
@@ -253,9 +274,10 @@ class PartReader:
         return tuple(text for number in sorted(observations) for text in observations[number] or ())
 
     async def ask(self, question: str, room: int) -> tuple[str, ...]:
-        """Ask for observations in at most `room` tokens. Return them after checking their citations.
+        """Ask for observations with at most `room` tokens. Check their citations, and return the observations.
 
-        Raises `PartTooLong` or `CallFailed`, after counting the usage.
+        Raises `PartTooLong` if the prompt is too long, and `CallFailed` if there is no answer. The usage is counted in
+        both cases.
         """
         try:
             texts, usage = await ask_observations(self._model, question, self._subject, min(self.answer_tokens, room))
@@ -266,11 +288,11 @@ class PartReader:
         return check_observations(texts, self._subject)
 
     def render_items(self, items: Sequence[SubjectItem]) -> str:
-        """Return items as delimited data, in the form in which a judge sees them."""
+        """Render items between delimiters, in the form in which a judge sees them."""
         return Subject.of(self._subject.id, items).text()
 
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
-        """Return the observations about some items; None if none of the items could be read."""
+        """Return the observations about some items. Return None if none of the items could be read."""
         if room > self.room:
             return await self._observe_smaller_parts(items, number, self.room)
         if self._hopeless:
@@ -321,7 +343,7 @@ class PartReader:
 
 
 def observation_item(mark: str, texts: Iterable[str], about: str = "") -> SubjectItem:
-    """Return observations or gaps as an item. No item of the subject may have the same mark."""
+    """Return a list of observations or gaps as one item. No item of the subject may have the same mark."""
     target = CitationTarget(kind="result", item=mark)
     return SubjectItem(mark=mark, about=about, text="\n".join(f"- {text}" for text in texts), target=target)
 
@@ -333,17 +355,17 @@ def _mark_range(items: Sequence[SubjectItem]) -> str:
 
 MERGE_TEMPLATE = "judging/merge.md.j2"
 ROUNDS = 6
-"""Maximum number of rounds of merging. Observations that do not fit after the last round are left out."""
+"""Maximum number of merging rounds. Observations that do not fit after the last round are left out."""
 PROGRESS = 0.95
-"""Merging stops after a round that leaves more than this share of the tokens."""
+"""If more than this share of the tokens remains after a merging round, no further round follows."""
 WORDS_PER_TOKEN = 0.5
-"""Words of observations per token. Prose has more, but citations take many tokens."""
+"""Assumed words per token in observations. Prose has more words per token, but citations take many tokens."""
 
 
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
     """Merge observations until they have at most `room` tokens.
 
-    Observations that still do not fit are left out, which the reader records as a gap.
+    Observations that still do not fit are left out, and the reader records this as a gap.
     """
     for _ in range(ROUNDS):
         tokens_before = total_tokens(observed)
@@ -360,7 +382,7 @@ def total_tokens(texts: Iterable[str]) -> int:
 
 
 async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Merge neighbouring observations in batches, each so small that the merged text fits in one answer."""
+    """Merge neighbouring observations in batches. The merged text of each batch must fit in one answer."""
     shrink = MARGIN * room / total_tokens(observed)
     longest = min(reader.room, int(MARGIN * reader.answer_tokens / shrink))
     merged: dict[int, tuple[str, ...]] = {}
@@ -375,10 +397,7 @@ async def _round(reader: PartReader, observed: Sequence[str], room: int) -> tupl
 
 
 async def _merge_batch(reader: PartReader, batch: tuple[str, ...], words: int) -> tuple[str, ...]:
-    """Merge a batch of observations.
-
-    The batch stays unchanged if the model returns nothing or the call fails.
-    """
+    """Merge a batch of observations. Return the batch unchanged if the model returns nothing or the call fails."""
     part = reader.render_items((observation_item("observations", batch),))
     question = reader.prompts.render(MERGE_TEMPLATE, rubric=reader.rubric.rubric_text, part=part, words=words)
     try:
@@ -390,7 +409,7 @@ async def _merge_batch(reader: PartReader, batch: tuple[str, ...], words: int) -
 
 
 def _drop_excess(reader: PartReader, observed: Sequence[str], room: int) -> tuple[str, ...]:
-    """Return the observations that fit in `room` tokens. Observations with verified citations are kept first."""
+    """Return the observations that fit in `room` tokens. Observations with verified citations take precedence."""
     fitting_indexes: set[int] = set()
     for index in sorted(range(len(observed)), key=lambda index: observed[index].startswith(UNVERIFIED)):
         size = total_tokens((observed[index],))
@@ -428,10 +447,10 @@ AROUND = 150
 
 
 class CondensedSubject(Frozen):
-    """Items that replace a subject which is too long for a judge's prompt."""
+    """Observations and gaps that are shown in place of a subject that is too long for a judge's prompt."""
 
     subject: Subject
-    """Observations and gaps as items. Citations in them and in judges' answers refer to the original subject."""
+    """Observations and gaps as items. Citations in observations and in judges' answers refer to the whole subject."""
     usage: Usage
     """Usage of all reading and merging so far."""
     parts: int
@@ -440,7 +459,7 @@ class CondensedSubject(Frozen):
 
 
 class SubjectReading:
-    """Reads a long subject once. Returns its observations in any size that is asked for."""
+    """Reads a long subject once, and condenses it to observations of any requested size."""
 
     def __init__(
         self, subject: Subject, rubric: Rubric, model: Model, prompts: Prompts, window: int | None = None
@@ -455,9 +474,9 @@ class SubjectReading:
         self._observed: tuple[str, ...] | None = None
 
     async def condensed(self, room: int) -> CondensedSubject:
-        """Return the relevant observations in about `room` tokens. Only the first call reads the subject; later calls
-        merge more.
+        """Return the relevant observations with about `room` tokens.
 
+        Only the first call reads the subject. Later calls merge the observations further if they must be shorter.
         Raises `CallFailed` if nothing could be read, and `EvalscribeError` for errors that affect all calls.
         """
         reader = self._reader
@@ -484,5 +503,5 @@ class SubjectReading:
 
 
 def reader_digest(model: Model, prompts: Prompts) -> str:
-    """Return the content id of the model and the templates with which parts are read."""
+    """Return the content id of the model and the prompt templates that are used to read parts."""
     return content_id([model.id, *(prompts.source(name) for name in (OBSERVE_TEMPLATE, MERGE_TEMPLATE))])

@@ -27,24 +27,25 @@ from evalscribe.model.tool_calls import changes_state
 from evalscribe.text import cut, printable
 
 MAX_LINE = 600
-"""Maximum characters of a line in a prompt."""
+"""Maximum characters of a line of evidence in a prompt."""
 MAX_TASK_LINE = 4000
 """Maximum characters of a line in a task.
 
-It is higher because a simulated user's instruction is one line, often with the request at its end.
+This limit is higher than for other lines, because the instruction of a simulated user is a single line, often with the
+request at the end.
 """
 LONGEST_PATH = 200
 NEAR = 2
-"""Maximum number of lines between two selections that are joined into one excerpt."""
+"""Maximum number of lines between two ranges that are joined into one excerpt."""
 BOILERPLATE = ("readme", "license", "changelog", "tsconfig", ".gitignore", ".npmrc", ".env")
 GENERATED = (".lock", ".lockb", "-lock.json", "-lock.yaml", ".map", ".min.js", ".snap", ".sqlite3", ".blob")
 
 Range = tuple[int, int]
-"""First and last line of a selection, counted from 1."""
+"""First and last line of a range, counted from 1."""
 
 
 def is_boilerplate(path: str) -> bool:
-    """Return whether a file is likely the same in every eval, such as a readme, a licence or a lock file."""
+    """Return whether a file is probably similar in every eval, such as a readme, a licence or a lock file."""
     name = path.rpartition("/")[2].lower()
     return name.startswith(BOILERPLATE) or name.endswith((*GENERATED, ".md", ".log"))
 
@@ -66,7 +67,7 @@ def longest_line(role: Role) -> int:
 
 
 def excerpts(document: Document, ranges: Iterable[Range], *, near: int = NEAR) -> Iterator[Excerpt]:
-    """Yield excerpts for the ranges in order.
+    """Yield an excerpt of a document for each range of lines, in order.
 
     Ranges that are at most `near` lines apart are joined into one excerpt.
     """
@@ -91,12 +92,12 @@ def merge_ranges(ranges: Iterable[Range], length: int, near: int = NEAR) -> list
 
 
 def head_range(document: Document, budget: int) -> Range:
-    """Return the range of a document's first lines that fit in the budget; (1, 0) if not even one line fits."""
+    """Return the range of a document's first lines that fit in the budget. Return (1, 0) if not even one line fits."""
     return 1, fitting_lines(document.lines, budget, longest_line(document.role))
 
 
 def fitting_lines(lines: Sequence[str], budget: int, longest: int = MAX_LINE) -> int:
-    """Return the number of lines, from the first, that fit in `budget` tokens if cut to `longest` characters each."""
+    """Return how many of the first lines fit in `budget` tokens if each line is cut to `longest` characters."""
     tokens = 0
     for at, line in enumerate(lines):
         tokens += prompt_text.estimate_tokens(clip_line(line, longest)) + 1
@@ -111,7 +112,7 @@ MANIFESTS = ("package.json", "pyproject.toml", "requirements.txt", "setup.cfg", 
 MANIFEST_CONTEXT = 40
 """Number of unchanged lines shown around differences of manifests if the build failed.
 
-Manifests that are not long are thus shown in full.
+Short manifests are thus shown in full.
 """
 MANIFEST_BUDGET = 600
 """Maximum tokens of a manifest that is shown without differences."""
@@ -125,13 +126,13 @@ BOILERPLATE_BUDGET = 200
 MANY_FILES = 60
 """Maximum number of output files of which excerpts are shown."""
 MANY_LINES = 500
-"""Maximum number of lines that are read of a configuration file."""
+"""Maximum number of lines that are read from a configuration file."""
 
 
 class CodeDifferences(NamedTuple):
     text: str
     covered: dict[str, tuple[Range, ...]]
-    """Ranges of the output lines that are in `text`, by path."""
+    """Ranges of the output's lines that `text` shows, by path of the file."""
     left_out: tuple[str, ...]
 
 
@@ -140,14 +141,15 @@ def code_differences(
 ) -> CodeDifferences:
     """Render the differences between output and reference: files with errors first, then code, then manifests.
 
-    Files that only one side has, and files that exceed the budget, are only named.
+    Files that only the output or only the reference has, and files that exceed the budget, are only named.
 
     Args:
         file_pairs: Pairs of output and reference.
-        located: Errors, whose files come first.
+        located: Located errors. The files with these errors come first.
         budget: Maximum tokens.
-        building: Whether installation, type check or build failed: manifests are then shown whole. Otherwise, a
-            manifest is shown with little context, and only if more than names and descriptions differ.
+        building: Whether installation, type check or build failed. After such a failure, manifests are shown with much
+            context. After any other failure, a manifest is shown with little context, and only if more than names and
+            descriptions differ.
     """
     pointed = {place.path for error in located for place in error.places}
     names = list(_file_lists(file_pairs, budget // 10))
@@ -171,7 +173,10 @@ def code_differences(
 
 
 def _hunks(pair: DocumentPair, building: bool) -> Sequence[DiffHunk]:
-    """Return the differences of two files, without those of a manifest that are not worth showing."""
+    """Return the hunks in which two files differ.
+
+    If only names or descriptions differ in a manifest, there are no hunks unless the build failed.
+    """
     if pair.output is None or not _is_manifest(pair.output.path):
         return diff_hunks(pair)
     if building:
@@ -187,7 +192,7 @@ def code_excerpts(
     located: Sequence[LocatedError],
     differences: CodeDifferences,
 ) -> list[Excerpt]:
-    """Return the lines around errors that the printed differences lack, and the files that only the output has."""
+    """Return the lines around errors that `differences` does not show, and the files that only the output has."""
     selected: list[Excerpt] = []
     places = tuple(place for error in located for place in error.places)
     unpaired = {id(p.output) for p in file_pairs if p.output and p.expected is None}
@@ -212,13 +217,13 @@ _DECIDES = re.compile(
     |no_implicit\w+|select|extend-select|ignore|extend-ignore|plugins|typeCheckingMode|report\w+)["']?\s*[:=]""",
     re.VERBOSE,
 )
-"""Matches a line of such a file that affects what counts as an error."""
+"""Matches a line of a configuration file that affects what type checkers and linters report as an error."""
 
 
 def manifest_excerpts(file_pairs: Sequence[DocumentPair]) -> Iterator[Excerpt]:
-    """Yield the manifests that the differences do not show.
+    """Yield excerpts of the manifests that the differences do not show.
 
-    If output and reference have the same manifest, it is shown once. Manifests that only the reference has are also
+    A manifest that is equal in output and reference is shown once. A manifest that only the reference has is also
     shown.
     """
     for pair in file_pairs:
@@ -230,9 +235,10 @@ def manifest_excerpts(file_pairs: Sequence[DocumentPair]) -> Iterator[Excerpt]:
 
 
 def configuration_excerpts(evidence: Evidence, located: Sequence[LocatedError]) -> Iterator[Excerpt]:
-    """Yield the lines that control what is checked. Configurations nearest to the files with errors come first.
+    """Yield the lines of configuration files that control what is checked.
 
-    A reference's configuration is only used if the output has none at the same path.
+    The configuration files nearest to the files with errors come first. A configuration file of the reference is only
+    used if the output has no file at the same path.
     """
     output = {document.path for document in evidence.of("output")}
     documents = [
@@ -272,7 +278,10 @@ def _is_manifest(path: str) -> bool:
 
 
 def _fitting_hunks(pair: DocumentPair, hunks: Sequence[DiffHunk], budget: int) -> tuple[list[str], int]:
-    """Return the names of the two files and the hunks that fit, as texts, and the number of these hunks."""
+    """Render the two files' names and the hunks that fit in the budget.
+
+    Return the rendered texts and the number of hunks that fit.
+    """
     if not hunks or pair.output is None or pair.expected is None:
         return [], 0
     expected, output = printable_path(pair.expected.path), printable_path(pair.output.path)
@@ -290,7 +299,7 @@ def _fitting_hunks(pair: DocumentPair, hunks: Sequence[DiffHunk], budget: int) -
 
 
 def _printable_hunk_lines(hunk: DiffHunk, manifest: bool) -> Iterator[str]:
-    """Yield the lines of a hunk, without blank lines. A moved import is shown once.
+    """Yield the lines of a hunk, without blank lines. An import that was only moved is yielded once.
 
     For a manifest, omit lines that affect neither what is installed nor what is checked.
     """
@@ -321,7 +330,7 @@ def _error_ranges(document: Document, places: Iterable[OutputLine], covered: Ite
 
 
 def _file_lists(file_pairs: Sequence[DocumentPair], budget: int) -> Iterator[str]:
-    """Yield lists of files that only one side has, and of files that are equal on both sides.
+    """Yield lists of the files that only the reference has, that only the output has, and that are equal in both.
 
     Each list fits in the budget.
     """
@@ -350,7 +359,7 @@ def _written_lines(document: Document) -> Sequence[str]:
 
 
 def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
-    """Yield one line with the names that fit and the number of other names; nothing if not even the title fits."""
+    """Yield one line with the names that fit and the number of other names. Yield nothing if the title does not fit."""
     count = fitting_lines(names, budget - prompt_text.estimate_tokens(title) - 8)
     remainder = f" and {len(names) - count} more" if count < len(names) else ""
     if names and budget > prompt_text.estimate_tokens(title) + 8:
@@ -362,7 +371,7 @@ def _size(document: Document) -> str:
 
 
 def _boilerplate(file_pairs: Sequence[DocumentPair]) -> Iterator[str]:
-    """Yield one line that names the boilerplate files of output and reference; nothing if there are none."""
+    """Yield one line that names the boilerplate files of output and reference, if there are any."""
     paths = [document.path for pair in file_pairs if (document := pair.output or pair.expected)]
     yield from _list(
         "boilerplate", [printable_path(path) for path in paths if is_boilerplate(path)], BOILERPLATE_BUDGET
@@ -373,12 +382,12 @@ MAX_BLOCK = 120
 """Maximum number of lines that are shown of one test."""
 MOST_TESTS = 20
 UNNAMED_BUDGET = 500
-"""Maximum tokens of the grader's beginning. It is shown if no failed test is found in the grader."""
+"""Maximum tokens shown of the beginning of a grader, if no failed test is found in the graders."""
 _CLOSER = re.compile(r"\s*[)\]}]")
 
 
 def grader_excerpts(evidence: Evidence, names: Sequence[str]) -> list[Excerpt]:
-    """Return the source of each named test once. If no named test is found, return the beginning of the grader."""
+    """Return the source of each named test once. If no named test is found, return the beginning of a grader."""
     graders = [document for document in evidence.of("grader") if not _is_prose(document)]
     selected: list[Excerpt] = []
     for grader in graders:
@@ -408,7 +417,10 @@ def _test_name(name: str) -> str:
 
 
 def _line_of(lines: Sequence[str], name: str) -> int | None:
-    """Return the index of the first line that contains the test's name as a whole; None if no line does."""
+    """Return the index of the first line that contains the name of a test; None if no line does.
+
+    The name must not be part of a longer word.
+    """
     if not name:
         return None
     pattern = re.compile(rf"(?<!\w){re.escape(name[:300])}(?!\w)")
@@ -416,9 +428,9 @@ def _line_of(lines: Sequence[str], name: str) -> int | None:
 
 
 def _block(lines: Sequence[str], at: int) -> Range:
-    """Return the range of the block that begins on a line.
+    """Return the range of the indented block that begins on a line, including the decorators above it.
 
-    The block ends with its last deeper indented line, or with the closing bracket below that line.
+    The block ends with its last more deeply indented line, or with the closing bracket below that line.
     """
     first = at
     while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
@@ -446,19 +458,20 @@ ALIKE = 2
 """Maximum number of errors shown that differ only in numbers and ids."""
 ERRORS = 12
 FIRST_LINE = 240
-"""Maximum characters shown of an error's first line if the error continues below it.
+"""Maximum characters shown of the first line of a long error that has several lines.
 
-The limit is low because the end of such an error explains more.
+The limit is low because the end of such an error is more informative.
 """
 EXPLANATION = 720
-"""Maximum characters shown of the end of an error with many lines."""
+"""Maximum characters shown of the end of a long error that has several lines."""
 
 
 def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
-    """Return the log lines that explain the failure: failed tests with the runner's counts, else errors, else the log's
-    end.
+    """Return the log lines that explain the failure.
 
-    For every other failed step, its errors or the end of its log are added.
+    Lines about failed tests, with the test runner's counts, take precedence. Without failed tests, the errors are
+    returned or, if there are none, the end of the log. For every other failed step, its errors or the end of its log
+    are added.
     """
     selected = _step_excerpts(evidence, diagnosis, TAIL)
     for step in evidence.steps:
@@ -497,7 +510,7 @@ def _too_long(lines: Sequence[str]) -> bool:
 
 
 def _parts(log: Document, first: int, last: int) -> Iterator[Range]:
-    """Yield the lines of an error. If it is long, yield only its first line and the end of its explanation."""
+    """Yield the lines of an error. If the error is long, yield only its first line and the end of its explanation."""
     if not _too_long(log.lines[first - 1 : last]):
         yield first, last
         return
@@ -532,9 +545,9 @@ def _errors(located: Sequence[LocatedError]) -> Iterator[Range]:
 
 
 def _tests(diagnosis: Diagnosis) -> Iterator[Range]:
-    """Yield the lines of the failed tests and the runner's counts.
+    """Yield the line ranges of the failed tests and of the test runner's counts.
 
-    If several tests have the same message, it is only shown for the first one.
+    If several tests have the same message, the message is only shown for the first of these tests.
     """
     messages = {
         error.test: errors.normalise_error(error.error.removeprefix(f"{error.test}: ")) for error in diagnosis.errors
@@ -560,7 +573,7 @@ MOST_RANGES = 500
 def transcript_excerpts(evidence: Evidence, budget: int) -> list[Excerpt]:
     """Return all transcripts in full if they fit in the budget.
 
-    Otherwise, return their most important lines in order.
+    Otherwise, return the most important lines of each transcript in order.
     """
     documents = evidence.of("transcript")
     total_tokens = sum(_cost(document, (1, len(document.lines))) for document in documents)
@@ -606,7 +619,7 @@ def _call_ranges(call: AnsweredCall) -> Iterator[Range]:
 def _fitting_ranges(document: Document, ranges: Iterable[Range], budget: int) -> list[Range]:
     """Return the first ranges that fit in the budget.
 
-    The last range can be cut. Lines in several ranges are counted only once.
+    The last range can be cut. A line that is in several ranges is counted only once.
     """
     selected: list[Range] = []
     counted: set[int] = set()
@@ -743,16 +756,16 @@ def _failed_steps(evidence: Evidence) -> list[str]:
 
 
 def _document_starts(evidence: Evidence, role: str, budget: int) -> Iterator[Excerpt]:
-    """Yield the beginning of each document of a role, within the budget."""
+    """Yield the beginning of each document with this role, with at most `budget` tokens each."""
     for document in evidence.documents:
         if document.role == role and document.text.strip():
             yield from excerpts(document, [head_range(document, budget)])
 
 
 def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple[list[Excerpt], list[str]]:
-    """Return the excerpts that fit in the budget, and the names of the output's lines that do not.
+    """Return the excerpts that fit in the budget, and descriptions of the output's lines that do not fit.
 
-    An excerpt that does not fit is cut.
+    An excerpt that only partly fits is cut.
     """
     selected: list[Excerpt] = []
     shortened: list[str] = []
@@ -769,9 +782,9 @@ def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple
 
 
 def _omitted_documents(evidence: Evidence, selected: Sequence[Excerpt]) -> Iterator[str]:
-    """Yield the name of each document that is not shown in full, and the number of lines that are not shown.
+    """Yield the name of each document that is not shown in full, with the number of lines that are not shown.
 
-    Documents of the output and the reference are not named.
+    Documents of the output and of the reference are not included.
     """
     for document in evidence.of("grader", "log", "task", "known_gaps", "transcript"):
         shown_lines = {

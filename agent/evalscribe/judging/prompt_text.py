@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from evalscribe.ids import content_id
 
 LONGEST_LINE = 1000
-"""Maximum characters that are shown of a line, because longer lines are usually data."""
+"""Maximum characters that are shown of a line. Longer lines are usually data."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 _HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _UNSEEN = re.compile(_HIDDEN)
@@ -20,12 +20,12 @@ class Delimiter:
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
         """Derive a delimiter from `digest`.
 
-        No text in `contents` contains it, and equal arguments give the same delimiter.
+        No text in `contents` contains the delimiter, and equal arguments give the same delimiter.
         """
         self.tag = _tag(digest, contents)
 
     def block(self, about: str, lines: str) -> str:
-        """Return the lines between an opening and a closing delimiter. `about` must not contain line breaks."""
+        """Enclose lines in an opening and a closing delimiter. The description `about` must not contain line breaks."""
         return f"<{self.tag} {about}>\n{lines}\n</{self.tag}>"
 
 
@@ -48,7 +48,10 @@ def bar_lines(text: str) -> str:
 
 
 def one_line(text: str, longest: int = LONGEST_LINE) -> str:
-    """Return the text on one short line: line breaks become spaces, and invisible characters become visible."""
+    """Return the text on one line, cut to `longest` characters.
+
+    Line breaks become spaces, and invisible characters are made visible.
+    """
     line = whole_line(text)
     if len(line) <= longest:
         return line
@@ -73,7 +76,7 @@ def show_invisible(text: str) -> str:
 
 
 def replace_invisible(text: str) -> str:
-    """Replace each invisible character with U+FFFD, which keeps all offsets."""
+    """Replace each invisible character with U+FFFD. All offsets stay the same."""
     return _UNSEEN.sub("\ufffd", text)
 
 
@@ -83,10 +86,13 @@ def quote_json(text: str) -> str:
 
 
 BYTES_PER_TOKEN = 3
-"""Assumed bytes per token. Code and tool output have three to four; the lower number avoids low estimates."""
+"""Assumed bytes per token.
+
+Code and tool output have three to four bytes per token. The lower number is used so that estimates are rarely too low.
+"""
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate the tokens of a text from its UTF-8 bytes, rounded up; 0 for an empty text."""
+    """Estimate the number of tokens of a text from its number of UTF-8 bytes, rounded up."""
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return -(-size // BYTES_PER_TOKEN)

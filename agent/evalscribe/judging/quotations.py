@@ -17,7 +17,10 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 
 def cite_lines(document: Document, first: int, last: int) -> Citation:
-    """Quote lines `first` to `last` (from 1, inclusive) of a document. A range that goes beyond the end is clipped."""
+    """Return a citation of lines `first` to `last` (from 1, inclusive) of a document.
+
+    A range that goes beyond the end of the document is clipped.
+    """
     first = max(1, min(first, len(document.lines)))
     last = max(first, min(last, len(document.lines)))
     text = "\n".join(document.lines[first - 1 : last])
@@ -27,8 +30,8 @@ def cite_lines(document: Document, first: int, last: int) -> Citation:
 def verify_citation(citation: Citation, evidence: Evidence) -> Citation:
     """Return the citation with its status.
 
-    `verified`: the text is at the cited lines. `relocated`: it is elsewhere in the document; the lines are corrected.
-    `unverified`: it is not in the document.
+    `verified`: the quoted text is at the cited lines. `relocated`: the quoted text is elsewhere in the document, and
+    the cited lines are corrected. `unverified`: the quoted text is not in the document.
     """
     unverified = citation.model_copy(update={"status": "unverified"})
     document = evidence.document(citation.role, citation.path)
@@ -50,13 +53,16 @@ def fold_line(line: str) -> str:
 
 
 def _folded_lines(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the lines that are not blank, folded, each with its number."""
+    """Fold all lines that are not blank. Return each folded line with its number."""
     folded = ((number, fold_line(line)) for number, line in enumerate(lines, 1))
     return [(number, line) for number, line in folded if line]
 
 
 def _claims(citation: Citation, document: Document, first: int, last: int) -> bool:
-    """Return whether the cited lines are `first` to `last`, or include them and otherwise only adjacent blank lines."""
+    """Return whether a citation names the lines `first` to `last`.
+
+    The citation can also include blank lines directly before or after these lines.
+    """
     if not (citation.first <= first and last <= citation.last <= len(document.lines)) or citation.first < 1:
         return False
     adjacent_lines = document.lines[citation.first - 1 : first - 1] + document.lines[last : citation.last]
@@ -72,30 +78,30 @@ def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterat
 
 
 SEPARATOR = "\uffff"
-"""Separates texts that are searched together.
+"""Separates texts that are joined in order to search them together.
 
-It is a noncharacter of Unicode. Where it occurs within a text, it is replaced.
+The separator is a Unicode noncharacter. If a text contains the separator, it is replaced there.
 """
 _REACH = 24
 """Number of characters before a quoted span that are searched for a negation."""
 _LINE_ENDS = frozenset(f"\n{SEPARATOR}")
 _SPACE = _LINE_ENDS | {" "}
 _PREFIXES = frozenset("!-+~.&*@#$\\%<")
-"""Signs before a word that change the word's meaning."""
+"""Signs that change the meaning of a word if they are directly before it."""
 _NEGATING_PREFIXES = frozenset("!-+~")
 _OPENING = frozenset("([{,;:=")
-"""Characters after which a quotation can end although a word follows directly, as in `query(`."""
+"""Last characters of a quotation after which a word can follow directly, as in `query(`."""
 _REPEATED = frozenset("()[]{}\"'`,;")
 _SIGNS = r"(?:[=!<>+\-*/%&|^:~?@]=|[=\-<|]>|=[~!>]|<[\-|/>]|&&|\|\||\?[.:?]|/[*>/]|\*/|-%|!>)"
 _OPERATOR = re.compile(_SIGNS)
 _NEGATION = re.compile(r"(?:^|[^\w])(?:not|no|never|neither|nor|none|cannot|without|\w*n['\u2019]t|!) $", re.IGNORECASE)
 _NEGATING_SIGNS = frozenset("不没沒无無未非别別勿莫")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
-"""Matches characters of scripts without spaces between words, in which word boundaries are unknown."""
+"""Matches a character of a script without spaces between words. In such scripts, word boundaries are unknown."""
 
 
 def is_whole(text: str, start: int, end: int) -> bool:
-    """Return whether this span of a folded text can be quoted alone without a change of meaning.
+    """Return whether a span of a folded text keeps its meaning when it is quoted alone.
 
     A quotation must not cut a word or leave out a negation.
     """
@@ -160,7 +166,7 @@ def _forms_operator(left: str, right: str) -> bool:
 
 
 MOST_TRIED = 2_000
-"""Maximum number of places that are tried for one quotation. Only hostile, repetitive text has more."""
+"""Maximum number of places that are tried for one quotation. Only hostile, repetitive texts have more places."""
 _CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
 _BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
 _BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
@@ -176,7 +182,11 @@ class _Folded:
         self.text = "".join(self._pieces(replace_invisible(text)))
 
     def _pieces(self, text: str) -> Iterator[str]:
-        """Yield the folded text in pieces. Record, at each removal, the folded offset and the total removed so far."""
+        """Yield the folded text in segments.
+
+        Wherever characters are removed, record the offset in the folded text and the total number of characters removed
+        so far.
+        """
         at = removed = 0
         for run in (_BLANKS_AND_CODES if "\ufffd[" in text else _BLANKS).finditer(text):
             start, end = run.span()
@@ -191,11 +201,14 @@ class _Folded:
         yield text[at:]
 
     def original(self, at: int) -> int:
-        """Return the offset in the original text of the character at the folded offset `at`."""
+        """Convert an offset in the folded text to the offset of the same character in the original text."""
         return at + self._removed[bisect_right(self._after, at) - 1]
 
     def folded(self, at: int) -> int:
-        """Return the offset of the first folded character at or after the original offset `at`."""
+        """Convert an offset in the original text to the offset in the folded text.
+
+        If the character was removed, return the offset of the next character.
+        """
         return bisect_left(range(len(self.text)), at, key=self.original)
 
 
@@ -205,14 +218,15 @@ def _blank(run: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Fold the white space of a quotation for comparison."""
+    """Fold the white space of a quotation, so that it can be found in folded texts."""
     return _Folded(_without_separators(text)).text.strip(" \n")
 
 
 class Haystack:
     """The texts of a subject's items, in which quotations are searched for.
 
-    A text is folded when it is first searched, because most quotations are found in the cited text.
+    A text is only folded when it is first searched. Most texts need no folding, because most quotations are found in
+    the text that they cite.
     """
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -222,18 +236,18 @@ class Haystack:
         self._lines: dict[int, array[int]] = {}
 
     def spans(self, quote: str, number: int, lines: tuple[int, int] | None = None) -> Iterator[tuple[int, int]]:
-        """Yield the spans at which one text contains a folded quotation.
+        """Yield the spans at which the text with this number contains a folded quotation.
 
-        `lines`: first and last line to search, counted from 0.
+        `lines`: first and last line to search, counted from 0; None to search the whole text.
         """
         bounds = self._line_bounds(number, *lines) if lines else (0, len(self._texts[number]))
         if bounds:
             yield from _find_spans(self._of(number), quote, *bounds)
 
     def occurrences(self, quote: str, near: int) -> Iterator[tuple[int, int, int]]:
-        """Yield the places of a folded quotation as (number of the text, start, end).
+        """Yield the occurrences of a folded quotation in all texts as (number of the text, start, end).
 
-        Search text `near` and later texts first.
+        The text with the number `near` and the texts after it are searched first.
         """
         middle = self._starts[near]
         for low, high in ((middle, self._starts[-1]), (0, middle)):
@@ -242,7 +256,7 @@ class Haystack:
                 yield number, start - self._starts[number], end - self._starts[number]
 
     def line(self, number: int, at: int) -> int:
-        """Return the number of the line (from 0) that contains an offset of a text."""
+        """Return the number (from 0) of the line of a text that contains the offset `at`."""
         return bisect_right(self._line_starts(number), at) - 1
 
     def has_lines(self, number: int, first: int, last: int) -> bool:
@@ -275,7 +289,7 @@ def _without_separators(text: str) -> str:
 
 
 def _find_spans(folded: _Folded, quote: str, low: int, high: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a quotation between two offsets. Offsets and spans refer to the original text."""
+    """Yield the spans of a quotation between two offsets. All offsets refer to the original text."""
     text, end = folded.text, folded.folded(high)
     at = text.find(quote, folded.folded(low), end)
     for _ in range(MOST_TRIED):

@@ -1,4 +1,4 @@
-"""Answer questions about runs and results: render the referenced runs, ask a model, resolve its citations."""
+"""Answer questions about runs and results: render the referenced runs, ask a model, resolve citations."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ from evalscribe.model.transcript import AgentRun, Transcript
 from evalscribe.prompts.templates import Prompts
 
 BETWEEN = frozenset(",; \t\n")
-"""Matches the text that can separate two marks in one pair of brackets."""
+"""Characters that can separate two citations in one pair of brackets."""
 
 
 def render_output(output: Mapping[str, Any]) -> str:
-    """Render an output as text.
+    """Render an output as text, with quotations in place of citations.
 
-    If `output` is its only field, render only the value; else render one line per field.
+    An output in free text is rendered as that text. Any other output is rendered with one line per field.
     """
     if _cites(output, "output"):
         return _with_quotations(output["output"], output["citations"])
@@ -83,7 +83,7 @@ def _with_quotations(text: str, citations: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, int, list[str]]]:
-    """Group citations that share brackets. Yield the span and the quotations of each group."""
+    """Group the citations that are in the same brackets. Yield the span and the quotations of each group."""
     group: tuple[int, int, list[str]] | None = None
     for citation in citations:
         start, end, quote = citation["start_idx"], citation["end_idx"], citation.get("quote")
@@ -99,7 +99,10 @@ def _brackets(text: str, citations: Sequence[Mapping[str, Any]]) -> Iterator[tup
 
 
 def run_items(number: int, first: int, record: Record) -> Iterator[SubjectItem]:
-    """Yield all items of an agent run: transcripts as `T<first>` and so on, and its documents under one more mark."""
+    """Yield all items of an agent run.
+
+    The transcripts have the marks `T<first>` and so on. The documents are blocks under the next `T` mark.
+    """
     run = record.agent_run
     yield _run(f"R{number}", record)
     yield from metadata_items(f"R{number}M", run.model_copy(update={"name": None}))
@@ -117,7 +120,10 @@ def transcript_with_blocks(mark: str, transcript: Transcript, run: AgentRun, who
 
 
 def result_item(mark: str, result: Result) -> SubjectItem:
-    """Return a result as an item. Its citations refer to another prompt, so they are replaced by their quotations."""
+    """Return a result as an item.
+
+    The citations in the result refer to another prompt, so each is replaced by its quotation.
+    """
     target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
 
@@ -144,7 +150,10 @@ def _run(mark: str, record: Record) -> SubjectItem:
 
 
 def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: str) -> Iterator[SubjectItem]:
-    """Yield one block per document. Blocks have unique marks, but documents of several runs can have the same names."""
+    """Yield one block for each document.
+
+    Blocks are used because they have unique marks, whereas documents of different runs can have the same name.
+    """
     target = CitationTarget(kind="transcript", item=mark, agent_run_id=run.id)
     yield SubjectItem(mark=mark, about=f"documents{whose}, {len(documents)} blocks", text="", target=target)
     for block, document in enumerate(documents):
@@ -158,7 +167,7 @@ def _documents(mark: str, documents: Sequence[Document], run: AgentRun, whose: s
 
 
 LoadedReferences = Mapping[Ref, Record | Result]
-"""Maps each reference to its record or result. For a transcript, the record contains only that transcript."""
+"""Maps each reference to its record or result. The record for a transcript contains only that transcript."""
 
 
 @dataclass(frozen=True)
@@ -166,10 +175,10 @@ class RequestPrompt:
     """A prompt with its references to runs and results resolved."""
 
     text: str
-    """The prompt's text.
+    """Text of the prompt.
 
-    Each referenced run or result is shown once, between delimiters. Later references to it are replaced by its mark,
-    such as `[R0]`.
+    The first reference to a run or result is replaced by its content between delimiters. Later references to the same
+    run or result are replaced by its mark, such as `[R0]`.
     """
     subject: Subject
     """The items that an answer can cite."""
@@ -229,7 +238,10 @@ class _Namer:
 
 
 def _subject(parts: Sequence[_Part]) -> Subject:
-    """Build the subject. Its digest covers all texts, so that the author of one text cannot predict the delimiter."""
+    """Build the subject of a prompt.
+
+    The digest covers the entire prompt, so that the author of one part of it cannot predict the delimiter.
+    """
     items = [item for part in parts if isinstance(part, tuple) for item in part]
     subject = Subject.of("prompt", items)
     texts = [part for part in parts if isinstance(part, str)]
@@ -237,7 +249,7 @@ def _subject(parts: Sequence[_Part]) -> Subject:
 
 
 def _join_text(parts: Sequence[_Part], subject: Subject) -> str:
-    """Join the parts, with line breaks or spaces between them where needed."""
+    """Join the parts of a prompt. Where needed, insert line breaks or spaces between two parts."""
     texts = [_part_text(part, subject) for part in parts]
     text = texts[0]
     for (before, part), part_text in zip(pairwise(parts), texts[1:], strict=True):
@@ -260,14 +272,20 @@ def _gap(before: _Part, part: _Part, text: str, part_text: str) -> str:
 
 
 VERSION = 1
-"""Part of the key of every answer. Increase it by hand when questions or the parsing of answers change."""
+"""Version number that is part of the key of every answer.
+
+Increase it by hand when questions or the parsing of answers change.
+"""
 TEMPLATE = "judging/request.md.j2"
 LONGEST_ANSWER = 16_384
 """Maximum tokens of an answer, including thinking."""
 LEAST_ANSWER = 2_048
-"""Minimum tokens that must remain for an answer. If fewer remain, the question is not asked."""
+"""Minimum tokens that must remain for an answer. If fewer tokens remain, the question is not asked."""
 SURELY = 0.75
-"""Minimum tokens of a prompt as a share of the estimate. The estimate is usually too high."""
+"""Share of a prompt's estimated tokens that is compared with the context window.
+
+The share is less than 1 because the estimate is usually too high.
+"""
 TIMEOUT_S = 600.0
 REFUSED = "the model refused to answer"
 CUT = "the model finds the prompt too long: refer to less at once"
@@ -287,7 +305,7 @@ class RequestAnswer(Frozen):
     """The output with resolved citations. Without a schema, it is `{"output": text, "citations": […]}`."""
     error: str | None = None
     final: bool = False
-    """True if there is no answer and asking the same question again cannot help."""
+    """True if there is no answer and asking the same question again would not help."""
     usage: Usage = Usage()
 
 
@@ -299,12 +317,12 @@ _FREE_TEXT = AnswerFormat("in your own words", _read_free_text)
 
 
 class RequestModel:
-    """Asks one model questions. All answers must fit the same schema."""
+    """Sends questions to one model. All answers must fit the same schema."""
 
     def __init__(
         self, model: Model, prompts: Prompts, schema: dict[str, Any] | None = None, effort: Effort | None = None
     ) -> None:
-        """Store the arguments.
+        """Prepare to ask questions.
 
         If `schema` is None, answers are free text. Raises `RubricError` if the schema is invalid.
         """
@@ -316,7 +334,7 @@ class RequestModel:
         self._form = _FREE_TEXT if schema is None else rubric_format(self._rubric)
 
     def request(self, question: RequestPrompt) -> Request:
-        """Return the question as one call."""
+        """Return the request that asks the question in a single call."""
         schema = None if self._schema is None else json.dumps(self._schema, indent=2, ensure_ascii=False)
         cites = question.subject.citation_help if question.subject.items else None
         system = self._prompts.render(TEMPLATE, citation_help=cites, output_schema=schema)
@@ -328,12 +346,15 @@ class RequestModel:
         return request.model_copy(update={"max_tokens": min(LONGEST_ANSWER, window // 2, remaining_tokens)})
 
     def key(self, request: Request) -> str:
-        """Return the content id of the question: model, prompt, schema, effort."""
+        """Return the content id of the question: model, prompt, schema and effort."""
         schema = None if self._schema is None else json.dumps(self._schema)
         return content_id([VERSION, "request", self._model.id, schema, request])
 
     def too_long(self, request: Request) -> str | None:
-        """Return a sentence with the tokens by which a question exceeds the context window; None if it fits."""
+        """Return an error message if a question is too long for the model's context window; None if the question fits.
+
+        The message states by how many tokens the question is too long.
+        """
         window, prompt = self._model.context_tokens, int(prompt_tokens(request) * SURELY)
         excess = prompt + LEAST_ANSWER - window
         if excess <= 0:
@@ -344,7 +365,7 @@ class RequestModel:
         )
 
     def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:
-        """Return a cached answer to the same prompt. Its citations refer to this question's references."""
+        """Return a cached answer to the same prompt, after resolving its citations in the items of this question."""
         return self._cited(strip_citations(output), question)
 
     async def ask(self, question: RequestPrompt, request: Request) -> RequestAnswer:

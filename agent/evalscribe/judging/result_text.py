@@ -14,14 +14,14 @@ _RANGE = re.compile(r":?<RANGE>(.*?)</RANGE>", re.S)
 
 
 def headline(result: JudgeResult, label: Mapping[str, Any]) -> str:
-    """Render `<subject>: MODEL_FAULT, model`, or why there is no result."""
+    """Render a result on one line, such as `<subject>: MODEL_FAULT, model`, or the reason why there is no result."""
     if result.result_type == ResultType.FAILURE:
         return f"{one_line(result.agent_run_id)}: not judged: {one_line(result.reason or 'no reason')}"
     return f"{one_line(result.agent_run_id)}: {one_line(', '.join(_label_values(label))) or 'judged'}"
 
 
 def _label_values(label: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the values of a label's fields that are not boolean, or, if all are boolean, all fields with names."""
+    """Yield all values of a label that are not boolean. If all are boolean, yield each value with its field's name."""
     values = [_scalar_text(value) for value in label.values() if not isinstance(value, bool)]
     yield from values or (f"{name}: {_scalar_text(value)}" for name, value in label.items())
 
@@ -65,7 +65,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def render_cited(value: Mapping[str, Any]) -> str:
-    """Render a cited text, with a remark after each citation whose quotation is not at the cited place."""
+    """Render a cited text. Each citation that is not verified is followed by its status, such as `(relocated)`."""
     text, rendered, at = str(value["text"]), "", 0
     for citation in value["citations"]:
         if citation["start_idx"] < at:
@@ -100,7 +100,7 @@ def _gaps(result: JudgeResult) -> Iterator[str]:
 
 
 def set_line(result_set: ResultSet, counts: ResultCounts) -> str:
-    """Render a set of results as `failures/causes/v1 29 results, 1 error, 2 pending 2026-11-21`."""
+    """Render a result set on one line: `failures/causes/v1  29 results, 1 error, 2 pending  2026-11-21`."""
     parts = [pluralise(counts.results, "result")]
     parts += [pluralise(counts.errors, "error")] if counts.errors else []
     parts += [f"{counts.pending} pending"] if counts.pending else []
@@ -108,7 +108,11 @@ def set_line(result_set: ResultSet, counts: ResultCounts) -> str:
 
 
 def stored_result_text(result: Result) -> str:
-    """Render a stored result: number and metadata, such as `7 task: 3`, and the answer or why there is none."""
+    """Render a stored result.
+
+    The first line has the number and the metadata, such as `7  task: 3`. The answer follows, or the reason why there is
+    none.
+    """
     return "\n".join(_lines(result))
 
 
@@ -126,7 +130,7 @@ def _lines(result: Result) -> Iterator[str]:
 
 
 NONE = "-"
-"""Shown in place of a value that is undefined."""
+"""Text that is shown in place of an undefined value."""
 
 
 def render_confusion(calibration: Calibration, corner: str) -> list[str]:
@@ -155,7 +159,7 @@ def render_interval(interval: Interval) -> str:
 
 
 def render_agreement(calibration: Calibration) -> str:
-    """Render the agreement with its confidence interval, as `0.80 [0.38, 0.96]`; a dash if nothing was judged."""
+    """Render the agreement and its confidence interval as `0.80 [0.38, 0.96]`. Render `-` if nothing was judged."""
     return (
         NONE
         if calibration.agreement is None
@@ -164,7 +168,7 @@ def render_agreement(calibration: Calibration) -> str:
 
 
 def render_kappa(calibration: Calibration) -> str:
-    """Render kappa with its confidence interval, as `0.76 [0.64, 0.88]`; a dash if it is undefined."""
+    """Render kappa and its confidence interval as `0.76 [0.64, 0.88]`. Render `-` if kappa is undefined."""
     return (
         NONE
         if calibration.kappa is None
@@ -177,9 +181,10 @@ def render_judges(
     costs: Mapping[str, Usage] | None = None,
     more: Iterable[list[str]] = (),
 ) -> list[str]:
-    """Render a table with a column for each judge: its agreement in total and by label, and its cost if known.
+    """Render a table with one column for each judge.
 
-    `more` are further rows, each with its heading and a cell for each judge.
+    The rows show the agreement in total and by label, and the costs if `costs` is given. `more`: further rows, each
+    with a heading and one cell for each judge.
     """
     rows = [["", *judges], *_figures(judges.values()), *_per_label(judges), *more]
     rows += render_costs([costs[name] for name in judges]) if costs else []
@@ -187,7 +192,7 @@ def render_judges(
 
 
 def render_table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Render rows with left-aligned columns. All rows must have as many cells as the first."""
+    """Render rows with left-aligned columns. All rows must have as many cells as the first row."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 

@@ -27,11 +27,14 @@ from evalscribe.model.rubric import JudgeVariant, OutputParsingMode, PromptTempl
 from evalscribe.redaction.redact import redact, redact_json
 
 CLOSING = "Give your final answer now."
-"""User message that is added to templates that do not end in one, because models only answer users."""
+"""User message that is added if the templates do not end with a user message.
+
+Models only answer user messages.
+"""
 
 
 def fill_templates(rubric: Rubric, subject_text: str, citation_help: str) -> tuple[str, tuple[Message, ...]]:
-    """Return the system prompt and the messages. Inserted text is data: braces in it stay as they are.
+    """Fill in the rubric's templates. Return the system prompt and the messages. Braces in values are kept.
 
     `citation_help` is added to the last message if the schema asks for citations.
     """
@@ -50,7 +53,10 @@ def _fill(template: PromptTemplateMessage, values: Mapping[str, str]) -> str:
 
 
 def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Message, ...]:
-    """Return the messages so that the last one is the user's and ends with the citation instructions."""
+    """Make a user message the last message, and append the citation instructions to it.
+
+    If the last message is not a user message, a further message is added.
+    """
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -59,7 +65,7 @@ def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Mess
 
 
 def build_request(rubric: Rubric, subject: Subject, max_tokens: int, subject_text: str | None = None) -> Request:
-    """Build the request. If `subject_text` is given, it is shown in place of the subject's own text."""
+    """Build the request to a judge. If `subject_text` is given, it is shown in place of the subject's own text."""
     system, messages = fill_templates(
         rubric, subject.text() if subject_text is None else subject_text, subject.citation_help
     )
@@ -74,14 +80,14 @@ def build_request(rubric: Rubric, subject: Subject, max_tokens: int, subject_tex
 
 
 def prompt_tokens(request: Request) -> int:
-    """Return the estimated tokens of the prompt."""
+    """Return the estimated number of tokens of the prompt."""
     return estimate_tokens(request.system) + sum(estimate_tokens(message.text) for message in request.messages)
 
 
 MOST_CALLS = 8
 """Maximum number of calls in one conversation: the question, one correction, and continuations after pauses."""
 LONGEST_KEPT = 4_000
-"""Maximum characters that are stored of an answer as the model wrote it."""
+"""Maximum characters that are stored of the original text of a model's answer."""
 LONGEST_REASON = 300
 MOST_NAMED = 10
 """Maximum number of unverified citations that a request for a correction lists."""
@@ -91,29 +97,29 @@ class Rollout(Frozen):
     """Result of one conversation: an output, or the reason why there is none."""
 
     number: int
-    """Number of the rollout, from 0. Each number is a separate call with the same question."""
+    """Number of the rollout, from 0. All rollouts of a panel ask the same question, each in its own call."""
     output: Output | None = None
     reason: str | None = None
     final: bool = False
-    """True if there is no output and asking the same question again cannot help."""
+    """True if there is no output and asking the same question again would not help."""
     too_long: bool = False
     """True if there is no output because the prompt exceeds the model's context window."""
     cause: FailureCause = "answer"
-    """Category of the reason why there is no output; only used if there is none."""
+    """Category of the reason why there is no output. The category is only used if there is no output."""
     full_output: str = ""
     """The model's last answer, redacted and cut to `LONGEST_KEPT` characters."""
     usage: Usage = Usage()
 
 
 class AnswerFormat(NamedTuple):
-    """Format of an answer: the words that ask for it, and the function that parses it."""
+    """Format of an answer: the instruction that asks for it, and the function that parses it."""
 
     instruction: str
     """End of the sentence that asks for a corrected answer, such as `as one JSON object …`."""
     parse: Callable[[str, Callable[[str], bool]], Output | Problems]
-    """Parses an answer into an output or a list of problems.
+    """Function that parses an answer into an output or a list of problems.
 
-    Its second argument is a function that returns whether a text occurs in the subject.
+    The second argument is a function that returns whether a text occurs in the subject.
     """
 
 
@@ -149,9 +155,9 @@ class RubricConversation:
         self._sent_back = False
 
     async def run(self, timeout_s: float | None) -> Rollout:
-        """Run the conversation. This is the only method that converts errors of a single rollout into results.
+        """Run the conversation. An error that only affects this rollout gives a failed rollout.
 
-        Raises `EvalscribeError` for errors that affect all rollouts. Otherwise, it only raises cancellation.
+        Raises `EvalscribeError` for errors that affect all rollouts. The only other exception is a cancellation.
         """
         try:
             async with asyncio.timeout(timeout_s) as limit:
@@ -218,7 +224,7 @@ class RubricConversation:
         return self._request_correction(problems)
 
     def _repeats(self, answer: str) -> bool:
-        """Return whether the subject contains a tagged answer. If so, the judged model can have planted it there."""
+        """Return whether the subject contains a tagged answer. The judged model might have planted such an answer."""
         quote = fold_text(answer)
         return bool(quote) and next(self._subject.haystack.occurrences(quote, 0), None) is not None
 
@@ -282,9 +288,9 @@ def _redacted(output: Output) -> Output:
 
 
 ABSENT = "(none)"
-"""Vote of an output that lacks the agreement key."""
+"""Shown as the vote of an output that has no value for the agreement key."""
 Ballot = tuple[str | None, ...]
-"""Values of one output, one for each agreement key, as canonical JSON; None where the key is missing."""
+"""Values of one output as canonical JSON, one for each agreement key. If a key is missing, its value is None."""
 
 
 class Vote(Frozen):
@@ -294,19 +300,20 @@ class Vote(Frozen):
     agreement: dict[str, float]
     """Share of outputs that agree with the winner, by agreement key."""
     tie: bool
-    """True if votes were tied, so that other criteria decided."""
+    """True if there was a tie, so that other criteria decided."""
     confidence: float | None
-    """Share of rollouts that agree with the winner under every key. Failed rollouts count as not agreeing.
+    """Share of rollouts that agree with the winner on every agreement key. Failed rollouts count as disagreeing.
 
-    None for a single rollout, or without an agreement key.
+    The confidence is None if there is only one rollout or no agreement key.
     """
 
 
 def count_votes(rollouts: Sequence[Rollout], schema: dict[str, Any]) -> Vote | None:
-    """Count the votes of the outputs; None if every rollout failed.
+    """Count the votes of the outputs, and select the winner. Return None if every rollout failed.
 
-    The winner is the output that has the most frequent value under the most keys. Ties are broken by the total votes
-    for an output's values, then by the order of values in the schema, then by the lowest rollout number.
+    The winner is the output that has the most frequent value for the largest number of keys. Ties are broken by the
+    total number of votes for an output's values, then by the order of values in the schema, then by the lowest rollout
+    number.
     """
     succeeded = sorted(
         (rollout for rollout in rollouts if rollout.output is not None), key=lambda rollout: rollout.number
@@ -351,9 +358,9 @@ class _Count:
         return min(counts, key=lambda value: (-counts[value], self._position(n, value)))
 
     def _position(self, n: int, value: str | None) -> int:
-        """Return the position of a value among the schema's values.
+        """Return the position of a value in the schema's list of values.
 
-        A value that the schema does not have comes last.
+        A value that is not in this list comes last.
         """
         order = self._orders[n]
         return order.index(value) if value in order else len(order)
@@ -395,7 +402,10 @@ _RESULT = re.compile(r"A[0-9]+")
 
 
 def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Subject, Message]:
-    """Return the subject with the first answers as further items to cite, and the message that shows these answers."""
+    """Add the first answers of a panel to the subject as items that can be cited.
+
+    Return the new subject and the message that shows these answers.
+    """
     items = _items(subject, answers)
     # The delimiter is derived from a separate subject, so that none of the answers contains it.
     answers_text = Subject.of(subject.id, items).text()
@@ -406,7 +416,7 @@ def add_first_answers(subject: Subject, answers: Sequence[Rollout]) -> tuple[Sub
 def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
     """Return the subject with all items that the result's judge could cite.
 
-    These can include the panel's first answers.
+    These items can include the first answers of the panel.
     """
     metadata = result.result_metadata or {}
     if metadata.get("decided_by") != "reflections":
@@ -422,7 +432,7 @@ def _with(subject: Subject, items: Sequence[SubjectItem]) -> Subject:
 
 
 def _items(subject: Subject, answers: Sequence[Rollout]) -> tuple[SubjectItem, ...]:
-    """Return the answers as items. Their marks continue the numbering of earlier results."""
+    """Return the successful answers as items. The items' marks continue the numbering of earlier results."""
     first = sum(_RESULT.fullmatch(item.mark) is not None for item in subject.items)
     succeeded = [answer for answer in answers if answer.output is not None]
     return tuple(_item(f"A{number}", answer) for number, answer in enumerate(succeeded, first))
@@ -441,15 +451,15 @@ class PanelDecision(Frozen):
     election: Vote | None
     """Result of the vote; None if every rollout failed."""
     subject: Subject
-    """The subject that the winner cites. If the winner is a reflection, it includes the first answers."""
+    """The subject that the winner cites. If the winner is a reflection, the subject includes the first answers."""
     metadata: dict[str, Any]
-    """Metadata of the stage that decided. The other stage's metadata is under that stage's name."""
+    """Metadata of the stage that decided. The metadata of the other stage is under `answers` or `reflections`."""
     usage: Usage
     """Usage of all stages."""
     reason: str | None = None
     """Reason why there is no result, on one line."""
     final: bool = False
-    """True if there is no result and asking the same question again cannot help."""
+    """True if there is no result and asking the same question again would not help."""
     too_long: bool = False
     """True if there is no result because the prompt exceeds the model's context window."""
 
@@ -487,7 +497,7 @@ class RolloutPanel:
 
 
 def has_reflection(rubric: Rubric) -> bool:
-    """Return whether there is a reflection stage. A single answer is never reflected on."""
+    """Return whether panels of this rubric have a reflection stage. A single answer is never reflected on."""
     return rubric.judge_variant is JudgeVariant.MULTI_REFLECT and rubric.n_rollouts_per_input > 1
 
 
@@ -500,7 +510,7 @@ def no_decision(subject: Subject, reason: str, usage: Usage | None = None, *, fi
 
 
 async def decide(panel: RolloutPanel) -> PanelDecision:
-    """Run the rubric's kind of panel. Raises `EvalscribeError` for errors that affect all subjects."""
+    """Run the kind of panel that the rubric selects. Raises `EvalscribeError` for errors that affect all subjects."""
     answers = await panel.rollouts(panel.opening)
     first = _decision(answers, panel.subject, panel.rubric)
     if first.election is None or not has_reflection(panel.rubric):

@@ -42,13 +42,20 @@ def count_citations(output: dict[str, Any], schema: dict[str, Any], subject: Sub
 
 
 class JudgeResultWithCitations(JudgeResult):
-    """A result whose citing strings are `{"text": …, "citations": [{start_idx, end_idx, quote, status, target}]}`."""
+    """A result with resolved citations.
+
+    Each string that can contain citations is replaced by `{"text": …, "citations": [{start_idx, end_idx, quote, status,
+    target}]}`.
+    """
 
     @classmethod
     def from_judge_result(
         cls, result: JudgeResult, schema: dict[str, Any], subject: AgentRun | Subject
     ) -> "JudgeResultWithCitations":
-        """Resolve the citations of a result. `subject`: the judged run, or a `Subject` with its earlier results."""
+        """Resolve the citations of a result.
+
+        `subject`: the judged run, or the judged `Subject` if the judge also saw earlier results.
+        """
         judged_subject = as_seen_by_judge(
             redacted_run_subject(subject) if isinstance(subject, AgentRun) else subject, result
         )
@@ -61,7 +68,10 @@ ANSWER_SHARE = 0.5
 LEAST_ROOM = 1_000
 """Minimum tokens that must remain for observations about a subject. If fewer remain, the subject is not judged."""
 LEAST_WINDOW = 2_000
-"""Minimum context window for question and answer. With a smaller window, the question is not asked."""
+"""Minimum tokens for question and answer.
+
+A question that was too long for the model is shortened and asked again, unless fewer tokens than these would remain.
+"""
 NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
@@ -71,7 +81,7 @@ def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int
 
 
 def request_tokens(request: Request) -> int:
-    """Return the estimated tokens of the prompt plus the longest answer."""
+    """Return the estimated tokens of the prompt plus the maximum tokens of the answer."""
     return prompt_tokens(request) + request.max_tokens
 
 
@@ -82,7 +92,7 @@ class JudgeSetup:
     rubric: Rubric
     model: Model
     observer: Model
-    """The model that reads subjects too long for `model`."""
+    """Model that reads subjects in parts if they are too long for `model`."""
     prompts: Prompts
 
 
@@ -118,7 +128,7 @@ class SubjectSession:
         return self._with_reading(decision, usage)
 
     async def _request(self, window: int) -> Request | None:
-        """Return a question that fits in the context window; None if even a condensed subject would not fit.
+        """Return a request that fits in the context window; None if not even a condensed subject would fit.
 
         Raises `CallFailed` if reading the subject in parts fails.
         """
@@ -136,7 +146,10 @@ class SubjectSession:
         return build_request(self._setup.rubric, self._subject, request.max_tokens, subject_text=text)
 
     def _open_reading(self, window: int) -> SubjectReading:
-        """Return the `SubjectReading`. It is created once, so that shorter prompts use the same observations."""
+        """Return the reading of the subject.
+
+        The reading is created only once, so shorter prompts use the same observations.
+        """
         if self._reading is None:
             setup = self._setup
             same_model = setup.observer.id == setup.model.id
@@ -154,13 +167,16 @@ class SubjectSession:
 
 
 VERSION = 1
-"""Part of the key of every result. Increase it by hand when questions, parsing or voting change."""
+"""Version number that is part of the key of every result.
+
+Increase it by hand when questions, parsing or voting change.
+"""
 LIKELY_ANSWER = 1_200
-"""Likely tokens of one answer, including thinking."""
+"""Expected number of tokens of one answer, including thinking."""
 TIMEOUT_S = 180.0
 """Time limit of one rollout in seconds. Batches have no time limit."""
 MOST_KEPT = 5_000_000
-"""Maximum tokens of the questions that are cached between estimate and call. This is about 20 MB of text."""
+"""Maximum total tokens (about 20 MB) of the questions that are kept in memory between estimate and call."""
 OBSERVED = 10
 """Expected ratio of a long subject's tokens to the tokens of its observations."""
 
@@ -189,9 +205,9 @@ class RecordedResults:
 
 
 DecideRemotely = Callable[[Subject, int, float | None], Awaitable[PanelDecision]]
-"""Lets a worker judge a subject.
+"""Function that lets a worker judge a subject.
 
-Takes the subject, the maximum tokens of an answer, and the time limit of one rollout in seconds.
+The arguments are the subject, the maximum tokens of an answer, and the time limit of one rollout in seconds.
 """
 
 
@@ -212,19 +228,19 @@ class RubricJudge:
         prompts: Prompts | None = None,
         remote: DecideRemotely | None = None,
     ) -> None:
-        """Initialise without asking anything.
+        """Initialise the judge without asking a model.
 
         Args:
             rubric: The rubric to judge by.
             model: The model to ask.
-            results: Store of results.
-            observer: Model that reads subjects in parts if they are too long; None for `model`.
-            cost: Returns the price of one call in US dollars, for estimates.
+            results: Store of results; None to store nothing.
+            observer: Model that reads subjects in parts if they are too long; None to use `model`.
+            cost: Function that returns the price of one call in US dollars, for estimates.
             timeout_s: Time limit of one rollout in seconds.
             max_tokens: Maximum tokens of one answer.
             fresh: Ignore stored results.
             prompts: Templates for reading subjects in parts.
-            remote: Lets a worker judge subjects; None to judge in this process.
+            remote: Function that lets a worker judge subjects; None to judge in this process.
         """
         self.id = f"{model.id} with {rubric.id}@{rubric.version}"
         self.rubric = rubric
@@ -237,9 +253,9 @@ class RubricJudge:
         self._fresh = fresh
         self._remote = remote
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
-        """Locks by key. Concurrent callers with the same question wait for a single answer."""
+        """Locks by key of the question. Concurrent callers with the same question wait for a single answer."""
         self._estimated: dict[str, tuple[Request, int]] = {}
-        """Questions that were estimated but not asked yet, with their tokens, by the digest of the subject."""
+        """Questions that were estimated but not asked yet, each with its number of tokens, by digest of the subject."""
         self._room = MOST_KEPT
 
     def key(self, subject: Subject) -> str:
@@ -247,7 +263,10 @@ class RubricJudge:
         return self._key(subject, self._request(subject, self._max_tokens))
 
     def estimate(self, subject: Subject) -> Estimate:
-        """Estimate all rollouts. If the subject exceeds the context window, include the cost of reading it once."""
+        """Estimate the usage of all rollouts.
+
+        If the subject exceeds the context window, the estimate includes reading it once in parts.
+        """
         request = self._request(subject, self._max_tokens)
         tokens, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
         if tokens <= self._room:
@@ -270,7 +289,9 @@ class RubricJudge:
         )
 
     async def judge(self, subject: Subject) -> JudgeResult:
-        """Return the stored result of the same question, or a new result: a `FAILURE` if this subject cannot be judged.
+        """Return the stored result of the same question. If there is none, judge the subject.
+
+        If the subject cannot be judged, the result has the type `FAILURE`.
 
         Raises `EvalscribeError` for errors that affect all subjects.
         """
@@ -283,7 +304,10 @@ class RubricJudge:
         max_new_tokens: int = 16384,
         timeout: float | None = TIMEOUT_S,  # noqa: ASYNC109
     ) -> JudgeResult:
-        """Judge like `judge`, with limits for this call: tokens of one answer, seconds of one rollout."""
+        """Judge a run or a subject like `judge`, with other limits.
+
+        `max_new_tokens`: maximum tokens of one answer. `timeout`: time limit of one rollout in seconds.
+        """
         subject = redacted_run_subject(agent_run) if isinstance(agent_run, AgentRun) else agent_run
         return await self._judge(subject, max_new_tokens, timeout)
 
@@ -295,7 +319,7 @@ class RubricJudge:
         return await SubjectSession(self._setup, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
-        """Return the question: the one that was built for the estimate, or a new one."""
+        """Return the request that was built for the estimate. If there is none, build a new request."""
         request, tokens = self._estimated.pop(subject.digest, (None, 0))
         self._room += tokens
         if request is not None and max_tokens == self._max_tokens:
@@ -318,15 +342,18 @@ class RubricJudge:
             return result
 
     def _question_lock(self, key: str) -> AbstractAsyncContextManager[object]:
-        """Return a lock on the question if answers are stored, else a context manager that does nothing."""
+        """Return a lock on the question.
+
+        If stored results are not used, return a context manager that does nothing.
+        """
         if self._results is None or self._fresh:
             return nullcontext()
         return self._locks.setdefault(key, asyncio.Lock())
 
     def _stored_result(self, key: str, subject: Subject) -> JudgeResult | None:
-        """Return the stored result with the ids of this rubric and this subject.
+        """Return the stored result of a question, with the ids of this rubric and this subject.
 
-        The result can be of an equal rubric and an equal subject with other ids.
+        These ids replace the stored ids, because a rubric or a subject with the same content can have another id.
         """
         stored = None if self._results is None or self._fresh else self._results.get_result(key)
         if stored is None or self._has_other_reader(stored):
@@ -334,9 +361,9 @@ class RubricJudge:
         return stored.model_copy(update=self._names(subject))
 
     def _has_other_reader(self, stored: JudgeResult) -> bool:
-        """Return whether another model or other templates read the subject in parts for this result.
+        """Return whether the subject of a stored result was read in parts by another model or with other templates.
 
-        A result's key does not depend on them.
+        The key of the result only shows this if the subject was expected to be too long.
         """
         reader = (stored.result_metadata or {}).get("read_by")
         return reader is not None and reader != self._reader_id()

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 FOLDER = "rubrics"
 ENDING = ".yaml"
 LARGEST = 256 * 1024
-"""Maximum bytes of one file."""
+"""Maximum bytes of one rubric file."""
 _NOT_IN_FILES = {"id": "the file's name is the rubric's id", "version": "a rubric gets its version when it is created"}
 _OF_PROMPT = ("output_parsing_mode", "response_xml_key")
-"""Fields of a rubric on which its default prompt depends."""
+"""Names of the fields that determine the default prompt of a rubric."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def parse_rubric(text: str, name: str, where: str) -> Rubric:
     """Parse the text of a rubric file. The rubric gets the id `name`.
 
-    Raises `RubricError` with `where`, the line, and the path of the field.
+    Raises `RubricError` with `where`, the line and the path of the field if the rubric is invalid.
     """
     if len(text.encode(errors="replace")) > LARGEST:
         raise RubricError("", f"is larger than {LARGEST // 1024} KiB", where)
@@ -47,7 +47,7 @@ def parse_rubric(text: str, name: str, where: str) -> Rubric:
 def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
     """Load a rubric by name, or from the file at a path.
 
-    Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
+    Raises `NotFoundError` with the available rubrics if the rubric is not found, and `RubricError` for an invalid file.
     """
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         return _from_file(Path(name_or_path))
@@ -66,7 +66,7 @@ def rubric_names(prompts: Prompts) -> tuple[str, ...]:
 def to_yaml(rubric: Rubric) -> str:
     """Return a rubric as YAML without default values.
 
-    When it is parsed again, only the id and the version can differ.
+    Parsing this YAML gives the same rubric again. Only the id and the version can differ.
     """
     return dump_yaml(_explicit_fields(rubric))
 
@@ -107,7 +107,7 @@ def _checked_name(name: str) -> str:
 def _source(name: str, prompts: Prompts) -> str:
     try:
         return prompts.source(name)
-    except UsageError as error:  # not UTF-8, too large or unreadable: a fault of the file, not of the command line
+    except UsageError as error:  # the file is not UTF-8, too large or unreadable
         raise RubricError("", str(error)) from error
 
 
@@ -128,7 +128,7 @@ def _from_file(path: Path) -> Rubric:
 
 
 def _explicit_fields(rubric: Rubric) -> dict[str, Any]:
-    """Return the fields that do not have their default values, in the order of `Rubric`."""
+    """Return the fields of a rubric that do not have their default values, in the order of the class `Rubric`."""
     parsing_defaults = Rubric(
         rubric_text=rubric.rubric_text,
         output_parsing_mode=rubric.output_parsing_mode,
@@ -147,9 +147,9 @@ def _dump(rubric: Rubric) -> dict[str, Any]:
 
 
 def _differs(value: object, default: object) -> bool:
-    """Return whether values differ.
+    """Return whether a value differs from the default value.
 
-    The order of properties counts, because judges write their answers in that order.
+    The order of properties matters, because judges write their answers in that order.
     """
     return json.dumps(value) != json.dumps(default)
 
@@ -174,8 +174,8 @@ def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
     unknown = [str(label) for label in labels if label not in CLASSIFICATIONS]
     if unknown:
         raise UsageError(
-            f"rubric {rubric.id} judges no failures: {LABEL_FIELD} may be {unknown[0]!r}; "
-            f"an analysis accepts {', '.join(CLASSIFICATIONS)}"
+            f"rubric {rubric.id} judges no failures: its `{LABEL_FIELD}` allows {unknown[0]!r}, "
+            f"but an analysis only accepts {', '.join(CLASSIFICATIONS)}"
         )
     return tuple(label for label in CLASSIFICATIONS if label in labels)
 
@@ -188,19 +188,23 @@ def default_rubric() -> Rubric:
 
 
 def judge_id(model: str, rubric: Rubric) -> str:
-    """Return the id of a judge: the model's name, and ` with unfair-check@2` unless the rubric is the default."""
+    """Return the id of a judge.
+
+    The id begins with the model's name. For every rubric except the default rubric, the rubric follows, as in
+    ` with unfair-check@2`.
+    """
     return model if rubric.digest == default_rubric().digest else f"{model} with {rubric.id}@{rubric.version}"
 
 
 DEFAULT_COLLECTION = "default"
-"""Collection for rubrics that are used on the command line. It is created when it is first needed."""
+"""Collection for rubrics that are used on the command line. The collection is created when it is first needed."""
 _VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
 
 
 class CreatedRubric(Frozen):
     rubric: Rubric
     new: bool
-    """False if the latest version is equal, so that none was stored."""
+    """True if a new version was stored. False if the latest stored version is equal."""
 
 
 class ListedRubric(Frozen):
@@ -208,15 +212,15 @@ class ListedRubric(Frozen):
 
     name: str
     version: int | None = None
-    """The latest stored version; None if none is stored."""
+    """Number of the latest stored version; None if no version is stored."""
     digest: str | None = None
-    """Content id of the latest stored version. If no version is stored, it is that of the file."""
+    """Content id of the latest stored version, or of the file if no version is stored."""
     file: Literal["shipped", "workspace"] | None = None
-    """Where the rubric's file is from; None if there is no file."""
+    """Origin of the rubric's file; None if there is no file."""
     changed: bool = False
-    """True if the file differs from the latest version."""
+    """True if the file differs from the latest stored version."""
     problem: str | None = None
-    """Reason why the file is not a valid rubric."""
+    """Reason why the file is not a valid rubric; None if it is valid."""
 
 
 class RubricListing(Frozen):
@@ -228,15 +232,17 @@ class ValidatedRubric(Frozen):
     file: str
     """The file or name as requested."""
     problem: str | None = None
-    """The problem with the file, the line if it is known, and the path of the field; None for a valid rubric."""
+    """Description of the problem, with the path of the field and, if known, the line. None for a valid rubric."""
 
 
 def create_rubric(
     store: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION
 ) -> CreatedRubric:
-    """Store the next version of a rubric, from the file at path `name`, or from `prompts/rubrics/NAME.yaml`.
+    """Store a rubric file as the next version of its rubric.
 
-    Raises `RubricError` for an invalid file, `NotFoundError` for a missing file or an unknown collection.
+    `name`: path of the file, or NAME for `prompts/rubrics/NAME.yaml`.
+
+    Raises `RubricError` for an invalid file, and `NotFoundError` for a missing file or an unknown collection.
     """
     rubric = load_rubric(name, prompts)
     _make_default(store, collection)
@@ -246,9 +252,11 @@ def create_rubric(
 
 
 def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
-    """Return the stored rubric `NAME@2`, or the latest version of `NAME`. If none is stored, first store the file.
+    """Return a stored rubric: version 2 for the name `NAME@2`, the latest version for the name `NAME`.
 
-    Raises `NotFoundError` listing the available rubrics, `RubricError` for an invalid file.
+    If no version of `NAME` is stored, its file is stored first.
+
+    Raises `NotFoundError` with the available rubrics if the rubric is not found, and `RubricError` for an invalid file.
     """
     rubric_id, version = parse_rubric_name(name)
     _make_default(store, DEFAULT_COLLECTION)
@@ -259,7 +267,7 @@ def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubri
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """Return a note if the file of a rubric differs from the stored version that is used; else None."""
+    """Return a note if the file of a rubric differs from the stored version that is used. Otherwise, return None."""
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
@@ -277,10 +285,9 @@ def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
 def list_rubrics(
     store: "CollectionStore | None", prompts: Prompts, collection: str = DEFAULT_COLLECTION
 ) -> RubricListing:
-    """Return all rubrics, sorted by name: shipped ones, those of the workspace, and stored ones. Raises `NotFoundError`
-    for an unknown collection.
+    """Return all rubrics, sorted by name: shipped rubrics, the workspace's rubrics, and stored rubrics.
 
-    If `store` is None, there are no stored rubrics.
+    If `store` is None, no stored rubrics are listed. Raises `NotFoundError` for an unknown collection.
     """
     stored = store.rubrics(collection) if store and not _lacks_default(store, collection) else ()
     versions = {rubric.id: rubric for rubric in stored}
@@ -295,7 +302,10 @@ def list_rubrics(
 
 
 def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collection: str = DEFAULT_COLLECTION) -> Rubric:
-    """Return the rubric `NAME`, `NAME@2` or in a file, without storing it. Raises the errors of `store_rubric`."""
+    """Return a rubric without storing it.
+
+    `name`: `NAME`, `NAME@2` or the path of a file. Raises the same errors as `store_rubric`.
+    """
     rubric_id, version = parse_rubric_name(name)
     if version is not None and not _lacks_default(store, collection):
         return store.rubric(collection, rubric_id, version)
@@ -305,7 +315,7 @@ def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collectio
 
 
 def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedRubric, ...]:
-    """Validate rubrics, given as files or names, and return the problems of each."""
+    """Validate rubrics, each given as a path or a name. Return the problem of each invalid rubric."""
     return tuple(ValidatedRubric(file=file, problem=_problem(prompts, file)) for file in files)
 
 
@@ -314,7 +324,7 @@ def diff_rubrics(
 ) -> str:
     """Return the unified diff of two rubrics as YAML; empty if they are equal.
 
-    By default, compare the latest stored version with the file.
+    If `new` is None, compare `old` with the file of the same rubric.
     """
     old_rubric = find_rubric(store, prompts, old, collection)
     new_rubric = find_rubric(store, prompts, new, collection) if new else load_rubric(old_rubric.id, prompts)
@@ -327,7 +337,7 @@ def diff_rubrics(
 
 
 def parse_rubric_name(name: str) -> tuple[str, int | None]:
-    """Split `failure@2` into the rubric's name and version. The version is None if the name has none."""
+    """Split a name such as `failure@2` into the rubric's name and version. Without `@`, the version is None."""
     match = _VERSIONED.fullmatch(name)
     return (match["name"], int(match["version"])) if match else (name, None)
 
@@ -345,7 +355,7 @@ def _with_version(row: ListedRubric, latest: Rubric) -> ListedRubric:
 
 
 def _title(store: "CollectionStore", rubric: Rubric, name: str, collection: str) -> str:
-    """Return the title for a diff: `polite@2` for a stored version, else the file's name."""
+    """Return the title of a rubric in a diff: `polite@2` for a stored version, otherwise the name as given."""
     latest = _latest(store, rubric.id, collection) if name == rubric.id else None
     return f"{name}@{latest.version}" if latest else name
 
@@ -370,9 +380,9 @@ def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric
 
 
 def _lacks_default(store: "CollectionStore", collection: str) -> bool:
-    """Return whether this is the default collection and it does not exist yet.
+    """Return whether `collection` is the default collection and does not exist yet.
 
-    It is created when the first rubric is stored.
+    The default collection is created when the first rubric is stored.
     """
     return collection == DEFAULT_COLLECTION and all(item.id != collection for item in store.collections())
 

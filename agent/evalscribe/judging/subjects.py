@@ -1,4 +1,4 @@
-"""Build subjects: the items that a judge sees and cites by their marks."""
+"""Build subjects. A subject consists of items that a judge sees and cites by their marks."""
 
 import json
 import re
@@ -26,21 +26,21 @@ from evalscribe.redaction.redact import redact_json
 _INDEX = re.compile(r"[0-9]{1,9}")
 _ENDS = ("]", ",", ";", ":<RANGE>", ": <RANGE>")
 MOST_STEPS = 10_000
-"""Maximum number of steps in matching one cited key. Hostile metadata can make the key ambiguous."""
+"""Maximum number of steps in matching one cited key. Hostile metadata can make a key ambiguous."""
 
 
 @dataclass(frozen=True)
 class KeyedValue:
-    """The value of a cited key; `end` is the offset after the key in the citing text."""
+    """The value of a cited key. `end` is the offset of the first character after the key in the text that cites it."""
 
     value: Any
     end: int
 
 
 def find_value(metadata: Any, text: str, at: int = 0) -> KeyedValue | None:
-    """Return the value whose key is at offset `at` of the text; None if there is no key.
+    """Return the metadata value whose key begins at offset `at` of the text; None if no key begins there.
 
-    If several keys match, the longest is used.
+    If several keys match, the longest key is used.
     """
     reached = list(_walk_keys(metadata, text, at, [MOST_STEPS]))
     return max(reached, key=lambda value: value.end, default=None)
@@ -60,7 +60,10 @@ def _walk_keys(node: Any, text: str, at: int, remaining_steps: list[int]) -> Ite
 
 
 def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
-    """Yield each member or item whose name is at offset `at` of the text, after the offset at which the name ends."""
+    """Yield the children of `node` whose key or index begins at offset `at` of the text.
+
+    Each child is yielded as a pair: the offset at which its key or index ends, and its value.
+    """
     if isinstance(node, dict):
         for length in {len(key) for key in node}:
             key = text[at : at + length]
@@ -83,7 +86,7 @@ def as_json(value: Any) -> str:
 
 
 def render_object(value: Mapping[str, Any]) -> str:
-    """Render one line `key: value` for each key. A string of several lines follows on the lines below its key."""
+    """Render one line `key: value` for each key. A string with several lines is rendered on the lines below its key."""
     return "\n".join(_entries(value))
 
 
@@ -113,7 +116,10 @@ statement is enough; a citation that does not hold counts against the answer."""
 
 
 def citation_help(marks: Sequence[str], *, numbered: bool) -> str:
-    """Return citation instructions for these marks. `numbered`: whether the subject has documents with line numbers."""
+    """Return instructions for citing items with these marks.
+
+    `numbered`: whether the subject has documents with line numbers.
+    """
     metadata = next((mark for mark in marks if mark.endswith("M")), None)
     word_mark = next((mark for mark in marks if mark.isalpha()), None)
     instructions = (
@@ -132,31 +138,31 @@ class SubjectItem(Frozen):
     """One text of a subject, with the mark by which it is cited."""
 
     mark: str
-    """Mark as written in a citation's brackets: `T0B1`, `R0M`, `A0`, `failure`, `output src/main.py`."""
+    """Name of the item in citations, such as `T0B1`, `R0M`, `A0`, `failure` or `output src/main.py`."""
     about: str
-    """Description shown in the opening delimiter. It is not part of `text`, so it cannot be quoted."""
+    """Description shown in the opening delimiter. The description is not part of `text`, so it cannot be quoted."""
     text: str
-    """The text that can be quoted, as recorded. Citations' offsets count its code points."""
+    """The recorded text, which can be quoted. Offsets of citations count code points of this text."""
     target: CitationTarget
-    """Target of citations that name the item as a whole."""
+    """Target of citations that cite the entire item."""
     numbered: bool = False
     """True if the item's lines are shown with numbers, so that they can be cited."""
     first: int = 1
     """Number of the first line of `text`."""
     labels: tuple[tuple[int, str], ...] = ()
-    """Labels of parts of `text`: offset of a line and label, by ascending offset.
+    """Labels of parts of `text`, each with the offset at which its part begins, sorted by offset.
 
     Labels are not part of `text`, so they cannot be quoted.
     """
     metadata: dict[str, Any] | None = None
-    """Metadata that `text` shows as JSON. Its keys can be cited, as in `R0M.scores.reward`."""
+    """Metadata that `text` shows as JSON. Keys of the metadata can be cited, as in `R0M.scores.reward`."""
 
 
 class Subject(Frozen):
     """The items that a judge sees and can cite in one judgement."""
 
     id: str
-    """An agent run's id, or `<run id>/<eval path>`."""
+    """Id of an agent run, or `<run id>/<eval path>` for a failed eval."""
     digest: str
     """Content id of everything about the subject that a judge can see."""
     items: tuple[SubjectItem, ...]
@@ -173,7 +179,7 @@ class Subject(Frozen):
 
     @property
     def citation_help(self) -> str:
-        """Return citation instructions for this subject."""
+        """Instructions for citing the items of this subject."""
         numbered = any(item.numbered for item in self.items)
         return citation_help(tuple(item.mark for item in self.items if not item.numbered), numbered=numbered)
 
@@ -182,7 +188,10 @@ class Subject(Frozen):
         return None if number is None else self.items[number]
 
     def text_of(self, target: CitationTarget) -> str | None:
-        """Return the text to which a target's offsets refer: the item's text, or that of a cited metadata value."""
+        """Return the text to which a target's offsets refer; None if the subject does not contain the target.
+
+        The target is either an item or a cited metadata value.
+        """
         key = target.metadata_key
         item = self.item(target.item.removesuffix(f".{key}") if key else target.item)
         if item is None or not key:
@@ -196,12 +205,12 @@ class Subject(Frozen):
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Index of each item by its mark. If several items have the same mark, it is that of the first."""
+        """Index of each item by its mark. If several items have the same mark, the first of these items counts."""
         return {item.mark: number for number, item in reversed(list(enumerate(self.items)))}
 
     @cached_property
     def haystack(self) -> Haystack:
-        """The texts of the items, prepared for finding quotations."""
+        """The texts of all items, in which quotations can be found."""
         return Haystack(tuple(item.text for item in self.items))
 
     @cached_property
@@ -226,7 +235,7 @@ def _item_text(item: SubjectItem, text: str) -> str:
 
 
 def join_parts(parts: Sequence[tuple[str, str]]) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """Join texts into one text. Return it with the offset and the label of each part that has a label."""
+    """Join labelled texts into one text. Return this text, and the offset and label of each part with a label."""
     labels, at = [], 0
     for label, text in parts:
         labels += [(at, label)] if label else []
@@ -253,7 +262,7 @@ MAX_PRECEDENTS = 6
 def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
     """Return the precedents that people reviewed or for which they took action.
 
-    Judges' labels that nobody reviewed are left out, because they prove nothing.
+    If nobody reviewed a precedent, the judge's label is left out, because it proves nothing.
     """
     relevant = (precedent for precedent in precedents if precedent.by_person or precedent.action)
     return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in relevant)[
@@ -267,14 +276,17 @@ def _unconcluded(precedent: Precedent) -> Precedent:
 
 
 def agent_run_subject(run: AgentRun, earlier: Sequence[JudgeResult] = ()) -> Subject:
-    """Return an agent run as a subject: blocks (`T0B1`), metadata (`R0M`, `T0M`, `T0B1M`), earlier results (`A0`)."""
+    """Build a subject from an agent run.
+
+    The items of the subject are blocks (`T0B1`), metadata (`R0M`, `T0M`, `T0B1M`) and earlier results (`A0`).
+    """
     return Subject.of(run.id, [*_run_items(run), *result_items(earlier)])
 
 
 def redacted_run_subject(run: AgentRun) -> Subject:
-    """Return a redacted copy of a run as a subject.
+    """Build a subject from a redacted copy of an agent run.
 
-    Runs that were created in Python have not been redacted by a source.
+    Runs that were created in Python must be redacted, because only runs from a source are already redacted.
     """
     value = run.model_dump(mode="json")
     redacted = redact_json(value)
@@ -340,7 +352,10 @@ def _about(message: ChatMessage) -> str:
 
 
 def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
-    """Yield the texts of a message, each with a label. The message's content has an empty label."""
+    """Yield the texts of a message, each with a label.
+
+    The message's content only has a label if the message also has reasoning.
+    """
     if isinstance(message, AssistantMessage) and message.reasoning:
         yield "reasoning", message.reasoning
     calls = message.tool_calls if isinstance(message, AssistantMessage) else ()
@@ -373,8 +388,11 @@ def failure_subject(
     precedents: Sequence[Precedent] = (),
     earlier: Sequence[JudgeResult] = (),
 ) -> Subject:
-    """Return a failed eval as a subject: `failure`; documents such as `output src/main.py`; `P0` earlier reports; `A0`
-    earlier results."""
+    """Build a subject from a failed eval.
+
+    The items of the subject are the recorded facts (`failure`), documents (`output src/main.py`), earlier reports
+    (`P0`) and earlier results (`A0`).
+    """
     documents = [_document(document) for document in evidence.documents]
     items = [_failure(evidence), *documents, *_precedent_items(precedents), *result_items(earlier)]
     return Subject.of(f"{run_id}/{evidence.eval.path}", items)

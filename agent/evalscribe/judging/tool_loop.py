@@ -25,7 +25,7 @@ class ToolFields(BaseModel):
     """Base class for the arguments of a tool.
 
     The docstring of a subclass describes the tool to the model. Docstring, field names and descriptions are part of the
-    prompt and so of the keys of stored verdicts: after a change, no stored verdict is reused.
+    prompt, and the keys of stored verdicts depend on the prompt. After a change, no stored verdict is reused.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -55,7 +55,7 @@ def limit_lines(lines: Iterable[str]) -> str:
 def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema()
     strict = _strict(schema, schema.get("$defs", {}))
-    # The description of the tool has the same text.
+    # The description of the tool already contains this text.
     strict.pop("description", None)
     return strict
 
@@ -120,20 +120,20 @@ class Turns:
         return reply
 
     def forget(self) -> None:
-        """Drop the conversation's answers from the cache, because it had no result."""
+        """Delete the answers of this conversation from the cache, because the conversation had no result."""
         for request in self._requests:
             self._model.forget(request)
 
     @property
     def taken(self) -> str:
-        """Return the number of turns and tokens as text: `3 turns and 12,345 tokens`."""
+        """Number of turns and tokens so far, as text: `3 turns and 12,345 tokens`."""
         return f"{len(self._requests)} turns and {self._total_tokens():,} tokens"
 
     def _total_tokens(self) -> int:
         return self.usage.input_tokens + self.usage.output_tokens
 
     def _short_of_tokens(self) -> bool:
-        """Return whether one more turn might exceed the token limit. Every turn sends all earlier turns again."""
+        """Return whether one more turn might exceed the token limit. All earlier turns are sent again in every turn."""
         return self._total_tokens() + 2 * self._longest_input + self._bounds.answer_tokens > self._bounds.tokens
 
 
@@ -173,7 +173,7 @@ def reply_messages(reply: Reply) -> list[Message]:
 def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> Message | T:
     """Answer all tool calls and return the results as one message.
 
-    If `answer` returns something other than a `ToolResult`, return that instead.
+    If `answer` returns a value that is not a `ToolResult`, return this value immediately.
     """
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):

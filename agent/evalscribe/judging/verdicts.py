@@ -31,21 +31,22 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 CaseOf = Callable[[FailureGroup], Failure | UnreadableEvidence | Verdict]
-"""Builds the case of a group's first failure when a worker needs it.
+"""Function that builds the case of a group's first failure when a worker needs it.
 
-Cases are not cached, because evidence is large. If the verdict on the group is already certain, it is returned in place
-of a case, and no judge is asked.
+Cases are not cached, because evidence is large. If the verdict on a group is already certain, the function returns this
+verdict in place of a case, and no judge is asked.
 """
 FindOutliers = Callable[[Sequence[Finding]], Mapping[str, tuple[TrialVerdict, ...]]]
-"""Finds the trials whose label differs from the label of their task's other trials.
+"""Function that finds outliers: trials whose label differs from the label of the other trials of the same task.
 
-Returns the verdicts on the other trials by the outlier's group.
+For the group of each outlier, the function returns the verdicts on these other trials. The keys are group ids.
 """
 WORKERS = 4
 TIMEOUT_S = 660.0
 """Time limit for one failure in seconds.
 
-Judges have shorter limits and report their usage when they reach them. This limit only ends a judge that hangs.
+Judges have shorter time limits of their own, after which they report their usage. This limit only stops a judge that
+hangs.
 """
 REASON_LENGTH = 300
 
@@ -60,7 +61,7 @@ class JudgingOptions:
 
 
 class JudgedGroup(Frozen):
-    """Event of an analysis: the judge gave a verdict on a group, or did not decide it."""
+    """Event of an analysis: a group was answered, with a verdict or with the reason why there is none."""
 
     group: FailureGroup
     evals: tuple[Eval, ...]
@@ -82,14 +83,14 @@ class JudgedGroup(Frozen):
 
 
 class Counts(Frozen):
-    """Number of groups by outcome."""
+    """Numbers of groups by outcome."""
 
     total: int = 0
     judged: int = 0
-    """Number of groups that the judge was asked about and decided."""
+    """Number of groups about which the judge was asked and gave a verdict."""
     cached: int = 0
     unclassified: int = 0
-    """Number of groups that the judge was asked about and did not decide."""
+    """Number of groups about which the judge was asked but gave no verdict."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
@@ -99,7 +100,7 @@ _CAUSES: tuple[NoVerdictCause, ...] = ("service", "budget", "answer", "evidence"
 
 
 def main_cause(causes: Iterable[NoVerdictCause]) -> NoVerdictCause:
-    """Return the most frequent of the causes why there is no verdict."""
+    """Return the most frequent cause of missing verdicts."""
     counts = Counter(causes)
     return max(_CAUSES, key=lambda cause: (counts[cause], -_CAUSES.index(cause)))
 
@@ -115,16 +116,19 @@ class FailureVerdict(Frozen):
     cached: bool = False
     """True if the verdict came from the store."""
     undecided: Unclassified | None = None
-    """Reason why the judge did not decide this time. `verdict` can then be an earlier verdict from the store."""
+    """Reason why the judge was asked but gave no verdict. None if it gave a verdict or was not asked.
+
+    If there is a reason, `verdict` can be an earlier verdict from the store.
+    """
 
 
 async def classify(
     case: Failure | UnreadableEvidence, judge: Judge, store: "AnalysisStore", terms: JudgingOptions
 ) -> FailureVerdict:
-    """Return the stored answer to the same question. Without one, ask the judge and store its answer immediately.
+    """Return the stored answer to the same question. If there is none, ask the judge and store the answer at once.
 
     Raises:
-        EvalscribeError: An error that affects all failures. Otherwise only cancellation is raised.
+        EvalscribeError: An error that affects all failures. The only other exception is a cancellation.
     """
     try:
         return await _answer(case, judge, store, terms)
@@ -187,7 +191,7 @@ def cancelled_from_outside() -> bool:
 
 
 def _is_final(stored: Verdict | Unclassified) -> bool:
-    """Return whether an answer is final. If it is, the same question is not asked again."""
+    """Return whether an answer is final. After a final answer, the same question is not asked again."""
     return stored.final if isinstance(stored, Unclassified) else not stored.provisional
 
 
@@ -220,15 +224,18 @@ class JudgeQueue:
     """Ignore stored verdicts."""
     on_event: Callable[[JudgedGroup], None] = _ignore
     outliers: FindOutliers | None = None
-    """Finds the outlier trials to judge a second time, once every group has been judged; None to judge none again."""
+    """Function that finds the groups to judge again, after all groups were judged once.
+
+    None to judge no group again.
+    """
     error: Exception | None = field(default=None, init=False)
-    """The error that stopped the workers because it affects all failures; else None."""
+    """Error that affects all failures and stopped the workers. None if there was no such error."""
     usage: Usage = field(default=Usage(), init=False)
     """Usage of the new verdicts. Stored verdicts cost nothing."""
     decided: int = field(default=0, init=False)
-    """Number of groups that the judge was asked about and decided."""
+    """Number of groups about which the judge was asked and gave a verdict."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
-    """Reasons for missing verdicts: one for each group that the judge was asked about but did not decide."""
+    """Reasons for missing verdicts, one for each group about which the judge was asked but gave no verdict."""
     _waiting: Iterator[FailureGroup] = field(init=False)
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)
@@ -249,10 +256,10 @@ class JudgeQueue:
         return min(max(1, self.concurrency), len(self.groups))
 
     async def work(self, stream: Callable[[JudgedGroup], None] = _ignore) -> Counts:
-        """Answer groups as one worker, until no group is left.
+        """Work as one of the workers: answer groups until none is left.
 
         Args:
-            stream: Receives this worker's answers, after `on_event`.
+            stream: Function that receives each answer of this worker, after `on_event`.
 
         Returns:
             Number of groups that this worker answered. An error that affects all failures is stored in `error` and not
@@ -262,8 +269,8 @@ class JudgeQueue:
         while (group := await self._take()) is not None:
             counts += await self._answer(group, stream)
         if self.outliers is not None:
-            # Which trials disagree is only known when all workers' groups are answered. A worker that a signal cancels
-            # ends them all.
+            # Outliers are only known when the groups of all workers are answered. If a signal cancels one worker, all
+            # workers end.
             await self._all_answered.wait()
             for outlier, other_verdicts in self._outliers:
                 if self.error is None:
@@ -278,14 +285,14 @@ class JudgeQueue:
 
     async def _take(self) -> FailureGroup | None:
         """Return the next group; None if none is left or the workers were stopped."""
-        await asyncio.sleep(0)  # lets signals and other workers in between stored answers
+        await asyncio.sleep(0)  # gives signals and other workers a turn between two stored answers
         return None if self.error else next(self._waiting, None)
 
     async def _answer(self, group: FailureGroup, stream: Callable[[JudgedGroup], None]) -> Counts:
         """Answer one group.
 
-        An error that affects all failures stops the workers. A cancellation that results from that stop is not raised;
-        any other is.
+        An error that affects all failures stops all workers. The cancellations that this causes are not raised, but any
+        other cancellation is raised.
         """
         task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)
@@ -303,7 +310,7 @@ class JudgeQueue:
             self._finish_first_round()
 
     def _finish_first_round(self) -> None:
-        """If all groups are answered, find the outliers."""
+        """Find the outliers if all groups are answered. Before that, do nothing."""
         if self._all_answered.is_set() or (self.error is None and len(self._findings) < len(self.groups)):
             return
         if self.outliers is not None and self.error is None:
@@ -312,7 +319,7 @@ class JudgeQueue:
         self._all_answered.set()
 
     async def _judge_again(self, group: FailureGroup, other_verdicts: tuple[TrialVerdict, ...]) -> None:
-        """Judge an outlier once more, with the verdicts on the other trials. A new verdict replaces the first one.
+        """Judge an outlier again, with the verdicts on the other trials. A new verdict replaces the first verdict.
 
         The new verdict is stored under its own key, so it is paid for only once.
         """
@@ -409,7 +416,7 @@ class AnalysisWatcher(Protocol):
         """Report the number of evals that were imported from a file so far. `progress` is from 0 to 1."""
 
     def fetched(self, done: int, total: int) -> None:
-        """Report how much of the evidence is read."""
+        """Report that the evidence of `done` of `total` failures was read."""
 
     def replayed(self, proof: Proof, done: int, total: int) -> None:
         """Report the result of replaying one failure, and the number of failures replayed so far."""
@@ -418,4 +425,4 @@ class AnalysisWatcher(Protocol):
         """Report that a group was answered."""
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:
-        """Show one line to the user. `fields` are the option names that the line has in backticks."""
+        """Show one line to the user. `fields`: names of the options that are in backticks in the line."""

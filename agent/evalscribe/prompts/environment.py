@@ -15,9 +15,9 @@ from jinja2.visitor import NodeTransformer
 from pydantic import BaseModel
 
 MAX_CHARACTERS = 64 * 1024 * 1024
-"""Maximum characters that can be produced while a template is rendered. Intermediate values count, too."""
+"""Maximum characters that can be produced while a template is rendered. Intermediate values are counted, too."""
 ITEM_SIZE = 64
-"""Number of characters that a number or a list item counts for."""
+"""Number of characters that are counted for each number and each list item."""
 MAX_STEPS = 200_000
 """Maximum number of loop iterations, macro calls and included templates while a template is rendered."""
 MAX_BITS = 4096
@@ -25,8 +25,9 @@ MAX_BITS = 4096
 MAX_WIDTH = 1000
 """Maximum value of a width, an indent or a precision in a filter's arguments."""
 LOOP = frozenset(("index", "index0", "revindex", "revindex0", "first", "last", "length", "previtem", "nextitem"))
-# Left out: `attr`, which reads attributes; `format`, `center`, `wordwrap`, `batch`, `slice`, `xmlattr` and `urlize`,
-# whose results can be far larger than their input; `random`, which would give a prompt a new cache key each time.
+# Some filters of Jinja are not allowed. `attr` reads attributes. The results of `format`, `center`, `wordwrap`,
+# `batch`, `slice`, `xmlattr` and `urlize` can be far larger than their input. `random` would give a prompt a new cache
+# key each time.
 FILTERS = frozenset(
     {
         *("abs", "capitalize", "count", "d", "default", "dictsort", "e", "escape", "first", "float", "groupby"),
@@ -68,9 +69,9 @@ class _Budget:
         self.steps = MAX_STEPS
 
     def spend(self, *values: object) -> None:
-        """Subtract the size of values.
+        """Subtract the size of values from the characters that are left.
 
-        A list that occurs several times counts each time, because it is printed each time.
+        A list that occurs several times is counted each time, because it is printed each time.
         """
         waiting = list(values)
         while waiting:
@@ -84,7 +85,10 @@ class _Budget:
                 waiting += [*value, *value.values()]
 
     def reserve(self, size: int) -> None:
-        """Raise an error if a value of this size would exceed the budget. Called before the value is created."""
+        """Raise `SecurityError` if a value of this size would exceed the budget.
+
+        The caller checks the size before it creates the value.
+        """
         if size > self.characters:
             raise SecurityError(f"the template produces more than {MAX_CHARACTERS:,} characters")
 
@@ -99,7 +103,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
     def __init__(self, source: Callable[[str], str]) -> None:
         """Args:
-        source: Returns the text of a template by its name.
+        source: Function that returns the text of a template by its name.
         """
         super().__init__(
             # The name also serves as the file name, so that a traceback shows template and line.
@@ -111,7 +115,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
             lstrip_blocks=True,
             keep_trailing_newline=True,
         )
-        self.globals.clear()  # `cycler`, `joiner`, `lipsum` and `namespace` are objects with methods; `range` is long
+        self.globals.clear()  # `range` can be very long, and the other globals are objects with methods
         self.filters = {name: _bounded(name, JINJA_FILTERS[name]) for name in FILTERS}
 
     def rendered(self, name: str, values: Mapping[str, object]) -> str:
@@ -159,7 +163,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
         budget = _BUDGET.get()
         integers = isinstance(left, int) and isinstance(right, int)
         if operator == "%" and isinstance(left, str):
-            raise SecurityError("% on a string is refused")
+            raise SecurityError("the operator % is not allowed on strings")
         if operator == "*" and not integers:
             for text, times in ((left, right), (right, left)):
                 if isinstance(text, (str, list, tuple)) and isinstance(times, int):
@@ -179,7 +183,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
             raise SecurityError(f"the template needs more than {MAX_STEPS:,} steps")
 
     def concatenated(self, *values: Any) -> str:
-        """Return the result of `~`, which joins values as text."""
+        """Return the result of the operator `~`: the values, joined as text."""
         return "".join([str(_printed(value)) for value in values])
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
@@ -189,9 +193,10 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
 
 class _Counted(NodeTransformer):
-    """Rewrites a template so that limits apply.
+    """Rewrites a template so that its steps and the size of its output are counted.
 
-    Loops, macros and included templates count steps, and `~` counts the size of its result.
+    A loop iteration, a macro call and an included template count as one step each. For `~`, the size of the result is
+    counted.
     """
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
@@ -245,11 +250,14 @@ def _raise_undefined(value: Any) -> None:
 
 
 def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a filter to count the size of its input and output. Where it returns a generator, return a list."""
+    """Wrap a filter so that the sizes of its input and output are counted.
+
+    If the output is an iterator, it is converted to a list.
+    """
 
     @wraps(function)
     def bounded(*args: Any, **kwargs: Any) -> Any:
-        budget = _BUDGET.get(None) or _Budget()  # Jinja computes constants at compile time
+        budget = _BUDGET.get(None) or _Budget()  # Jinja evaluates constants at compile time, without a budget
         values = [value for value in (*args, *kwargs.values()) if isinstance(value, (str, int, list, tuple, dict))]
         budget.spend(*values)
         budget.reserve(_growth(name, values))
@@ -266,7 +274,7 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _growth(name: str, values: list[Any]) -> int:
-    """Return the maximum number of characters by which a filter makes its input longer."""
+    """Return the maximum number of characters by which a filter can lengthen its input."""
     if not values or isinstance(values[0], int):
         return 0
     value, *arguments = values

@@ -12,7 +12,7 @@ from evalscribe.errors import DataError, NotFoundError, RubricError
 from evalscribe.json_data import join_path, preview
 
 MAX_YAML_VALUES = 50_000
-"""Maximum number of values in a YAML document. A value counts each time that an alias repeats it."""
+"""Maximum number of values in a YAML document. A value is counted again each time that an alias repeats it."""
 MAX_YAML_DEPTH = 200
 WIDTH = 110
 _ODD_BREAKS = re.compile("[\r\x85\u2028\u2029]")
@@ -28,7 +28,7 @@ class YamlDocument:
     """Line number of the value at each path, from 1."""
 
     def place(self, path: str) -> str:
-        """Return the place of the value at a path, or of its nearest parent, as `file:line`."""
+        """Return the place of a value as `file:line`. If its line is unknown, use the line of the nearest parent."""
         above = [parent for parent in self.lines if parent and path.startswith(parent)]
         return f"{self.where}:{self.lines[max(above, key=len)]}" if above else self.where
 
@@ -36,7 +36,7 @@ class YamlDocument:
 def parse_yaml(text: str, where: str) -> YamlDocument:
     """Parse YAML.
 
-    Raises `RubricError` for invalid YAML, for duplicate names, for merge keys and for unbounded aliases.
+    Raises `RubricError` for invalid YAML, duplicate keys, merge keys, and too many or too deeply nested values.
     """
     loader = _loader(text, where)
     try:
@@ -47,14 +47,14 @@ def parse_yaml(text: str, where: str) -> YamlDocument:
         raise _yaml_error(error, where) from error
     except RecursionError as error:
         raise RubricError("", "is nested too deeply", where) from error
-    except ValueError as error:  # caused by an impossible date, or by a number with too many digits
+    except ValueError as error:  # for an impossible date, or a number with too many digits
         raise RubricError("", f"contains a value that cannot be read: {error}", where) from error
     finally:
         loader.dispose()
 
 
 def dump_yaml(value: object) -> str:
-    """Dump YAML. Texts of several lines become blocks, and the keys keep the order of `value`."""
+    """Return a value as YAML. Strings with several lines become blocks, and keys keep their order."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return text
 
@@ -62,7 +62,7 @@ def dump_yaml(value: object) -> str:
 def _loader(text: str, where: str) -> yaml.SafeLoader:
     try:
         return yaml.SafeLoader(text)
-    except yaml.YAMLError as error:  # characters that YAML does not allow
+    except yaml.YAMLError as error:  # the text contains characters that YAML does not allow
         raise _yaml_error(error, where) from error
 
 
@@ -73,7 +73,7 @@ def _yaml_error(error: yaml.YAMLError, where: str) -> RubricError:
 
 
 def _lines(root: yaml.Node, where: str) -> Iterator[tuple[str, int]]:
-    """Yield path and line of every value. The number of values is limited, because aliases can multiply them."""
+    """Yield path and line of every value. The number of values is limited, because aliases can multiply values."""
     waiting: list[tuple[str, yaml.Node, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -112,14 +112,14 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     style = "|" if "\n" in text else None
-    if _ODD_BREAKS.search(text):  # the library would read these back as ordinary line ends
+    if _ODD_BREAKS.search(text):  # PyYAML would read these characters back as ordinary line ends
         style = '"'
     node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
     return node
 
 
 def _list(dumper: yaml.SafeDumper, members: list[object]) -> yaml.SequenceNode:
-    """Write short lists of plain values on one line, in the way in which people write an enum."""
+    """Write a list of short plain values on one line, as people usually write an enum."""
     plain = all(isinstance(member, str | int) and len(str(member)) < 30 for member in members)
     node: yaml.SequenceNode = dumper.represent_sequence("tag:yaml.org,2002:seq", members, flow_style=plain)
     return node
@@ -130,13 +130,13 @@ _Dumper.add_representer(list, _list)
 
 
 MAX_TEXT_BYTES = 256 * 1024
-"""Maximum bytes of a file."""
+"""Maximum bytes of a text file."""
 
 
 def read_text(path: Path) -> str:
     """Read a small text file.
 
-    Raises `NotFoundError`, or `DataError` if the file is too large, unreadable or not UTF-8.
+    Raises `NotFoundError` if the file does not exist, and `DataError` if it is too large, unreadable or not UTF-8.
     """
     try:
         if not path.is_file():

@@ -18,7 +18,10 @@ TEMPLATE_SUFFIXES = (".j2", ".yaml")
 
 
 def shipped_folder(kind: Literal["prompts", "skills", "docs"]) -> Path:
-    """Return a folder that is shipped with evalscribe: in the installed package, else in the source checkout."""
+    """Return a folder that is shipped with evalscribe.
+
+    The folder is in the installed package or, if evalscribe runs from a source checkout, in the checkout.
+    """
     package = Path(evalscribe.__file__).resolve().parent
     top = package.parent if kind == "docs" else package.parents[1]
     for folder in (package / "_data" / kind, top / kind):
@@ -36,7 +39,7 @@ class Prompts:
         self._environment: PlainDataEnvironment | None = None
 
     def overrides(self, folder: str = "") -> tuple[str, ...]:
-        """List the templates below `folder` that the workspace replaces with a different text."""
+        """List the names of the templates below `folder` that the workspace replaces with a different text."""
         return tuple(name for name in self.names(folder) if self._is_override(name))
 
     def names(self, folder: str) -> list[str]:
@@ -55,7 +58,7 @@ class Prompts:
         return content_id({name: self.source(name) for name in self.names(folder)})
 
     def source(self, name: str) -> str:
-        """Return a template's text. Raises `UsageError` if it does not exist or is not UTF-8."""
+        """Return the text of a template. Raises `UsageError` if it does not exist or cannot be read as UTF-8."""
         for folder in self._folders():
             text = _text(folder, name)
             if text is not None:
@@ -63,12 +66,12 @@ class Prompts:
         raise UsageError(f"no template {name} in {' or '.join(map(str, self._folders()))}")
 
     def render(self, name: str, **values: object) -> str:
-        """Render a template. Raises `UsageError` with its name if it is broken or uses a missing value."""
+        """Render a template. Raises `UsageError` with the template's name if it is broken or uses a missing value."""
         try:
             return self._jinja().rendered(name, values)
         except UsageError:
             raise
-        except Exception as error:  # A template is a program, so it can even divide by zero.
+        except Exception as error:  # A template is a program, so any error is possible, even a division by zero.
             place = _place(error, name)
             raise UsageError(f"template {place} cannot be rendered: {error}") from error
 
@@ -83,7 +86,7 @@ class Prompts:
         try:
             return self.source(name) != _text(self._shipped, name)
         except UsageError:
-            return True  # shipped files can always be read
+            return True  # the workspace has an unreadable file with this name
 
     def _folders(self) -> tuple[Path, ...]:
         return (self._workspace, self._shipped) if self._workspace else (self._shipped,)
@@ -91,7 +94,7 @@ class Prompts:
 
 def _place(error: Exception, name: str) -> str:
     """Return the place at which rendering failed, as `template:line`. The template can be one that `name` includes."""
-    line = getattr(error, "lineno", None)  # for a syntax error
+    line = getattr(error, "lineno", None)  # a syntax error has a line number
     if line:
         return f"{getattr(error, 'name', None) or name}:{line}"
     place, trace = name, error.__traceback__
@@ -104,9 +107,9 @@ def _place(error: Exception, name: str) -> str:
 
 
 def _workspace_folder(workspace: Path | None, shipped_folder: Path) -> Path | None:
-    """Return the workspace's `prompts/` folder. None if it does not exist or is the shipped folder itself.
+    """Return the workspace's `prompts/` folder, or None if it does not exist or is the shipped folder itself.
 
-    Raises `UsageError` for a link that leads out of the workspace.
+    Raises `UsageError` if the folder is a link that leads out of the workspace.
     """
     if workspace is None:
         return None
@@ -119,7 +122,7 @@ def _workspace_folder(workspace: Path | None, shipped_folder: Path) -> Path | No
 
 
 def _resolved(path: Path) -> Path | None:
-    """Return the resolved path. None if the path's links form a loop."""
+    """Return the resolved path, or None if the path's links form a loop."""
     try:
         return path.resolve()
     except RuntimeError:
@@ -127,9 +130,9 @@ def _resolved(path: Path) -> Path | None:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return a file below a folder.
+    """Return the path of a file below a folder; None if there is no such file.
 
-    None for a path outside the folder, and for a pipe, because reading a pipe would block.
+    A path outside the folder also gives None, and so does a pipe, because reading a pipe would block.
     """
     path = _resolved(folder / name)
     if path is None or not path.is_relative_to(folder.resolve()):
@@ -141,7 +144,7 @@ def _file(folder: Path, name: str) -> Path | None:
 
 
 def _text(folder: Path, name: str) -> str | None:
-    """Return the text of a file below a folder, or None if it does not exist."""
+    """Return the text of a file below a folder; None if there is no such file."""
     path = _file(folder, name)
     if path is None:
         return None

@@ -1,1 +1,1 @@
-"""The rules: a judge without a model. It decides clear failures and marks its guesses as uncertain."""
+"""The rules: a judge without a model. The rules decide clear failures and mark their guesses as uncertain."""

@@ -1,4 +1,4 @@
-"""Rules for agents whose calls or answers are not the expected ones."""
+"""Rules for agents whose calls or answers differ from the expected calls or answers."""
 
 import json
 import re
@@ -30,7 +30,7 @@ MOST_TRIALS = 8
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
-    """The model's calls differ from the expected calls: some are missing, different or superfluous."""
+    """Judge failures in which some of the expected calls are missing or different, or other calls were made."""
     transcripts = facts.transcripts
     if not transcripts.turns or (not transcripts.expected and "actions" not in _failed_steps(facts)):
         return None
@@ -38,7 +38,7 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
     if not differences:
         return None
     if unsaid_texts(facts) and not any(changes_state(difference.tool) for difference in differences):
-        return None  # calls that only read do not decide the failure; a required text that is missing does
+        return None  # the missing text explains the failure, and calls that only read do not
     first = differences[0]
     if first.kind == "never":
         decision = _never(transcripts, first, differences)
@@ -50,22 +50,23 @@ def does_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def _first_wrong_call(transcripts: Transcripts, differences: tuple[ToolCallDifference, ...]) -> int | None:
-    """Return the number of the message with the first wrong call; None if there is none.
+    """Return the number of the message with the model's first wrong call; None if there is no wrong call.
 
-    If the user agreed to the model's proposal of that call, it is the message with the proposal.
+    If the model first proposed this call and the user agreed, return the number of the message with the proposal.
     """
     wrong = [transcripts.calls[difference.actual] for difference in differences if difference.actual is not None]
     if not wrong:
         return None
     if differences[0].kind == "never" and differences[0].actual is not None:
-        return transcripts.calls[differences[0].actual].call.turn.number  # refused, and no later call succeeded
+        # The tool refused this call, and no later call succeeded.
+        return transcripts.calls[differences[0].actual].call.turn.number
     first = min(wrong, key=lambda answered: answered.call.turn.number)
     proposed = simulated_users.proposal(transcripts, first)
     return proposed.turn.number if proposed else first.call.turn.number
 
 
 def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference) -> RuleDecision:
-    """Make a decision uncertain if the simulated user, the expectation or a tool might be at fault."""
+    """Mark a decision as uncertain if the simulated user, the instructions, the expectation or a tool is suspect."""
     doubts = (
         simulated_users.suspicion(facts, first),
         _refused_by_instructions(facts.transcripts, first),
@@ -114,7 +115,7 @@ def _call_arguments(transcripts: Transcripts) -> str:
 
 
 def _in_words(value: str) -> str:
-    """Return a value as people say it: without the number of an id, and with spaces for underscores."""
+    """Return a value as people would say it. Digits at the end of an id are removed, and underscores become spaces."""
     return re.sub(r"[_-]+", " ", re.sub(r"[_-]?\d{4,}$", "", value)).strip().lower()
 
 
@@ -124,11 +125,11 @@ ENVIRONMENT_BROKE = re.compile(
     r"|\b(?:Key|Type|Attribute|Index|Name|Assertion|Recursion|Memory|OS|Runtime)Error\b|'NoneType'|not implemented",
     re.IGNORECASE,
 )
-"""Signs that a tool failed because of its own fault, and not because of its arguments."""
+"""Matches signs that a tool failed because of an error of its own, and not because of its arguments."""
 
 
 def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
-    """Return why a tool might have failed because of its own fault; None if nothing suggests that.
+    """Return why a tool itself might be at fault; None if nothing suggests that.
 
     A tool that refuses exactly the expected call is suspicious, unless an earlier call of the model changed the same
     thing.
@@ -153,7 +154,7 @@ def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion 
 
 
 def _touches(earlier: AnsweredCall, later: AnsweredCall) -> bool:
-    """Return whether the earlier call changed something, and one of its ids is also an argument of the later call."""
+    """Return whether an earlier call changed something and has an id in common with a later call."""
     if earlier.failed or not changes_state(earlier.action.tool):
         return False
     values = [value for value in later.action.arguments.values() if isinstance(value, str)]
@@ -167,11 +168,14 @@ FORBIDS = re.compile(
     r"\b(?:can(?:no|')?t|can not|must not|should not|do not|not (?:allowed|possible)|never|only)\b", re.I
 )
 MIN_SHARED_WORDS = 4
-"""Minimum number of words that a refusal and a sentence of the instructions must share for the refusal to repeat it."""
+"""Minimum number of words that a refusal shares with a sentence of the instructions.
+
+With fewer common words, the refusal does not count as a repetition of the sentence.
+"""
 
 
 def _refused_by_instructions(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
-    """Return the message in which the model refused by repeating a sentence of its instructions; None if there is none.
+    """Return a suspicion if the model refused by repeating a sentence of its instructions; None if it did not.
 
     Either the model applied its instructions wrongly, or the expected call contradicts the instructions.
     """
@@ -202,7 +206,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _rare_words(text: str) -> frozenset[str]:
-    """Return the first letters of the longer words of a sentence, so that forms of a word are equal."""
+    """Return the first six letters of each longer word of a sentence, so that different forms of a word are equal."""
     return frozenset(word[:6] for word in re.findall(r"[a-z]{5,}", text.lower()))
 
 
@@ -404,9 +408,9 @@ def _tool_answer(answered: AnsweredCall) -> str:
 def _shown_before(
     transcripts: Transcripts, answered: AnsweredCall, expected_call: LocatedTurn, difference: ToolCallDifference
 ) -> tuple[str, Citation | None] | None:
-    """Return the id that the call should have passed, with a quotation of an earlier turn that contains it, if any.
+    """Return the id that the call should have passed, and a quotation of an earlier turn that contains this id.
 
-    None if the expected value is not an id.
+    The quotation is None if no earlier turn contains the id. Return None if the expected value is not an id.
     """
     missing_id = innermost_mismatch(
         difference.arguments[0], answered.call.turn.arguments, expected_call.turn.arguments
@@ -436,10 +440,13 @@ LONGEST_TARGET = 300
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
 ALIKE, LONG_TARGET = 0.3, 40
-"""Similarity below which texts longer than `LONG_TARGET` characters are reported to have little in common."""
+"""Answer and target are said to have little in common if their similarity is below `ALIKE`.
+
+Only targets that are longer than `LONG_TARGET` characters are described in this way.
+"""
 SHORTEST_ALMOST = 8
 SHORTEST_VALUE = 3
-"""Minimum characters of an argument that is looked for in a conversation."""
+"""Minimum number of characters of an argument's value that is looked for in a conversation."""
 SIGNS = re.compile(r"[\W_]+")
 NUMBER = re.compile(r"[-+]?\d[\d,]*\.?\d*")
 
@@ -450,7 +457,7 @@ class FinalAnswer(NamedTuple):
 
 
 def answers_otherwise(facts: Facts) -> RuleDecision | None:
-    """The model's final answer differs from the target."""
+    """Judge failures in which the model's final answer differs from the target."""
     answer = _final_answer(facts.transcripts)
     target = answer and _target(facts, answer)
     if answer is None or target is None:
@@ -492,7 +499,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def never_says(facts: Facts) -> RuleDecision | None:
-    """A reference lists required statements, and the model leaves out at least one of them."""
+    """Judge failures in which the model leaves out a statement that the reference requires."""
     unsaid, document = unsaid_texts(facts), next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not unsaid:
         return None
@@ -518,7 +525,7 @@ def never_says(facts: Facts) -> RuleDecision | None:
 
 
 def unsaid_texts(facts: Facts) -> list[str]:
-    """Return the required statements that the model never makes; empty if no reference lists any."""
+    """Return the required statements that the model never makes; empty if no reference lists required statements."""
     document = next((d for d in facts.evidence.of("expected") if _listed(d)), None)
     if document is None or not facts.transcripts.messages:
         return []
@@ -527,7 +534,7 @@ def unsaid_texts(facts: Facts) -> list[str]:
 
 
 def _other_number(transcripts: Transcripts, required: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
-    """Return the model's first message with a number of the same form as a required number, and that number."""
+    """Return the model's first message with another number of the same form as the required number, and that number."""
     bare = required.replace(",", "")
     if not re.fullmatch(r"\d+(?:\.\d+)?", bare):
         return None
@@ -541,7 +548,10 @@ def _other_number(transcripts: Transcripts, required: str, expected: list[str]) 
 
 
 def grader_says_why(facts: Facts) -> RuleDecision | None:
-    """A grader explains its score, and nothing else explains the failure. The grader is quoted, with low confidence."""
+    """Judge failures for which a grader's explanation of its score is the only clue.
+
+    The decision quotes the grader, with low confidence.
+    """
     words = (d for d in facts.evidence.of("grader") if d.text.strip() and not quote.is_code(d))
     grader = next(words, None)
     if grader is None or not facts.transcripts.by_model:
@@ -564,15 +574,18 @@ def grader_says_why(facts: Facts) -> RuleDecision | None:
 
 NOBODY_PASSED = "No known trial of this task passed, so what it expects may be wrong."
 BY_EXPECTATION = frozenset(rule.__name__.replace("_", "-") for rule in (does_otherwise, never_says))
-"""Rules that blame a model because it did not do what the benchmark expected."""
+"""Names of the rules that blame a model because it did not do what the benchmark expected."""
 OF_AGENT_RUNS = BY_EXPECTATION | {"answers-otherwise", "cut-off", "goes-round-in-circles", "refuses"}
-"""Rules that blame a model for its part in a conversation. They are right only if the expectation is right."""
+"""Names of the rules that blame a model for its part in a conversation.
+
+Such a rule is right only if the benchmark's expectation is right.
+"""
 
 
 def doubt_outlier(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> Verdict:
-    """Make a verdict uncertain if other failed trials of the same task agree on a different label.
+    """Mark a verdict as uncertain if the other failed trials of the same task have a different label.
 
-    A verdict stays certain if people gave its label to the same failure.
+    A verdict stays certain if people gave this label to the same failure.
     """
     if (
         not other_verdicts
@@ -586,10 +599,10 @@ def doubt_outlier(verdict: Verdict, other_verdicts: Sequence[TrialVerdict]) -> V
 
 
 def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> RuleDecision:
-    """Make a decision uncertain if it blames the model in an agent run and nothing confirms what the benchmark expects.
+    """Mark a decision as uncertain if it blames the model and nothing confirms the expectation of the benchmark.
 
     The expectation is confirmed by a trial that passed, by a reference answer that passes, or by the agent's own
-    instructions. Benchmarks of agents often expect wrong calls or texts. For example, the authors of tau-bench
+    instructions. Benchmarks of agents often expect wrong calls or statements. For example, the authors of tau-bench
     corrected the expected calls of 4 of its first 25 airline tasks; in 3 of these 4, no trial had passed.
     """
     rules = OF_AGENT_RUNS if facts.transcripts.is_agent_run else BY_EXPECTATION
@@ -600,7 +613,7 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, similarity: float) -> str:
-    """Describe how much two texts differ; empty for short texts, because their differences are easy to see."""
+    """Return a sentence about how much two texts differ; empty if the difference is easy to see."""
     ours, theirs = answer.text.strip(), target.text
     if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
         return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
@@ -648,7 +661,7 @@ def _otherwise_written(facts: Facts, answer: FinalAnswer, target: FinalAnswer, f
 
 
 def _final_answer(transcripts: Transcripts) -> FinalAnswer | None:
-    """Return the answer that the model submitted with a tool, else its last message."""
+    """Return the answer that the model submitted with a tool. If the model submitted none, return its last message."""
     for answered in reversed(transcripts.calls):
         texts = [
             (name, value) for name, value in answered.action.arguments.items() if isinstance(value, str | int | float)
@@ -669,9 +682,10 @@ def _last_message(message: LocatedTurn) -> FinalAnswer:
 
 
 def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
-    """Return the target: the only reference, unless it is a long text, calls, statements, a script or a file.
+    """Return the target, which is the text of the only reference; None if the reference has another meaning.
 
-    If the model wrote files, the reference counts as a file, unless the only output is a copy of the answer.
+    A reference is not a target if it is long, code, or a list of statements, if calls are expected, or if the model
+    wrote files. An output that only repeats the answer does not count as a file.
     """
     references = [document for document in facts.evidence.of("expected") if not quote.is_code(document)]
     files = any(
@@ -685,7 +699,7 @@ def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
 
 
 def _listed(document: Document) -> list[str]:
-    """Return the values of a JSON list as texts; empty if the document is not a JSON list of strings and numbers."""
+    """Return the values of a JSON list as strings; empty if the document is not a JSON list of strings and numbers."""
     if not document.text.lstrip().startswith("["):
         return []
     try:
@@ -701,7 +715,7 @@ def _fold(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """Return the number that a text consists of; None for any other text.
+    """Return the number of which a text consists, or None if the text is not just a number.
 
     The number can have a currency sign or a per cent sign.
     """
@@ -717,5 +731,5 @@ def _first_difference(answer: FinalAnswer, target: FinalAnswer) -> str:
 
 
 def _short(text: str) -> str:
-    """Quote a text as code. It is shortened, and backticks are replaced, because they would end the quotation."""
+    """Quote a text as code. The text is shortened, and backticks are replaced because they would end the quotation."""
     return f"`{quote.cut(text.replace('`', chr(39)), 70)}`" if text.strip() else "nothing"

@@ -28,18 +28,18 @@ DEFECTS = frozenset(
     typecheck govet
     """.split()  # noqa: SIM905
 )
-"""Lint rules that find code which cannot work.
+"""Lint rules that find code that cannot work.
 
-Those of ESLint and typescript-eslint are the rules of the recommended sets with the type `problem`, without rules about
-unused or useless code and about `any`. Corresponding rules of other linters and plugins follow.
+For ESLint and typescript-eslint, these are the rules of type `problem` in the recommended sets. Rules about unused or
+useless code and about `any` are left out. Corresponding rules of other linters and plugins follow.
 """
 DEFECT_CODES = re.compile(
     r"F(?!401|541|811|841|842)\d{3}|E9\d\d|PLE\d{4}|[EF]\d{4}|SA\d{4}|B0(?:06|12|15|23)|Lint/Syntax"
 )
-"""Matches error codes for code that cannot work.
+"""Matches codes of lint errors about code that cannot work.
 
-They are those of Pyflakes (without unused names), of syntax errors, Pylint's errors, staticcheck, and bugbear's certain
-bugs.
+These are the codes of Pyflakes (except for unused names), syntax errors, errors of Pylint, staticcheck, and certain
+bugs of bugbear.
 """
 OF_TYPES = re.compile(r"(?:[\w@-]+/)*(?:no-explicit-any|no-unsafe-\w[\w-]*|ban-ts-comment|ANN401)")
 """Matches lint rules that protect type safety."""
@@ -68,13 +68,13 @@ Concern = Literal["defect", "types", "taste", "unknown"]
 OTHER_VALUE = re.compile(r"conditional|spread", re.IGNORECASE)
 """Matches messages of `no-misused-promises` about a promise that is used as a value.
 
-Its other messages are about promises whose result is ignored.
+The other messages of this lint rule are about promises whose result is ignored.
 """
 LINTERS = re.compile(
     r"(?<![-@/\w])(?:(?:es|py|s?css|golangci-|ts)?lint(?:er|ers|ing|ed|s)?|ruff|flake8|biome|clippy|rubocop)(?![-/\w])",
     re.IGNORECASE,
 )
-"""Matches a linter that a task names. Directives and rule names with a plugin's name do not match."""
+"""Matches the name of a linter in a task. Directives, and rule names that begin with a plugin's name, do not match."""
 TYPE_SAFETY = re.compile(
     r"\btype[- ]?saf|\b(?:strongly|strictly|fully|properly)[- ]typed|\bstrict types?\b|\b(?:no|avoid|without|not use)\b"
     r"[^.\n]{0,30}\bany\b[`\"']?(?: type|s\b|[.,;)\n]|$)|\btype (?:hints|annotations)\b",
@@ -99,23 +99,29 @@ GUARDS = (
     ),
     (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
 )
-"""Lint rules, each with words that show that the task asks for the property which the rule protects."""
+"""Lint rules, each with words that show that a task asks for what the rule protects."""
 CONTEXT_RULES = re.compile(
     r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
 )
-"""Matches lint rules that also depend on other lines. For these, an equal line in the reference proves nothing."""
+"""Matches lint rules that also depend on other lines.
+
+For such a rule, an equal line in the reference proves nothing.
+"""
 UNPARSABLE = re.compile(
     r"pars(?:ing|e) error|syntax ?error|unexpected token|cannot parse|failed to parse", re.IGNORECASE
 )
 CONFIGURED = re.compile(r"parserOptions|\bproject\b|tsconfig|projectService", re.IGNORECASE)
-"""Messages of a linter that cannot read a file because of its own settings."""
+"""Matches messages of a linter that cannot read a file because of the linter's settings."""
 SUPPRESSED = re.compile(
     r"eslint-disable(?:-next)?(?:-line)?|noqa|type:\s*ignore|ts-(?:ignore|expect-error)|pylint:\s*disable|biome-ignore"
 )
 
 
 def taste_only(facts: Facts) -> RuleDecision | None:
-    """The violated lint rules concern neither correctness nor type safety, and the task asks for none of them."""
+    """Judge failures in which only lint rules are violated that the task does not ask for.
+
+    These lint rules concern neither correctness nor type safety.
+    """
     codes = _codes(facts)
     if facts.check != "lint" or not codes or facts.outcome.failures or facts.outcome.failed:
         return None
@@ -156,7 +162,10 @@ def concern(error: evidence.LocatedError) -> Concern:
 
 
 def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
-    """Return whether the task names a lint rule, its linter, a directive against it, or what it guards."""
+    """Return whether the task asks for a lint rule.
+
+    A task does so by naming the rule, its linter, a directive that disables lint rules, or what the rule protects.
+    """
     rule = error.code or ""
     if code.says(facts.task, _rule_name(rule)) or LINTERS.search(SUPPRESSED.sub("", facts.task)):
         return True
@@ -173,7 +182,10 @@ def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
 
 
 def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
-    """The reference violates the same lint rule in the same way, so the model is not at fault."""
+    """Judge failures in which the reference violates the same lint rule in the same way as the output.
+
+    The model is not at fault.
+    """
     if facts.check != "lint" or not facts.errors:
         return None
     for error in facts.errors:
@@ -185,11 +197,11 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 
 
 def _has_own_defect(facts: Facts, shared: evidence.LocatedError) -> bool:
-    """Return whether another lint error is a defect.
+    """Return whether a lint error other than `shared` is a defect.
 
-    If it is, the model is at fault even if the reference has the other errors too. `no-undef` does not count in
-    TypeScript: the compiler finds undefined names itself, and typescript-eslint advises against the rule because it
-    does not know global types.
+    In this case, the model is at fault even if the reference also has the error `shared`. In TypeScript, `no-undef`
+    does not count as a defect. The compiler finds undefined names itself, and typescript-eslint advises against this
+    rule because the rule does not know global types.
     """
     other_defects = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
     return any(_rule_name(e.code or "") != "no-undef" or not _in_typescript(e) for e in other_defects)
@@ -200,7 +212,11 @@ def _in_typescript(error: evidence.LocatedError) -> bool:
 
 
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
-    """A lint violation is a defect, gives up a type, or breaks what the task asks for. Else the label is uncertain."""
+    """Judge failures of the lint step.
+
+    The label is only certain if the violation is a defect, gives up type safety, or breaks a rule that the task asks
+    for.
+    """
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
         return None
@@ -211,7 +227,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     asked_for, guards = is_asked_for(facts, first), concern(first)
     is_contextual = asked_for and CONTEXT_RULES.search(first.code or "")
     reference_note = None if is_contextual else doubts.reference_has_it(facts, first)
-    # Types of the platform, such as that of the value of `response.json()`, are the same for all models.
+    # Types that the platform defines, such as the type of `response.json()`, are the same for all models.
     of_platform = guards == "types" and not _writes_any(facts, first)
     is_own_fault = asked_for or guards in ("defect", "types")
     shared = (
@@ -243,7 +259,7 @@ RANKS: dict[Concern, int] = {"defect": 0, "types": 1, "unknown": 2, "taste": 3}
 
 
 def _writes_any(facts: Facts, error: evidence.LocatedError) -> bool:
-    """Return whether the model gave up type safety itself: it writes `any` or a directive, unlike the reference."""
+    """Return whether the model itself gave up type safety by writing `any` or a directive, unlike the reference."""
     lines = (*facts.lines_of(error), *facts.introduced)
     return any(WRITES_ANY.search(line.text) for line in lines) and not WRITES_ANY.search(facts.expected_code)
 
@@ -293,9 +309,9 @@ def _shared_with_reference(
 
 
 def _reference_line(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the reference line of the same form.
+    """Return the reference line that has the same form as an output line.
 
-    None if a comment near it disables a lint rule, or if there is none.
+    Return None if there is no such line, or if a comment near the reference line disables a lint rule.
     """
     if len(line.folded) < 12:
         return None
@@ -307,7 +323,7 @@ def _reference_line(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def _form(text: str) -> str:
-    """Return a line without the values of attributes and arguments, so that lines with other names are equal."""
+    """Return a line without the values of attributes and arguments, so that lines that differ only there are equal."""
     return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
 
 
@@ -324,7 +340,7 @@ def listed(codes: Sequence[str]) -> str:
 
 
 def relax(codes: Sequence[str]) -> str:
-    """Return the proposed fix, which turns these lint rules into warnings."""
+    """Return the proposed fix: the lint rules should become warnings."""
     return f"make {listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}"
 
 
@@ -359,7 +375,7 @@ SOUGHT = re.compile(
     r"(?:to contain|to include|to match|not found in|missing)\s+(['\"`])(.{6,80}?)\1|^\W*assert (['\"])(.{6,80}?)\3 in "
 )
 STRUCTURAL = re.compile(r"""(?<![\w$.])([A-Za-z_$][\w$]{2,})(?=\s*[:=](?!=)|["'])""")
-"""Matches a key, a keyword argument or a one-word text. Structural tests compare these."""
+"""Matches a key, a keyword argument or a string of one word. Structural tests compare such names."""
 RAISES = re.compile(r"\b(?:throw|raise)\b")
 SETTLED = re.compile(
     r"\b(throws?|rejects?|raises?|must fail|should fail|null|undefined|None|not found|otherwise)\b"
@@ -371,7 +387,10 @@ LITERAL = re.compile(r"(['\"`])((?:(?!\1|\$\{|\{).){6,})")
 
 
 def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
-    """The failed checks require what the task does not: a structure, unusual input, a text, an order, a range end."""
+    """Judge failures in which the failed checks require something that the task does not ask for.
+
+    Examples are a structure, unusual input, a text, an order, or the ends of a range.
+    """
     return (
         _refuses_unspecified_case(facts)
         or _compares_structure(facts)
@@ -381,7 +400,7 @@ def fails_what_nobody_asked_for(facts: Facts) -> RuleDecision | None:
 
 
 def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
-    """The check rejects code that the reference contains too, so the reference would also fail."""
+    """Judge failures in which the check rejects code that the reference also contains."""
     return (
         reference_breaks_it_too(facts)
         or _reference_has_the_statement(facts)
@@ -391,7 +410,7 @@ def reference_would_fail_too(facts: Facts) -> RuleDecision | None:
 
 
 def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
-    """Every build error points to a statement that is also in the reference."""
+    """Judge failures in which every build error points to a statement that is also in the reference."""
     if facts.check != "build" or not facts.errors or not facts.first:
         return None
     statements = [doubts.reference_statement(facts, error) for error in facts.errors]
@@ -414,7 +433,10 @@ def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
 
 
 def _compares_structure(facts: Facts) -> RuleDecision | None:
-    """Only a structural comparison fails, and the task never names what is missing or superfluous."""
+    """Judge failures in which only a structural comparison fails.
+
+    The task never names what is missing or superfluous.
+    """
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
         return None
@@ -439,7 +461,7 @@ def _compares_structure(facts: Facts) -> RuleDecision | None:
 
 
 def _refuses_unspecified_case(facts: Facts) -> RuleDecision | None:
-    """A test fails because the model's code refuses a case that the task neither allows nor forbids."""
+    """Judge failures in which the model's code refuses a case that the task neither allows nor forbids."""
     failures = facts.outcome.failures
     if (
         facts.check != "tests"
@@ -475,9 +497,12 @@ def _refuses_unspecified_case(facts: Facts) -> RuleDecision | None:
 
 
 def _check_misses_text(facts: Facts) -> RuleDecision | None:
-    """The check misses a text that output, reference and task contain, so it looks in the wrong place."""
+    """Judge failures in which the check does not find a text that output, reference and task contain.
+
+    The check looks in the wrong place.
+    """
     for test in facts.outcome.failures:
-        # Use the last match. The output's own value comes before it and can contain the same words.
+        # Use the last match. The value of the output comes before the last match and can contain the same words.
         missing_text = max(SOUGHT.finditer(test.message), key=lambda match: match.start(), default=None)
         text = (missing_text.group(2) or missing_text.group(4)) if missing_text else None
         if not text or len(facts.outcome.failures) != 1 or (facts.grader and text not in facts.grader):
@@ -509,7 +534,7 @@ EXPECTS = re.compile(r"\b(?:expect|assert\w*)\s*\(")
 
 
 def _check_misses_all_texts(facts: Facts) -> RuleDecision | None:
-    """The only failing test looks for texts that are all in both the output and the reference."""
+    """Judge failures in which the only failed test looks for texts that output and reference both contain."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or len(failures) != 1 or not facts.outcome.passed:
         return None
@@ -538,14 +563,14 @@ def _is_everywhere(facts: Facts, text: str) -> bool:
 
 
 def _left_out_names(facts: Facts) -> list[str]:
-    """Return keys and one-word texts of the reference that the output lacks, in the order of the reference."""
+    """Return keys and one-word strings of the reference that the output lacks, in the order of the reference."""
     output_names = facts.output_names
     candidates = (name for line in facts.left_out for name in STRUCTURAL.findall(line.text))
     return list(dict.fromkeys(name for name in candidates if name not in output_names))
 
 
 def _added_names(facts: Facts) -> list[str]:
-    """Return keys and one-word texts of the output that the reference lacks, in the order of the output."""
+    """Return keys and one-word strings of the output that the reference lacks, in the order of the output."""
     candidates = (name for line in facts.introduced for name in STRUCTURAL.findall(line.text))
     return list(dict.fromkeys(name for name in candidates if name not in facts.expected_names))
 
@@ -553,7 +578,7 @@ def _added_names(facts: Facts) -> list[str]:
 def _is_named(facts: Facts, name: str) -> bool:
     """Return whether the task contains a name.
 
-    A verb does not count: `returns the posts` does not name a key `returns`.
+    A verb does not count. For example, `returns the posts` does not name a key `returns`.
     """
     verbs = re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])({AS_VERB})?", facts.task)
     return any(not verb for verb in verbs)
@@ -567,7 +592,7 @@ def _settles_odd_cases(facts: Facts) -> bool:
 
 
 def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
-    """Return the model's line that threw the reported error; None if the reference also throws this error."""
+    """Return the line that threw the reported error, if only the output and not the reference has this line."""
     for line in facts.introduced:
         if RAISES.search(line.text):
             literals = [text.strip() for _, text in LITERAL.findall(line.text)]
@@ -596,7 +621,7 @@ EDGES = (
     (r"fraction|decimal|float|non-?integer", r"fraction|decimal|float|integer|whole number|round"),
     (r"leap|timezone|time zone|\bdst\b", r"leap|time ?zone|utc|\bdst\b|local"),
 )
-"""Words for an unusual input in a test's title, each with the words that show that the task mentions this input."""
+"""Words for unusual inputs in a test's title, each with words that show that a task mentions this input."""
 WORDS = re.compile(r"[_\W]+")
 REFUSED = re.compile(
     r"expected 4\d\d to (?:be|equal) [23]\d\d|assert 4\d\d == [23]\d\d|promise rejected .{0,300}instead of resolving"
@@ -628,7 +653,10 @@ ORDERED = re.compile(
 
 
 def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
-    """Every failed test requires an input, a text or an order that is not mentioned in the task."""
+    """Judge failures in which every failed test requires an input, a text or an order.
+
+    The task does not mention what these tests require.
+    """
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or (facts.outcome.passed or 0) < len(failures) or not facts.task.strip():
         return None
@@ -658,7 +686,7 @@ def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
 
 
 def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None:
-    """Return what a failed test requires without being asked for in the task, and the name of this cause."""
+    """Return what a failed test requires although the task does not ask for it, and the name of this cause."""
     task, title = facts.task, WORDS.sub(" ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", test.title))
     for edge_words, task_words in EDGES:
         edge = re.search(edge_words, title, re.IGNORECASE)
@@ -695,7 +723,7 @@ def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None
 
 
 def _states(task: str, text: str) -> bool:
-    """Return whether a task states the text that a test looks for: it contains all longer words of the text."""
+    """Return whether a task contains all longer words of an error text that a test requires."""
     words = re.findall(r"[a-z]{4,}", text.lower())
     return bool(words) and all(word in task.lower() for word in words)
 
@@ -719,7 +747,10 @@ LISTS = re.compile(r"(\[[^\[\]]*\])\D{0,30}?(?:==|equal|to be|!=)\D{0,10}?(\[[^\
 
 
 def _range_ends_unspecified(facts: Facts) -> RuleDecision | None:
-    """A result differs by one element at an end of a range, and the task does not say whether the ends are included."""
+    """Judge failures in which a result differs by one element at an end of a range.
+
+    The task does not say whether the ends of the range are included.
+    """
     if facts.check != "tests" or not RANGE.search(facts.task) or DECIDED.search(facts.task):
         return None
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)

@@ -20,7 +20,7 @@ DECLARED = re.compile(
 )
 CAMEL = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 LONGEST = 200_000
-"""Maximum characters that are read of one file, because longer files are generated or hostile."""
+"""Maximum characters that are read of one file. Longer files are generated or hostile."""
 
 
 def without_comments(text: str, path: str) -> str:
@@ -47,8 +47,8 @@ def names(text: str) -> frozenset[str]:
 
 SPELLED = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]+`|\"[^\"\n]+\""
-    # A call, from the start of `a.b.c(`. Possessive quantifiers prevent backtracking, so that a long word that is not a
-    # call takes linear time.
+    # Matches a call from its start, such as `a.b.c(`. Possessive quantifiers prevent backtracking, so matching takes
+    # linear time even for a long word that is not a call.
     r"|(?<![.@$\w])(?:[\w$]*+[.@]++)*+[^\WA-Za-z_]*+[A-Za-z_$][\w$]*+\("
     r"|\.[A-Za-z_$][\w$]*",
     re.DOTALL,
@@ -87,7 +87,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def kebab(text: str, longest: int = 48) -> str:
-    """Convert a text to a `kebab-case` name of at most `longest` characters. Whole words are dropped to shorten it."""
+    """Convert a text to a `kebab-case` name. Words at the end are dropped until it has at most `longest` characters."""
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text).lower())
     while len(words) > 1 and len("-".join(words)) > longest:
         words.pop()
@@ -134,7 +134,7 @@ def stems(text: str) -> frozenset[str]:
 
 
 def terms(text: str) -> tuple[str, ...]:
-    """Return the terms of a text that are quoted or look like code: identifiers, snippets, rules, packages."""
+    """Return the terms of a text that are quoted or look like code, such as identifiers, lint rules and packages."""
     quoted = [next(g for g in groups if g) for groups in QUOTED.findall(text)]
     spelled = [word for word in LOOKS_LIKE_CODE.findall(QUOTED.sub(" ", text)) if CODE_SHAPE.search(word)]
     return tuple(dict.fromkeys(term for term in (*quoted, *spelled) if len(fold(term)) > 2))
@@ -142,7 +142,7 @@ def terms(text: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class GapNote:
-    """A note: one statement of a known-gaps document."""
+    """One statement of a known-gaps document."""
 
     document: Document
     line: int
@@ -154,12 +154,12 @@ class GapNote:
 
     @cached_property
     def missing(self) -> tuple[str, ...]:
-        """Terms that are missing according to the note: those after `not`, `without`, `doesn't` and similar words."""
+        """Terms that the code lacks according to the note. Such terms follow `not`, `without` or a similar word."""
         return tuple(term for term in self.terms if term in self._after_lacks)
 
     @cached_property
     def missing_words(self) -> frozenset[str]:
-        """Words that are missing according to the note, in lower case: `not using an internal query/mutation`."""
+        """Words that name what the code lacks according to the note, such as `an internal query` after `not using`."""
         return frozenset(re.findall(r"[a-z]+", self._after_lacks.lower()))
 
     @cached_property
@@ -169,7 +169,7 @@ class GapNote:
 
     @cached_property
     def preferred(self) -> str:
-        """Words after `instead of`. They name what should have been written."""
+        """Words after `instead of` in the note. These words name what the code should contain."""
         phrase = re.split(r"[.;,](?:\s|$)", self.text.partition("instead of")[2])[0]
         return re.sub(r"^\s*(?:an?|the|all)\s+", "", phrase).strip()
 

@@ -21,15 +21,18 @@ FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
 )
-"""Signs that an error or output comes from the code under test."""
+"""Matches signs that an error or output comes from the code under test."""
 LONGEST_LOG = 2_000_000
-"""Maximum characters of a log in which output of the code under test is searched for.
+"""Maximum characters of a log that is searched for output of the code under test.
 
-A longer log does not prove that there is none.
+A longer log never counts as proof that there is no such output.
 """
 COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
-"""A compiler's message. TypeScript prints a template literal type with its line breaks, so a type in the output can
-add whole lines that look like the runner's."""
+"""Matches the message of a compiler.
+
+TypeScript prints a template literal type with its line breaks. A type in the output can thus add lines to the log that
+look as if the runner had written them.
+"""
 OF_NETWORK = re.compile(
     r"(?:\w+\.)*(?:Connect\w*|\w*Timeout\w*|\w*ConnectionError|MaxRetryError|NameResolutionError|OSError|ReadError"
     r"|RemoteDisconnected|URLError|gaierror)(?::|$)"
@@ -39,11 +42,11 @@ OF_NETWORK = re.compile(
 Messages of other errors can contain values that the output returned.
 """
 TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
-"""Start of a log line that a runner wrote: a tag or a title."""
+"""Matches the tag or title at the start of a log line that a runner wrote."""
 CAPTURED = re.compile(r"^(?:\[[\w.-]+\] )?(?:stdout|stderr) \| ", re.MULTILINE)
-"""Heading of a block that tests or the code under test printed. vitest does not mark the end of the block."""
+"""Matches the heading of a block that tests or the code under test printed. vitest does not mark a block's end."""
 RETHROWN = re.compile(r"\bthrow\b|\breject\(|\bnew \w*Error\(|\braise\b")
-"""Signs that a grader throws its own errors. Their messages can repeat text that the output returned."""
+"""Matches signs that a grader throws its own errors. Such errors can repeat text that the output returned."""
 ONLY_PUSHES = re.compile(
     r"\[cmd\] .{0,300}\bconvex (?:dev|deploy|codegen)\b"
     r"|\[error\] (?:Deploying generated backend\b|convex dev:"
@@ -60,18 +63,22 @@ RUNS_AT_INSTALL = re.compile(
 )
 """Matches keys of scripts that run during installation, and JSON escapes that can hide such a key."""
 RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
-"""Names of files whose code always runs during installation."""
+"""Matches names of files whose code always runs during installation."""
 OWN_SOURCE = re.compile(
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
 )
-"""Signs that the output chooses a package source itself. A failure to reach that source is the output's fault."""
+"""Matches signs that the output itself chooses a package source.
+
+If that source cannot be reached, the output is at fault.
+"""
 MANIFESTS = re.compile(
     r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
     r"|setup\.(?:py|cfg)|(?:requirements|constraints)[\w.-]*\.txt|Pipfile|go\.mod|Cargo\.toml)$"
 )
-# Python code without any of these names cannot bypass a test runner's capture or change its frames. It also cannot give
-# the grader an object that, when called or iterated, raises an error without a frame of its own.
+# Python code without any of these names cannot bypass a test runner's capture of output, and it cannot change frames of
+# a traceback. Such code also cannot give the grader an object that raises an error without a frame of its own when the
+# object is called or iterated.
 REFLECTIVE = frozenset(
     {
         *("_exit", "asyncio", "atexit", "breakpoint", "builtins", "codecs", "concurrent", "ctypes", "delattr", "eval"),
@@ -87,7 +94,10 @@ DUNDER = re.compile(
 
 
 def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """Make a decision uncertain if it excuses the model by a text that the code under test might have written."""
+    """Mark a decision as uncertain if its reason is a text that the code under test might have written.
+
+    This only applies to decisions that excuse the model.
+    """
     if not decision.by_error_text or decision.label == "MODEL_FAULT" or most_models_fail(facts):
         return decision
     doubt = written_by_output(facts)
@@ -97,7 +107,10 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
 
 
 def written_by_output(facts: Facts) -> str | None:
-    """Explain in a sentence why the code under test might have written the text; None if it cannot have."""
+    """Return a sentence that explains why the code under test might have written the error text.
+
+    Return None if the code cannot have written it.
+    """
     if facts.step == TARGET:
         return "The target's own code can raise any error, so the error text alone does not prove an outage."
     if facts.evidence.eval.status == "error":
@@ -129,14 +142,18 @@ def stopped_in_grader(facts: Facts) -> bool:
 
 
 def was_deployed(facts: Facts) -> bool:
-    """Return whether the code was deployed before the tests: they only call it, so it cannot end their process."""
+    """Return whether the code under test was deployed.
+
+    Tests only call deployed code from outside, so this code cannot end the process of the tests.
+    """
     return any(s.status == "passed" and "deploy" in s.name.lower() for s in facts.evidence.steps)
 
 
 def only_runner_marks(facts: Facts) -> bool:
-    """Return whether all headings in the log must have been written by the runner.
+    """Return whether the runner must have written all headings in the log.
 
-    This is so if the code under test ran elsewhere and every line has a tag, apart from lines about the reference.
+    The runner must have written them if the code under test ran elsewhere and every line has a tag. Lines about the
+    reference need no tag.
     """
     if not was_deployed(facts):
         return False
@@ -153,14 +170,17 @@ def only_runner_marks(facts: Facts) -> bool:
 def most_models_fail(facts: Facts) -> bool:
     """Return whether at least half of the models fail in the same way.
 
-    If so, this output's code did not print the error, because it did not run for the other models.
+    An error that other models also get was not printed by this output's code, because that code did not run for them.
     """
     across = facts.case.across
     return across is not None and across.most_fail
 
 
 def _in_an_error(facts: Facts) -> str | None:
-    """Explain in a sentence why code under test might have raised the error on import or in set-up; else None."""
+    """Return a sentence that explains why the code under test might have raised the error on import or in set-up.
+
+    Return None if the code cannot have raised it.
+    """
     failed_steps = (step for step in facts.evidence.steps if step.status == "failed")
     if facts.transcripts.turns or not any(check_kind(step.name, None) == "tests" for step in failed_steps):
         return None
@@ -253,13 +273,13 @@ RELATION = frozenset(
     TS2740 TS2741 TS2769
     """.split()  # noqa: SIM905
 )
-"""Codes of errors about two incompatible types. One of the types can be the platform's."""
+"""Codes of errors about two incompatible types. One of the types can be defined by the platform."""
 INFERRED = re.compile(r"TS(?:70\d\d|2313|2456|2502|2506|2577|2589|2590|2615|18046)")
-"""Errors about a type that the compiler could not infer."""
+"""Matches codes of errors about a type that the compiler could not infer."""
 ENVIRONMENT = re.compile(
     r"Do you need to (?:install|change) |Cannot find type definition file|Could not find a declaration"
 )
-"""Errors about type definitions or language features that are not installed."""
+"""Matches errors about type definitions or language features that are not installed."""
 AMBIENT = re.compile(
     r"Cannot find (?:name|namespace) '(?:process|Buffer|NodeJS|require|module|global|__dirname|__filename|React|JSX)'"
 )
@@ -269,7 +289,7 @@ OPTIONS = re.compile(r"TS(?:5\d{3}|6\d{3}|1259|1343|1378|1479|1484|17004|18003|2
 MEMBER = frozenset(["TS2339", "TS2353", "TS2551", "TS2561"])
 NO_MEMBER = re.compile(r"'(?P<name>[^']+)' does not exist (?:on|in) type '(?P<type>.+?)'")
 SYNTAX = re.compile(r"(?:TS1\d{3}: |Expected |Unexpected |Unterminated |Syntax error)")
-"""Matches syntax errors. Their line is unreliable, because the mistake can be on an earlier line."""
+"""Matches syntax errors. The line of such an error is unreliable, because the mistake can be on an earlier line."""
 SETTINGS = ("tsconfig.json", "jsconfig.json")
 """Files that the runner itself writes or changes."""
 SHORTEST = 8
@@ -286,12 +306,15 @@ OF_NODE = frozenset(
     worker_threads zlib
     """.split()  # noqa: SIM905
 )
-"""Modules of Node that other runtimes lack. Any other package is the model's choice."""
+"""Modules of Node.js that other runtimes do not have. Any other package is the model's choice."""
 UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<module>[^\"']+)[\"']")
 
 
 def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | None:
-    """Explain in a sentence why all models might get a build error; None if it is clearly this model's fault."""
+    """Return a sentence that explains why all models might get a build error.
+
+    Return None if the error is clearly this model's fault.
+    """
     if error is None:
         return None
     if reason := reference_has_it(facts, error):
@@ -304,7 +327,10 @@ def may_be_shared(facts: Facts, error: evidence.LocatedError | None) -> str | No
 
 
 def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Explain in a sentence why the reference might get the same error; None if only the model's code can cause it."""
+    """Return a sentence that explains why the reference might get the same error.
+
+    Return None if only the model's code can cause the error.
+    """
     if facts.same_as_reference:
         return "The output's code is the reference's, line for line, which would fail alike: the cause lies elsewhere."
     places = [facts.line(place.path, place.line) for place in error.places]
@@ -321,10 +347,11 @@ def reference_has_it(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def reference_statement(facts: Facts, error: evidence.LocatedError) -> tuple[CodeLine, CodeLine] | None:
-    """Return the output line of a build error and the reference line with the same statement; None if there is none.
+    """Return the output line of a build error and the reference line with the same statement.
 
-    Also None if the equal statement proves nothing: errors about incompatible or inferred types, members or modules
-    depend on declarations and settings elsewhere.
+    Return None if the reference does not have this statement, or if an equal statement proves nothing. Equal statements
+    prove nothing for errors about incompatible or inferred types, members or modules, because these errors depend on
+    declarations and settings elsewhere.
     """
     lines = facts.lines_of(error)
     rule = error.code or ""
@@ -351,7 +378,7 @@ def _is_in_reference(facts: Facts, line: CodeLine) -> bool:
 
 
 def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return a reference line that equals an output line. Without one, return a reference line that contains it."""
+    """Return a reference line that equals an output line. If there is none, return a line that contains it."""
     equal_lines = (expected_line for expected_line in facts.expected_lines if expected_line.folded == line.folded)
     return next(equal_lines, None) or next(
         (expected_line for expected_line in facts.expected_lines if line.folded in expected_line.folded), None
@@ -365,13 +392,16 @@ def all_pass_with(facts: Facts, rule: str) -> str:
 
 
 def shows_shared_failures(facts: Facts) -> bool:
-    """Return whether there are known-gap notes or other models' results from which shared failures would be known."""
+    """Return whether a failure that all models share would be known.
+
+    Such a failure would be known from known-gap notes, or from results that show that most models pass.
+    """
     across = facts.case.across
     return bool(facts.notes) or (across is not None and across.most_pass)
 
 
 def _subject(error: evidence.LocatedError) -> str:
-    """Return the name in an error's message as code; if there is none, the place of the error."""
+    """Return the name in an error's message as code. If the message has no name, return the place of the error."""
     match = re.search(r"['\"`]([A-Za-z_$][\w$./-]{1,40})['\"`]", error.error)
     if match:
         return f"`{match[1]}`"
@@ -399,7 +429,10 @@ def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
 
 
 def _invented(facts: Facts, message: str) -> bool:
-    """Return whether the model invented a member: reference, task and grader never use it, and its type is known."""
+    """Return whether the model invented a member.
+
+    A member is invented if its type is known and neither the reference nor the task nor the grader uses it.
+    """
     match = NO_MEMBER.search(message)
     if match is None:
         return True
@@ -408,9 +441,9 @@ def _invented(facts: Facts, message: str) -> bool:
 
 
 ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
-"""Signs that a grader computes a port, the usual reason for a refused connection."""
+"""Matches signs that a grader computes a port, which is the usual reason for a refused connection."""
 RETRIES = re.compile(r"retr(?:y|ies)|attempts?\b", re.IGNORECASE)
-"""Signs that a grader repeats failed requests."""
+"""Matches signs that a grader repeats failed requests."""
 CONNECTION = re.compile(
     r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
     r"|address already in use|socket hang ?up"

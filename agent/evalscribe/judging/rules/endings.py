@@ -23,12 +23,12 @@ ENVIRONMENT = re.compile(
     r"environment of the tests failed|docker daemon|DockerException|cannot allocate memory|no space left on device",
     re.I,
 )
-"""Signs that the environment of the tests broke."""
+"""Matches signs that the environment of the tests broke."""
 TYPE = re.compile(r"^\w+(?:Error|Exception): ")
 """Matches the type of an exception at the start of its message."""
 CANCELLED = re.compile(r"\b(?:CancelledError|KeyboardInterrupt)\b")
 MODEL_SERVICE = re.compile(r"\bAPI(?:Connection|Timeout|Status)?Error\b|\bapi\.[\w.-]+\.\w+|\b(?:llm|model)\b", re.I)
-"""Signs that a failed connection was a connection to a model."""
+"""Matches signs that a failed connection was a connection to a model."""
 TIMED_OUT = re.compile(r"timed? ?out", re.I)
 TIME = re.compile(r"\bafter (\d[\d.,]* ?(?:ms|s|m|h|seconds?|minutes?|hours?))\b", re.I)
 """Matches the length of a time limit in a harness's message."""
@@ -45,7 +45,7 @@ LATEST = 6
 
 
 def harness_broke(facts: Facts) -> RuleDecision | None:
-    """The source reports that the harness or the provider failed."""
+    """Judge failures for which the source reports that the harness or the provider failed."""
     if facts.evidence.eval.status != "error":
         return None
     message = facts.first.error if facts.first else "the harness broke and does not say why"
@@ -82,7 +82,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
 
 
 def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
-    """Decide an eval in which no check failed, but a grader raised an error instead of judging."""
+    """Return the decision for an eval in which no check failed but a grader raised an error instead of judging."""
     message = (step.error or "").strip().split("\n")[0]
     return RuleDecision(
         label="OVERLY_STRICT",
@@ -100,7 +100,7 @@ def _grader_raised(facts: Facts, step: Step) -> RuleDecision:
 
 
 def cut_off(facts: Facts) -> RuleDecision | None:
-    """A limit stopped the model before it finished."""
+    """Judge failures in which a limit stopped the model before it finished."""
     step = next(
         (
             candidate
@@ -156,7 +156,7 @@ def _waiting(call: AnsweredCall, step: Step) -> str:
 
 
 def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
-    """The model repeated the same call with the same answer until the end."""
+    """Judge failures in which the model repeated the same call with the same answer until the end."""
     loop = _loop(facts.transcripts)
     calls = facts.transcripts.calls
     if loop is None or loop[0] not in calls[-LATEST:]:
@@ -165,7 +165,7 @@ def goes_round_in_circles(facts: Facts) -> RuleDecision | None:
 
 
 def refuses(facts: Facts) -> RuleDecision | None:
-    """The model refuses the task in its last message."""
+    """Judge failures in which the model refuses the task in its last message."""
     messages = facts.transcripts.messages
     if not messages or not REFUSAL.match(messages[-1].turn.text):
         return None
@@ -183,7 +183,7 @@ def refuses(facts: Facts) -> RuleDecision | None:
 
 
 def never_answers(facts: Facts) -> RuleDecision | None:
-    """In the graded transcript or table row, the model says nothing and calls no tool."""
+    """Judge failures in which the model says nothing and calls no tool in the graded transcript or table row."""
     if not facts.transcripts.turns or facts.transcripts.messages or facts.transcripts.calls:
         return None
     last = facts.transcripts.turns[-1]
@@ -254,7 +254,10 @@ def _looping(facts: Facts, call: AnsweredCall, times: int) -> RuleDecision:
 
 
 def _loop(transcripts: Transcripts) -> tuple[AnsweredCall, int] | None:
-    """Return the call that was repeated most often with equal arguments and answers, and the number of repetitions."""
+    """Return the call that was made most often with equal arguments and answers, and the number of these calls.
+
+    Return None if no call was made often enough to count as a loop.
+    """
     keys = [_call_key(call) for call in transcripts.calls]
     counts = Counter(keys)
     key = max(counts, key=lambda call_key: counts[call_key], default=None)
@@ -301,21 +304,27 @@ BUSY = re.compile(
     r"|\b(?:RateLimit|Overloaded|ServiceUnavailable|InternalServer|APIConnection|APITimeout)Error\b",
     re.IGNORECASE,
 )
-"""Messages of services that are busy or unavailable.
+"""Matches messages of services that are busy or unavailable.
 
-A number such as 503 on its own, or `timed out`, would be ambiguous and does not match.
+A number such as 503 without any context does not match, and neither does `timed out`, because they are ambiguous.
 """
 LATE = re.compile(r"no (?:answer|verdict) within ")
 STATUS = re.compile(r" answered \d{3}$")
 RAISED = re.compile(r"[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt|Warning)\b")
 EXITED = re.compile(r"exit code \d+|ended by \S+")
 PLACE = re.compile(r" \([^()\s]+:\d+\)$")
-"""Matches the file and line that raised an error. They are removed because line numbers change with every edit."""
+"""Matches the file and line at the end of an error.
+
+File and line are removed from the error, because line numbers change with every edit.
+"""
 FRAME = re.compile(r'\s*File "[^"]+", line \d+')
 
 
 def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
-    """The target raised an error, timed out or returned no readable output, so scorers had no output to judge."""
+    """Judge failures in which the target raised an error, timed out or returned no readable output.
+
+    The scorers then had no output to judge.
+    """
     eval = facts.evidence.eval
     if eval.status != "error" or eval.failed_step != TARGET:
         return None
@@ -325,7 +334,10 @@ def target_gave_no_answer(facts: Facts) -> RuleDecision | None:
 
 
 def scorer_says_why(facts: Facts) -> RuleDecision | None:
-    """A scorer explains its score, and nothing else explains the failure. The scorer is quoted, with low confidence."""
+    """Judge failures for which a scorer's explanation of its score is the only clue.
+
+    The decision quotes the scorer, with low confidence.
+    """
     line = _failed_line(facts)
     if line is None:
         return None
@@ -350,7 +362,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
 
 
 def _after_failed_call(transcripts: Transcripts) -> str:
-    """Return a sentence which says that the last call before the answer failed; empty if it did not."""
+    """Return a sentence which says that the last call before the answer failed; empty if the call succeeded."""
     if not transcripts.calls or not transcripts.calls[-1].failed or not transcripts.messages:
         return ""
     return f" The last call before the answer, of `{transcripts.calls[-1].call.turn.name}`, failed."

@@ -26,10 +26,10 @@ from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
 VERSION = 5
-"""Increase by hand after a change that might give any failure another label, cause, confidence, error or quotation, or
-an explanation with another meaning.
+"""Version of the rules. Stored verdicts of other versions are computed again at no cost.
 
-Stored verdicts of other versions are then computed again at no cost.
+Increase it by hand after a change that might give any failure another label, cause, confidence, error or quotation, or
+an explanation with another meaning.
 
 Decisions also depend on code outside this package: located errors, diffs, redaction, and results across models.
 `tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording that does not change
@@ -40,9 +40,9 @@ ID = f"rules@{VERSION}"
 KEY_PREFIX = (ID, "sha256:6a9bfafa0b50917c1f260b9d2ee4fc84470e5256b75217356eb97e1c9ad9bb55")
 """Prefix of the keys of all verdicts by the rules.
 
-The digest was a hash of the source code of version 1, and must never change. A cascade's key contains the key of its
-rules, so with another digest, stored verdicts of cascades could no longer be found. These include paid verdicts of
-models.
+The digest is a hash of the source code of version 1, and must never change. A cascade's key contains the key of its
+rules, so with another digest, stored verdicts of cascades could no longer be found. Some of these verdicts come from
+models and were paid for.
 """
 RULES: tuple[Rule, ...] = (
     endings.target_gave_no_answer,
@@ -102,11 +102,15 @@ RULES: tuple[Rule, ...] = (
     agents.grader_says_why,
     model_faults.only_a_test_says,
 )
-"""Rules in the order in which they are tried: not judged, precedent, known gap, too strict, ambiguous, model fault."""
+"""Rules in the order in which they are tried.
+
+The rules for failures that were not judged come first. Rules for precedents, known gaps, checks that are too strict,
+ambiguous tasks and model faults follow.
+"""
 
 
 class RulesJudge:
-    """A deterministic judge that costs nothing: rules about steps, errors, references, notes and tasks."""
+    """A deterministic judge that costs nothing. Its rules are about steps, errors, references, notes and tasks."""
 
     id = ID
 
@@ -132,7 +136,7 @@ class RulesJudge:
     def decide(self, case: Failure) -> Verdict:
         """Return the verdict of the first rule that applies.
 
-        If no rule applies, return a guess that is marked uncertain.
+        If no rule applies, return a guess that is marked as uncertain.
         """
         return agents.doubt_outlier(
             precedents.doubt_shared_failure(self._first_decision(case), case.across), case.others
@@ -147,9 +151,9 @@ class RulesJudge:
 
 
 def decided_by_people(case: Failure) -> Verdict | None:
-    """Return the verdict that people's corrections of the same failure decide, so that no judge need be asked.
+    """Return the verdict that follows from people's corrections of the same failure. No judge then needs to be asked.
 
-    None if the failure is not known to be the same, or if people disagree about its label.
+    Return None if no precedent is known to be the same failure, or if people disagree about its label.
     """
     if not any(precedent.alike for precedent in case.precedents):
         return None
@@ -185,9 +189,10 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 
 
 def _error(facts: Facts, decision: RuleDecision) -> str:
-    """Return the located error because it identifies the failure. Without one, return the error that the rule states.
+    """Return the error of a verdict.
 
-    If a target gave no answer, the rule's error has precedence, because it states the complete reason.
+    The located error is preferred, because it identifies the failure. If there is none, the error that the rule states
+    is returned. If a target gave no answer, the rule's error takes precedence, because it states the complete reason.
     """
     if decision.located:
         return decision.located.error
@@ -198,7 +203,7 @@ def _error(facts: Facts, decision: RuleDecision) -> str:
     if facts.outcome.failures:
         return f"{facts.outcome.failures[0].name}: the log does not say why"
     if any(document.path in (SCORES_LOG, FILTERS_LOG, CHOICES_LOG) for document in facts.evidence.of("log")):
-        return f"{facts.step} failed; the source gives no reason"  # such a source has no log
+        return f"{facts.step} failed; the source gives no reason"  # a source with such a document has no log
     return f"{facts.step} failed; {NO_REASON}"
 
 

@@ -21,13 +21,13 @@ MOST_TOKENS = re.compile(r"at most (?P<tokens>\d{1,9}) tokens")
 LEAST_LIMIT = 16
 """Minimum token limit that can cut off an answer. Lower limits are set for answers of one letter or word."""
 FULL = 0.85
-"""Share of the token limit, by estimate, from which an answer counts as cut off."""
+"""Minimum share of the token limit, by estimate, at which an answer counts as cut off."""
 LONGEST_PART = 300
-"""Maximum characters of a part that an answer repeats."""
+"""Maximum number of characters of a text whose repetition in an answer is detected."""
 TIMES, LONG_PART, TIMES_LONG = 5, 40, 3
-"""Minimum repetitions of a short part, minimum characters of a long part, and minimum repetitions of a long part."""
+"""Minimum repetitions of a short text, minimum characters of a long text, and minimum repetitions of a long text."""
 LEAST_REPEATED, LEAST_WITHOUT_LETTERS = 100, 400
-"""Minimum characters of all repetitions together, with and without letters.
+"""Minimum characters of all repetitions together, for repeated words with letters and for repetitions without letters.
 
 The second limit is higher because a list can repeat numbers.
 """
@@ -43,7 +43,7 @@ SHORT_ERROR = 2_000
 
 
 def error_for_an_answer(facts: Facts) -> RuleDecision | None:
-    """The harness recorded the error of a request as the model's answer, and scored it."""
+    """Judge failures in which the harness scored the error of a request as the model's answer."""
     answer = _answer(facts)
     if answer is None or facts.transcripts.calls or not INSTEAD.match(answer[0]) or len(answer[0]) > SHORT_ERROR:
         return None
@@ -64,7 +64,10 @@ def error_for_an_answer(facts: Facts) -> RuleDecision | None:
 
 
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
-    """The grader extracted no answer, or another filter, which does not decide, extracts the right answer."""
+    """Judge failures in which the grader extracted no answer.
+
+    This includes right answers that are only extracted by a filter that does not decide the score.
+    """
     error = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
     other_filter = _other_filter(facts)
     if not error.startswith((NOT_EXTRACTED, EMPTY)) and other_filter is None:
@@ -102,7 +105,7 @@ def no_answer_extracted(facts: Facts) -> RuleDecision | None:
 
 
 def ends_in_repetition(facts: Facts) -> RuleDecision | None:
-    """An answer without tool calls repeats the same words up to its end."""
+    """Judge failures in which an answer without tool calls repeats the same words up to its end."""
     answer = _answer(facts)
     if answer is None or facts.transcripts.calls or facts.evidence.eval.status != "failed":
         return None
@@ -110,7 +113,7 @@ def ends_in_repetition(facts: Facts) -> RuleDecision | None:
 
 
 def chooses_otherwise(facts: Facts) -> RuleDecision | None:
-    """The model chose a wrong answer from several choices."""
+    """Judge failures in which the model chose a wrong answer from several choices."""
     document = facts.evidence.document("log", CHOICES_LOG)
     lines = enumerate(document.lines, 1) if document else ()
     matches = {match["what"]: (number, match) for number, line in lines if (match := CHOICE.fullmatch(line))}
@@ -165,7 +168,7 @@ def _in_another_form(facts: Facts, error: str, text: str, citation: Citation) ->
 def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> RuleDecision | None:
     """Return the decision for an answer that repeats itself up to its end, or that was cut off by the token limit.
 
-    None for any other answer.
+    Return None for any other answer.
     """
     limit = _limit(facts)
     document = facts.evidence.document("log", FILTERS_LOG)
@@ -206,7 +209,7 @@ def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> Rul
 
 
 def _repeated_part(text: str) -> str | None:
-    """Return the part that a text repeats up to its end; None if it repeats none.
+    """Return the words that a text repeats up to its end; None if the text has no such repetition.
 
     The last repetition can be incomplete.
     """
@@ -233,7 +236,7 @@ def _limit(facts: Facts) -> int | None:
 
 
 def _answer(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the model's last message with a quotation of it. Without messages, return the only output."""
+    """Return the model's last message or, without messages, the only output, together with a quotation from it."""
     messages: tuple[LocatedTurn, ...] = facts.transcripts.messages
     if messages:
         return messages[-1].turn.text.strip(), messages[-1].quoted(2)
@@ -245,7 +248,7 @@ def _answer(facts: Facts) -> tuple[str, Citation] | None:
 
 
 def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the first filter that gives the failed answer only scores of 1, and quote its line."""
+    """Return the first filter that gives the failed answer only scores of 1, and a quotation of the filter's line."""
     document = facts.evidence.document("log", FILTERS_LOG)
     if document is None or facts.evidence.eval.status != "failed":
         return None

@@ -1,6 +1,6 @@
 """Facts about one failure, and the decision of a rule.
 
-Most facts are computed on first use. The functions read the grader's tests and the imports of the output.
+Most facts are computed on first use. The module's functions read the grader's tests and the imports of the output.
 """
 
 import re
@@ -48,7 +48,10 @@ DETAILS = 40
 LONGEST_LINE = 2000
 PROSE = (".md", ".txt", ".lock", ".log", ".rst")
 MANIFESTS = (".json", ".toml", ".yaml", ".yml", ".cfg", ".ini")
-"""Files with settings and dependencies. The names in them count, but their lines are not treated as wrong code."""
+"""Suffixes of files with settings and dependencies.
+
+Names in such a file are taken into account, but its lines are not treated as wrong code.
+"""
 
 
 class CodeLine:
@@ -110,7 +113,7 @@ class Facts:
 
     @cached_property
     def same_as_reference(self) -> bool:
-        """True if the model's code in every file is that of the reference, apart from formatting and comments."""
+        """True if the model's code equals the reference's code in every file, apart from formatting and comments."""
         unpaired = (pair.output or pair.expected for pair in self.matched if not (pair.output and pair.expected))
         if any(document and not document.path.endswith((*PROSE, *MANIFESTS)) for document in unpaired):
             return False
@@ -128,10 +131,10 @@ class Facts:
         return code.joined([*(f"{e.error} {e.code or ''}" for e in self.errors), *details, *tests])
 
     def details(self, citation: Citation) -> list[tuple[int, str]]:
-        """Return the log lines of an error with their numbers, up to the first blank line. Tools show code below it.
+        """Return the log lines of an error with their numbers.
 
-        For a build, the indented lines above the citation are included, because compilers print the general message
-        first.
+        The lines end before the first blank line, because tools show code below it. For a build, the indented lines
+        above the citation are included, because compilers print the general message first.
         """
         document = self.evidence.document(citation.role, citation.path)
         if document is None:
@@ -167,7 +170,7 @@ class Facts:
 
     @cached_property
     def matched(self) -> tuple[differences.DocumentPair, ...]:
-        """Pairs of output and reference files. The pair of a file without a counterpart has only this file."""
+        """Pairs of output and reference files. The pair of a file without a counterpart contains only this file."""
         if self.case.diagnosis and self.original is self.evidence:
             return differences.at_positions(self.evidence, self.case.diagnosis.pairs)
         return differences.pair_documents(self.original)
@@ -297,7 +300,7 @@ def _lines(documents: Iterable[Document | None]) -> Iterable[CodeLine]:
 
 @dataclass(frozen=True)
 class RuleDecision:
-    """A label with its reasons. `RulesJudge` turns it into a verdict."""
+    """A label with its reasons. `RulesJudge` turns a decision into a verdict."""
 
     label: Classification
     kind: CauseKind
@@ -306,26 +309,26 @@ class RuleDecision:
     confidence: float
     why: str
     reasoning: str
-    """Two or three sentences."""
+    """Explanation in two or three sentences."""
     citations: tuple[Citation, ...] = ()
     fix: str | None = None
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """The failure's error on one line, used if the log has no located error."""
+    """Error of the failure on one line. This error is used if the log has no located error."""
     located: evidence.LocatedError | None = None
-    """The located error on which the decision is based; None if it is the first located error."""
+    """The located error on which the decision is based; None for the first located error."""
     message: int | None = None
     """Number of the message in which an agent run went wrong; None if unknown."""
     first_mistake: int | None = None
-    """Number of the message with the first mistake, if it comes before `message`; None if it does not or is unknown."""
+    """Number of the message with the first mistake, if it is earlier than `message`; otherwise None."""
     forbidden: bool = False
     """True if the agent's own instructions forbid its action. The model's fault then needs no other confirmation."""
     by_error_text: bool = False
     """True if the decision is based on the text of an error. The code under test might have written that text."""
 
     def doubted(self, reason: str) -> "RuleDecision":
-        """Return the decision as an uncertain one; `reason` is added to the reasoning."""
+        """Return a copy of the decision that is marked as uncertain. `reason` is added to the reasoning."""
         return replace(
             self,
             uncertain=True,
@@ -335,9 +338,10 @@ class RuleDecision:
 
 
 Rule = Callable[[Facts], RuleDecision | None]
-"""Returns the decision on a failure; None if the rule does not apply.
+"""Function that returns the decision on a failure; None if the rule does not apply.
 
-The function's name becomes `Verdict.rule`. Its docstring describes the failures to which the rule applies.
+The name of the function becomes `Verdict.rule`. The docstring of the function describes the failures to which the rule
+applies.
 """
 
 
@@ -345,7 +349,7 @@ BRACED = re.compile(r"""\bimport\s+[^;{}"']{0,80}\{([^{}]*)\}\s*from\s*(["'])([^
 LISTED = re.compile(r"^from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^()]*\)|[^\n(]+)", re.MULTILINE)
 FIRST_NAME = re.compile(r"(?:type\s+)?([A-Za-z_$][\w$]*)")
 Module = tuple[bool, str]
-"""An imported module: True if it is a file of the project, and its name without folders and extension."""
+"""An imported module: whether it is a file of the project, and its name without folders and extension."""
 
 
 class Misplaced(NamedTuple):
@@ -402,18 +406,21 @@ def _module(path: str) -> Module:
 STRUCTURE = re.compile(r"(?<![a-z])(spec|specification|signatures?|schema|shape|structure|api)(?![a-z])", re.IGNORECASE)
 OPAQUE = re.compile(r"deeply equal|toEqual|==|Object|\{ …|mismatch", re.IGNORECASE)
 COMPARES = re.compile(r"(?<![a-z])(?:compares?|match(?:es)?|same|equals?|identical)(?![a-z])", re.IGNORECASE)
-"""Matches words that show that a test compares something. Only used if the test has no message."""
+"""Matches words that show that a test compares something. This pattern is only used if the test has no message."""
 
 
 def is_structural(test: evidence.FailedTest) -> bool:
-    """Return whether a test compares structure instead of behaviour. Its name and its message decide."""
+    """Return whether a test compares structure instead of behaviour.
+
+    The name and the message of the test decide this.
+    """
     if not test.message:
         return bool(STRUCTURE.search(test.name) and COMPARES.search(test.name))
     return bool(STRUCTURE.search(test.name) and OPAQUE.search(test.message))
 
 
 BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
-"""First line of a test in graders for vitest, jest and pytest."""
+"""Matches the first line of a test in graders for vitest, jest and pytest."""
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
 """Matches a Convex client's call of a function of the code under test."""
 TIME_LIMITS = (5_000, 10_000, 30_000)
@@ -435,7 +442,7 @@ def limits(facts: Facts) -> str:
 def missing_calls(facts: Facts) -> list[str]:
     """Return the functions that failed tests call and that are in the reference but not in the output.
 
-    Empty unless the failed tests have no messages.
+    The list is empty if the failed tests have messages.
     """
     if not facts.outcome.silent:
         return []
@@ -448,8 +455,8 @@ def missing_calls(facts: Facts) -> list[str]:
 def concerns(facts: Facts, name: str) -> bool:
     """Return whether the failed tests might need a name.
 
-    They might if one of them contains the name or is structural, or if no test passes and the grader contains the name.
-    They do not if a passed test contains the name.
+    The tests might need the name if a failed test contains it or is structural, or if no test passes and the grader
+    contains it. The tests do not need the name if a passed test contains it.
     """
     if _passes_with(facts, name):
         return False
@@ -474,7 +481,7 @@ def _passes_with(facts: Facts, name: str) -> bool:
 
 
 def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
-    """Yield the test's source in the graders: document, first line, and text up to the next test."""
+    """Yield the source of a test in the graders: its document, its first line, and the text up to the next test."""
     title = test.title.split("[")[0]
     for document, first, text in _tests(facts):
         head = code.joined(text.split("\n", 2)[:2])
@@ -483,7 +490,7 @@ def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, 
 
 
 def _tests(facts: Facts) -> Iterator[tuple[Document, int, str]]:
-    """Yield every test in the graders, like `bodies`."""
+    """Yield every test in the graders, in the same form as `bodies`."""
     for document in facts.evidence.of("grader"):
         starts = [n for n, line in enumerate(document.lines) if BEGINS.match(line)]
         for at, following in pairwise([*starts, len(document.lines)]):

@@ -1,4 +1,4 @@
-"""Rules for failures that are not the model's: a runner, provider, registry or grader was not available."""
+"""Rules for failures that are not the model's fault: a runner, provider, registry or grader was not available."""
 
 import re
 
@@ -12,7 +12,7 @@ from evalscribe.model.evidence import Diagnosis, Evidence, PackedEvidence
 from evalscribe.model.finding import UNCERTAIN_CONFIDENCE, CauseKind, Classification, Failure
 
 MARKED = re.compile(r"\[(?P<mark>infrastructure|rate_limit|preflight|zero_tokens)\]\s*(?P<message>.*)", re.DOTALL)
-"""Matches a reason with the mark that the Convex runner gives to evals which it does not count."""
+"""Matches a recorded reason with a tag such as `[rate_limit]`. The Convex runner tags evals that it does not count."""
 EMPTY_ANSWER = re.compile(r"empty provider response\b")
 UNREADABLE = re.compile(r"(?:Error: )?(?:empty parsed model output|invalid filesystem output)\b", re.IGNORECASE)
 TIME_LIMIT = re.compile(r"(?:Error: )?(?P<what>[^\n]{1,300}?) timed out after (?P<limit>\d+ ?m?s)")
@@ -24,7 +24,7 @@ REFUSAL = re.compile(
 
 
 def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
-    """The runner marked the eval as an outage before any code of the model ran."""
+    """Judge failures that the runner marked as an outage before any code of the model ran."""
     recorded_reason = _recorded(facts)
     match = MARKED.match(recorded_reason)
     if match is None or facts.check not in ("install", "other"):
@@ -51,7 +51,7 @@ def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
 
 
 def answer_without_files(facts: Facts) -> RuleDecision | None:
-    """The model answered, but the runner found no files in the required layout."""
+    """Judge failures in which the model answered, but the runner found no files in the required layout."""
     recorded_reason = _recorded(facts)
     if not UNREADABLE.match(recorded_reason) or facts.check in ("tests", "lint", "build"):
         return None
@@ -59,7 +59,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
     refused = answer is not None and REFUSAL.search(answer.text[:2000]) is not None
     unseen = (
         answer is None and "invalid filesystem" not in recorded_reason.lower()
-    )  # an invalid path is proved by the reason alone
+    )  # the reason alone proves that a path is invalid
     doubtful = refused or unseen
     line = next((n for n, text in enumerate(answer.lines, 1) if text.strip()), 1) if answer else 1
     return RuleDecision(
@@ -87,7 +87,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
 
 
 def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
-    """A command of the runner hit the runner's time limit, and nothing else is recorded."""
+    """Judge failures for which it is only recorded that a command of the runner hit its time limit."""
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
     if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
         return None
@@ -120,7 +120,7 @@ def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
 
 
 def reference_not_set_up(facts: Facts) -> RuleDecision | None:
-    """The runner could not install or deploy the reference answer, which the tests need."""
+    """Judge failures in which the tests need the reference answer, but the runner could not set it up."""
     headings = reference_errors(facts.evidence)
     if facts.check != "tests" or not headings:
         return None
@@ -146,7 +146,10 @@ def reference_not_set_up(facts: Facts) -> RuleDecision | None:
 
 
 def tests_never_started(facts: Facts) -> RuleDecision | None:
-    """The log has a heading for the test runner's output but none of this output, not even a banner."""
+    """Judge failures in which the test runner printed nothing.
+
+    The log has a heading for the test runner's output but not even a banner below it.
+    """
     log = next(iter(facts.evidence.of("log")), None)
     if facts.check != "tests" or log is None or facts.first or facts.outcome.runner is not None:
         return None
@@ -177,7 +180,7 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
 
 
 def _recorded(facts: Facts) -> str:
-    """Return the recorded reason why the step failed. Without one, return the reason why the eval failed."""
+    """Return the recorded reason why the step failed. If there is none, return the reason why the eval failed."""
     evidence = facts.evidence
     step_errors = (
         s.error for s in evidence.steps if s.status == "failed" and s.name == evidence.eval.failed_step and s.error
@@ -188,10 +191,13 @@ def _recorded(facts: Facts) -> str:
 QUOTED = re.compile(r"([\"'`]).{0,300}?\1")
 
 NO_OUTPUT = re.compile(r"\bAI_NoOutputGeneratedError\b")
-"""Matches the error of the AI SDK's stream. It follows every provider error and does not name the provider's error."""
+"""Matches the error of the AI SDK's stream.
+
+This error follows every error of a provider, but does not say what the provider's error was.
+"""
 NO_ENDPOINT = re.compile(r"no endpoints? found for (?P<model>[\w@:./-]{1,80}\w)", re.IGNORECASE)
 OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
-"""Matches errors of the AI SDK, which only runs before any code under test."""
+"""Matches errors of the AI SDK. The SDK only runs before the code under test."""
 REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
 """Matches bun's message for a package registry that is overloaded or down.
 
@@ -205,7 +211,7 @@ PUSH = re.compile(r"error fetching \w+ {1,2}https?://\S+ 5\d\d\b", re.IGNORECASE
 
 
 def provider_gave_nothing(facts: Facts) -> RuleDecision | None:
-    """The model produced no output, and nothing of its work was judged."""
+    """Judge failures in which the model produced no output and none of its work was judged."""
     reason = facts.evidence.eval.reason or ""
     failed = [step for step in facts.evidence.steps if step.status == "failed"]
     judged = facts.evidence.eval.failed_step is not None or bool(failed)
@@ -244,7 +250,7 @@ def _explain(recognised: bool, reason: str) -> str:
 
 
 def environment_not_reached(facts: Facts) -> RuleDecision | None:
-    """A connection failed in a step before the tests, so the code never ran."""
+    """Judge failures in which a connection failed in a step before the tests, so that the code never ran."""
     if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
         return None
     index = facts.check == "install"
@@ -267,7 +273,10 @@ def environment_not_reached(facts: Facts) -> RuleDecision | None:
 
 
 def grader_not_connected(facts: Facts) -> RuleDecision | None:
-    """Every failed test stopped at a connection error whose message is not in the output's code."""
+    """Judge failures in which every failed test stopped at a connection error.
+
+    The message of this error is not in the output's code.
+    """
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
@@ -296,9 +305,9 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
 
 
 def outside_service_failed(facts: Facts) -> RuleDecision | None:
-    """An outside service failed in every failed test: it answered 429 or 5xx, or not at all.
+    """Judge failures in which an outside service failed in every failed test.
 
-    Output and reference both send requests to that service.
+    The service answered with status 429 or 5xx, or it did not answer. Output and reference both use the service.
     """
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(SERVER_ERROR.search(test.message) for test in failures):
@@ -348,7 +357,7 @@ def right_address(facts: Facts) -> str:
 def came_to_the_code(evidence: Evidence, diagnosis: Diagnosis | None = None) -> bool:
     """Return whether the model's work was judged.
 
-    It was not if a provider, a registry or a service failed before that.
+    The work was not judged if the runner, a provider, a registry or a service failed before the grading.
     """
     facts = Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), diagnosis=diagnosis))
     outage = environment_not_reached(facts)
@@ -451,7 +460,10 @@ ORIGINS: dict[str, str] = {
 
 
 def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
-    """The harness names an exception that prevented grading. The type of the exception shows its origin."""
+    """Judge failures for which the harness names an exception that prevented grading.
+
+    The type of the exception shows its origin.
+    """
     recorded_reason = _recorded(facts).strip()
     match = RAISED_BY_HARNESS.match(recorded_reason)
     origin = ORIGINS.get(match["type"]) if match else None

@@ -9,7 +9,7 @@ from evalscribe.judging.rules.facts import CodeLine, Facts, RuleDecision, mispla
 from evalscribe.model.evidence import Citation, LocatedError
 
 LEAST_WORDS = 3
-"""Minimum number of significant words in a note whose words are compared with code."""
+"""Minimum number of significant words in a note. Notes with fewer such words are not compared with code."""
 HELPER = re.compile(
     r"^(?:export\s+)?(?:(?:async\s+)?function\s+\w+|const\s+\w+\s*=\s*(?:async\s*)?\([^()]*\)\s*=>|(?:async )?def \w+)",
     re.MULTILINE,
@@ -26,7 +26,10 @@ UNASKED = re.compile(
 
 
 def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
-    """A note names the violated lint rule, or mentions linting and something on the line that the linter names."""
+    """Judge failures in which a note on known gaps names the violated lint rule.
+
+    It is also enough if a note mentions linting and something on the reported line.
+    """
     if facts.check != "lint" or not facts.errors:
         return None
     blamed = code.joined(line.text for line in facts.blamed)
@@ -35,30 +38,37 @@ def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
 
 
 def gap_names_the_error(facts: Facts) -> RuleDecision | None:
-    """A note names something that the error names: a type, a field, a package or a test."""
+    """Judge failures in which a note on known gaps and the error name the same thing.
+
+    Examples are a type, a field, a package or a test.
+    """
     if facts.check == "lint" or (not facts.errors and not facts.outcome.failures):
         return None
     return _first(facts, lambda note: _term_in_error(facts, note), 0.8, _in_error)
 
 
 def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
-    """A note names something that only this output contains."""
+    """Judge failures in which a note on known gaps names something that only this output contains."""
     if not _may_compare(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _written(facts, note), 0.75, _in_output)
 
 
 def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
-    """A note says that models forget something that the reference has and the output lacks."""
+    """Judge failures in which a note says that models forget something.
+
+    The reference contains it, and the output does not.
+    """
     if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
 
 
 def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
-    """A note hints at what is missing.
+    """Judge failures in which a note on known gaps hints at something that the output lacks.
 
-    If the log gives no reason, it is enough that the note's words are on lines that differ from the reference.
+    If the log gives no reason for the failure, it is enough that words of the note are on lines that differ from the
+    reference.
     """
     if not _may_compare(facts) or misplaced(facts):
         return None
@@ -74,7 +84,7 @@ def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
 
 
 def gap_may_mean_the_failed_lines(facts: Facts) -> RuleDecision | None:
-    """Most words of a note are in the errors or on the lines to which the errors point."""
+    """Judge failures in which most words of a note are in the errors or on the lines with the errors."""
     if facts.check == "lint" or not facts.blamed:
         return None
     return _first(facts, lambda note: _on_failed_lines(facts, note), 0.5, _as_described)
@@ -110,9 +120,9 @@ def _name_of(lines: list[str], words: frozenset[str]) -> str:
 
 
 def _may_compare(facts: Facts) -> bool:
-    """Return whether the failure can be decided by differences from the reference.
+    """Return whether differences from the reference can explain the failure.
 
-    It cannot if a compiler or a linter names the error.
+    Differences are not considered if a compiler or a linter names the error.
     """
     compiled = facts.check == "lint" or (facts.errors and facts.check != "tests")
     return not compiled and bool(facts.output_lines and facts.expected_lines)
@@ -160,9 +170,10 @@ def _covers_a_part(facts: Facts, name: str) -> bool:
 
 
 def _error_of(facts: Facts, name: str) -> LocatedError | None:
-    """Return the lint error whose rule, or else whose message, or else whose line has the name.
+    """Return the lint error to which a name belongs.
 
-    Return the first error if there is no such error.
+    The name is looked for in the rules of all errors, then in the messages, then on the lines to which the errors
+    point. If no error has the name, return the first error.
     """
     bare = name.rsplit("/", 1)[-1]
     of_rule = (e for e in facts.errors if e.code and e.code.rsplit("/", 1)[-1] == bare)
@@ -172,9 +183,10 @@ def _error_of(facts: Facts, name: str) -> LocatedError | None:
 
 
 def _cause(name: str, about: LocatedError | None) -> str:
-    """Name the cause after the lint rule, so that other findings have the same cause.
+    """Return the name of the cause.
 
-    Without a lint rule, name it after the note's term.
+    If there is a lint rule, the cause has the name of this rule, so that it equals the cause of other findings.
+    Without a lint rule, the cause is named after the term of the note.
     """
     if about and about.code:
         return code.kebab(about.code.rsplit("/", 1)[-1])
@@ -182,7 +194,7 @@ def _cause(name: str, about: LocatedError | None) -> str:
 
 
 def _names_a_test(facts: Facts, name: str) -> bool:
-    """Return whether a failed test's title has the name, and all failed tests stopped in the grader's own code."""
+    """Return whether a failed test's title contains the name, and all failed tests stopped in the grader's own code."""
     return any(name in test.title for test in facts.outcome.failures) and doubts.stopped_in_grader(facts)
 
 
@@ -192,9 +204,10 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
 
 
 def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
-    """Return a term of a note about linting.
+    """Return a term of a note about linting that also occurs in the failure.
 
-    It is a call or member on the blamed line, or else a word of the linter's message.
+    The term is a call or member on a line to which an error points. If there is none, it is a word of the linter's
+    message.
     """
     if not OF_LINT.search(note.text):
         return None
@@ -204,9 +217,9 @@ def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
 
 
 def _term_in_error(facts: Facts, note: GapNote) -> str | None:
-    """Return a term of the note that is a whole word in the error and not in the task.
+    """Return a term of the note that the error contains as a whole word and the task does not contain.
 
-    Terms in quotes are preferred.
+    Terms that the error shows in quotes are preferred.
     """
     terms = [term for term in note.terms if _has_word(term, facts.error_text) and not _has_word(term, facts.task)]
     quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.error_text))
@@ -218,16 +231,16 @@ def _has_word(term: str, text: str) -> bool:
 
 
 def _written(facts: Facts, note: GapNote) -> str | None:
-    """Return a term that only the output has and that the note does not ask for."""
+    """Return a term of the note that only the output contains and that the note does not ask for."""
     unwanted = (term for term in note.terms if term not in note.required)
     other_text = code.joined((facts.expected_code, facts.task))
     return next((t for t in unwanted if _holds(facts.output_code, t) and not _holds(other_text, t)), None)
 
 
 def _missing(facts: Facts, note: GapNote) -> str | None:
-    """Return a term that the note asks for and that is only in the reference.
+    """Return a term that the note asks for and that only the reference contains.
 
-    The parts of the name can have another order in the note.
+    In the note, the parts of a name can be in another order.
     """
     return next((t for t in _missing_terms(facts, note) if _holds(facts.expected_code, t)), None) or _respelled(
         facts, note
@@ -235,9 +248,9 @@ def _missing(facts: Facts, note: GapNote) -> str | None:
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """Return a term that the note asks for and the output lacks, if the output has another term of the note.
+    """Return a term that the note asks for and the output lacks, if the output contains another term of the note.
 
-    Otherwise, return the words that the note prefers, if the output lacks them.
+    If there is no such term, return the words after `instead of` in the note, if the output lacks these words.
     """
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.required)
     return (next(_missing_terms(facts, note), None) if used else None) or _preferred(facts, note)
@@ -268,7 +281,7 @@ def _touches(facts: Facts, note: GapNote) -> str | None:
 def _respelled(facts: Facts, note: GapNote) -> str | None:
     """Return a missing name whose parts have another order in the note.
 
-    `prefixPath` in a note means the reference's `pathPrefix`.
+    For example, `prefixPath` in a note means `pathPrefix` in the reference.
     """
     missing = code.names(facts.expected_code) - code.names(facts.output_code)
     by_parts = {frozenset(code.parts(name)): name for name in sorted(missing) if len(code.parts(name)) > 1}
@@ -296,9 +309,9 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
 
 
 def _in_words(facts: Facts, note: GapNote) -> str | None:
-    """Return the name declared on a changed line that has a new word of the note.
+    """Return the name declared on the first changed line that adds a word of the note.
 
-    None unless all words of the note are on changed lines.
+    Return None if any word of the note is not on a changed line.
     """
     introduced = stems(code.joined(line.text for line in facts.introduced))
     if len(note.stems) < LEAST_WORDS or not note.stems <= introduced:
@@ -325,7 +338,7 @@ def _in_error(facts: Facts, name: str, note: GapNote) -> str:
     return f"`{note.document.path}` and {where} name `{name}`"
 
 
-def _in_output(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001 - called like `_in_error`
+def _in_output(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG001 - the same arguments as `_in_error`
     return f"`{note.document.path}` names `{name}`, which only the output uses"
 
 
@@ -346,7 +359,7 @@ def _as_described(facts: Facts, name: str, note: GapNote) -> str:  # noqa: ARG00
 def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -> tuple[Citation, ...]:
     """Quote the line to which the error points.
 
-    Otherwise, quote a line with the name: of the output, else of the reference.
+    If this line is not about the name, quote a line of the output with the name, or else a line of the reference.
     """
     quotations = quote.blamed(facts, 1, about or facts.first) if facts.first else ()
     subject = _spoken_of(facts, name, note)
@@ -358,9 +371,9 @@ def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -
 
 
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
-    """Return the first output line with the name.
+    """Return the first output line that contains the name.
 
-    Otherwise, return one with another term that the note does not ask for.
+    If there is none, return an output line with another term of the note that the note does not ask for.
     """
     terms = (name, *(term for term in note.terms if term not in note.required))
     places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
@@ -377,7 +390,10 @@ SIBLINGS = 2
 
 
 def undocumented_fields(facts: Facts) -> RuleDecision | None:
-    """The output lacks a returned field or gives it another type, and the field is not mentioned in the task."""
+    """Judge failures in which the output lacks a returned field or gives it another type.
+
+    The task does not mention this field.
+    """
     if facts.check not in ("build", "tests") or not facts.produced or (facts.check == "build" and not facts.first):
         return None
     if facts.check == "tests" and not facts.outcome.failures:
@@ -428,7 +444,10 @@ def _uses(facts: Facts, name: str) -> int:
 
 
 def _lists_siblings(facts: Facts, line: CodeLine, owner: str) -> bool:
-    """Return whether the output has the list of fields too: its first line and some of its other fields."""
+    """Return whether the output also has the list to which a field belongs.
+
+    The output must have the first line of this list and some of the other fields.
+    """
     text = line.document.lines
     field = FIELD.match(line.text)
     indent = _indent(text[line.number - 1])

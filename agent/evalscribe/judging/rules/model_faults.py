@@ -23,12 +23,12 @@ from evalscribe.text import pluralise
 
 
 def cannot_load(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but the output's code has unmatched brackets or imports a name from a wrong module."""
+    """Judge failures for which the log gives no reason, but which a syntax error or a wrong import can explain."""
     return _does_not_parse(facts) or _imports_from_wrong_module(facts)
 
 
 def _does_not_parse(facts: Facts) -> RuleDecision | None:
-    """The output's code has unmatched brackets, and the reference's has none."""
+    """Judge failures in which the output's code has unmatched brackets, unlike the reference's code."""
     silent = not facts.errors and not facts.outcome.failures and facts.check in ("build", "install")
     lines = (_stray_bracket(facts, document) for document in facts.original.of("output")) if silent else ()
     line = next((candidate for candidate in lines if candidate), None)
@@ -72,7 +72,7 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
 
 
 def _imports_from_wrong_module(facts: Facts) -> RuleDecision | None:
-    """Output and reference import a name from different modules."""
+    """Judge failures in which output and reference import the same name from different modules."""
     import_ = None if facts.errors or facts.outcome.failures else misplaced(facts)
     if import_ is None:
         return None
@@ -187,7 +187,7 @@ PLAIN = (
         "has a syntax error: `{n}` where a name is needed",
     ),
 )
-"""Messages of TypeScript, esbuild and mypy with their plain English. All other messages are quoted unchanged."""
+"""Plain English for messages of TypeScript, esbuild and mypy. All other messages are quoted unchanged."""
 
 
 def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
@@ -203,7 +203,10 @@ def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
 
 
 def does_not_compile(facts: Facts) -> RuleDecision | None:
-    """The build or installation of the model's code fails. Uncertain if the reference might get the same error."""
+    """Judge failures in which the build or installation of the model's code fails.
+
+    The decision is uncertain if the reference might get the same error.
+    """
     error = facts.first
     if facts.check not in ("build", "install") or error is None:
         return None
@@ -231,7 +234,7 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
 def _wrong_line_citations(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
     """Quote the line to which an error points.
 
-    If it does not contain the name, also quote the model's line that does.
+    If this line does not contain the name, also quote a line of the model's code that contains it.
     """
     blamed = quote.blamed(facts, 1, error)
     has_name = any(code.says(citation.text, name) for citation in blamed if citation.role == "output")
@@ -241,9 +244,9 @@ def _wrong_line_citations(facts: Facts, error: evidence.LocatedError, name: str)
 
 
 def _may_be_the_installers(facts: Facts, error: evidence.LocatedError) -> str | None:
-    """Explain in a sentence why a failed install might not be the model's fault.
+    """Return a sentence that explains why a failed installation might not be the model's fault.
 
-    None if the package does not exist and neither the reference nor the task asks for it.
+    Return None if the package does not exist and neither the reference nor the task asks for it.
     """
     if not NO_PACKAGE.search(error.error):
         return "An installer can fail for reasons of its own, which nothing here rules out."
@@ -262,7 +265,7 @@ def _named_package(error: str) -> str:
 
 
 def behaves_otherwise(facts: Facts) -> RuleDecision | None:
-    """Tests fail, and no earlier rule excuses the model."""
+    """Judge failures in which tests fail and no earlier rule excuses the model."""
     test = next(iter(facts.outcome.failures), None)
     if facts.check != "tests" or test is None:
         return None
@@ -290,10 +293,11 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
 
 
 def _is_asked(facts: Facts, test: evidence.FailedTest) -> bool:
-    """Return whether the task asks for what a test checks: it has half of the words of the test's title or more.
+    """Return whether the task asks for what a test checks.
 
-    Words that only express that something works are ignored; False if the title has no other words. Also False if the
-    test is structural or requires a case that the task does not mention.
+    The task does so if it contains at least half of the words of the test's title. Words that only express that
+    something works are ignored. Return False if the title has no other words, if the test is structural, or if the test
+    requires a case that the task does not mention.
     """
     prose = " ".join(word for word in test.title.split() if not code.SHAPED.search(word) or " " not in test.title)
     words = code.stems(prose.replace("_", " ")) - OF_TESTS
@@ -313,7 +317,7 @@ def _field_citations(facts: Facts, test: evidence.FailedTest) -> tuple[Citation,
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
     """Return the decision for failed tests without messages.
 
-    Uncertain unless the tests call a function that the output lacks.
+    The decision is only certain if the tests call a function that the output lacks.
     """
     missing = missing_calls(facts)
     summary = (
@@ -337,7 +341,10 @@ def _fails_silently(facts: Facts, title: str) -> RuleDecision:
 
 
 def uses_unknown_name(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, but the code uses a name that is not in the reference, the task or the grader."""
+    """Judge failures for which the log gives no reason, but in which the code uses an unknown name.
+
+    The name is neither in the reference nor in the task nor in the grader.
+    """
     if facts.errors or facts.outcome.failures:
         return None
     candidates = sorted(facts.introduced, key=lambda line: bool(IMPORTED.search(line.text)))
@@ -345,8 +352,8 @@ def uses_unknown_name(facts: Facts) -> RuleDecision | None:
     if match is None:
         return None
     line, name = match
-    # Without a compiler's message, only a member that is called is evidence of more than a difference from the
-    # reference.
+    # Without a compiler's message, an unknown name only shows that the output differs from the reference. A call of an
+    # unknown member is stronger evidence.
     is_called = re.search(rf"\.{re.escape(name)}\(", line.text) is not None
     proven = is_called and (facts.check != "build" or bool(facts.evidence.of("known_gaps")))
     uses = f"uses `{_expression(line, name)}`, which reference, task and grader never mention"
@@ -371,7 +378,10 @@ def _expression(line: CodeLine, name: str) -> str:
 
 
 def _instead(facts: Facts, line: CodeLine) -> str | None:
-    """Name the cause after a name that the line's counterpart uses and the output never does; None without one."""
+    """Return a cause that is named after a name on the corresponding line of the reference.
+
+    The output must never use this name. Return None if there is no such name.
+    """
     reference_line = quote.counterpart(facts, line)
     reference_names = code.NAME.findall(re.sub(code.STRING, "", reference_line.text)) if reference_line else []
     missing = [name for name in reference_names if name not in facts.output_names and code.SHAPED.search(name)]
@@ -379,7 +389,10 @@ def _instead(facts: Facts, line: CodeLine) -> str | None:
 
 
 def only_a_test_says(facts: Facts) -> RuleDecision | None:
-    """The evidence is only a log, as in a test report. It shows what failed, but not whose fault the failure is."""
+    """Judge failures whose only evidence is a log, as in a test report.
+
+    A log shows what failed, but not whose fault the failure is.
+    """
     error, evidence = facts.first, facts.evidence
     if error is None or evidence.of("output", "expected", "task", "grader", "transcript") or not evidence.of("log"):
         return None
@@ -424,7 +437,7 @@ def _first_suspect(citations: tuple[Citation, ...]) -> str:
 def _suspect_sentence(facts: Facts, suspects: tuple[Citation, ...]) -> str:
     """Return a sentence that names the first suspect line.
 
-    Without one, the sentence names the file that differs most from the reference.
+    If there is no such line, the sentence names the file that differs most from the reference.
     """
     if any(c.role == "output" for c in suspects):
         return quote.sentence(_first_suspect(suspects))

@@ -21,7 +21,10 @@ MOST_LINES = 3
 
 
 def reference_fails_too(facts: Facts) -> RuleDecision | None:
-    """All failed tests fail with the reference patch too, so the tests or their environment are broken."""
+    """Judge failures in which all failed tests also fail with the reference patch.
+
+    The tests or their environment are broken.
+    """
     failed_tests, reference_failures = _lines(facts), _failed_by_reference(facts)
     if not failed_tests or not reference_failures or not reference_failures.issuperset(failed_tests):
         return None
@@ -40,7 +43,7 @@ def reference_fails_too(facts: Facts) -> RuleDecision | None:
 
 
 def no_patch(facts: Facts) -> RuleDecision | None:
-    """The agent submitted no change, so there was nothing to test."""
+    """Judge failures in which the agent submitted no change, so that there was nothing to test."""
     error = _error(facts, "patch") or ("" if facts.transcripts.turns else _error(facts, "limit"))
     if "patch was submitted" not in error:
         return None
@@ -66,7 +69,7 @@ def no_patch(facts: Facts) -> RuleDecision | None:
 
 
 def patch_not_applied(facts: Facts) -> RuleDecision | None:
-    """The patch could not be applied to the repository, so no test was run."""
+    """Judge failures in which the patch could not be applied to the repository, so that no test was run."""
     error = _error(facts, "patch")
     if "does not apply" not in error:
         return None
@@ -90,7 +93,10 @@ def patch_not_applied(facts: Facts) -> RuleDecision | None:
 
 
 def no_test_counted(facts: Facts) -> RuleDecision | None:
-    """The tests were started, but no result was counted: something failed before the first test."""
+    """Judge failures in which the tests were started, but no test result was counted.
+
+    Something failed before the first test.
+    """
     error = _error(facts, "tests")
     if not error.startswith("no test was counted"):
         return None
@@ -123,7 +129,10 @@ def no_test_counted(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
-    """The patched code still fails tests that it should repair, or fails tests that passed before."""
+    """Judge failures in which tests of the patched code fail.
+
+    These are tests that the patch should repair, or tests that passed before.
+    """
     tests = _tests(facts)
     if not tests:
         return None
@@ -167,7 +176,10 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
 
 
 def _failed_by_reference(facts: Facts) -> set[str] | None:
-    """Return the tests that the reference patch fails, as lines of the document `tests`; None if it was not graded."""
+    """Return the tests that the reference patch fails, as lines of the document `tests`.
+
+    Return None if the reference patch was not graded.
+    """
     answers = (
         answer_run
         for answer_run in read_reference_runs(facts.evidence.of("log"))
@@ -235,7 +247,7 @@ def _is_run_by_agent(facts: Facts, test: str) -> bool:
 
 
 def _broken_import(facts: Facts) -> tuple[str, Citation] | None:
-    """Return a file of the patch that the log names shortly before a loading error, and quote the error."""
+    """Return a file of the patch that the log names shortly before a loading error, and a quotation of the error."""
     paths = [path for document in facts.evidence.of("output") for path in CHANGED.findall(document.text)]
     for document in facts.evidence.of("log"):
         for number, line in enumerate(document.lines, 1):

@@ -18,7 +18,7 @@ from evalscribe.model.finding import (
 from evalscribe.text import join_first
 
 UNNAMED = "a reviewer"
-"""Shown for a reviewer whose name is unknown because the correction is not merged yet."""
+"""Shown in place of an unknown reviewer. The reviewer is unknown as long as the correction is not merged."""
 MOST_NAMED = 3
 KINDS: dict[Classification, CauseKind] = {
     "MODEL_FAULT": "model",
@@ -29,7 +29,10 @@ KINDS: dict[Classification, CauseKind] = {
 
 
 def people_said_before(facts: Facts) -> RuleDecision | None:
-    """A person labelled an earlier failure of this eval with the same step and error, and no one disagreed."""
+    """Judge failures of which people labelled an earlier occurrence with the same step and error.
+
+    People must agree on the label.
+    """
     labelled = _labels_of_same(facts)
     if not labelled or _disagree(labelled):
         return None
@@ -37,10 +40,10 @@ def people_said_before(facts: Facts) -> RuleDecision | None:
 
 
 def people_agree(facts: Facts) -> RuleDecision | None:
-    """People agree on the label of a failure that is known to be the same.
+    """Judge failures on whose label people already agree.
 
-    It has the same task, grader, error and failed tests. If there are no failed tests, only the error's text shows that
-    it is the same, so the code under test must not have written this text.
+    An earlier failure is the same if it has the same task, grader, error and failed tests. If there are no failed
+    tests, only the text of the error identifies the failure, so the code under test must not have written this text.
     """
     labelled = _labels_of_same_failures(facts.case.precedents)
     decision = _label_again(facts, labelled) if labelled and not _disagree(labelled) else None
@@ -48,7 +51,7 @@ def people_agree(facts: Facts) -> RuleDecision | None:
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """If people labelled the same failure differently, make the decision uncertain and report their labels."""
+    """If people labelled the same failure differently, mark the decision as uncertain and report their labels."""
     disagreement = _disagreement_text(_labels_of_same(facts)) if facts.case.precedents else ""
     return decision.doubted(disagreement) if disagreement else decision
 
@@ -69,7 +72,7 @@ def _labels_of_same_failures(precedents: Sequence[Precedent]) -> list[tuple[Prec
 def _labels_of_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
     """Return people's labels of the same failure, newest first.
 
-    The failure is known to be the same, or its step and error are equal.
+    An earlier failure counts if it is known to be the same, or if its step and error are equal.
     """
     labelled = ((precedent, precedent.classification) for precedent in facts.case.precedents if precedent.by_person)
     return [
@@ -80,7 +83,7 @@ def _labels_of_same(facts: Facts) -> list[tuple[Precedent, Classification]]:
 
 
 def _opinions(labelled: Sequence[tuple[Precedent, Classification]]) -> dict[str, Classification]:
-    """Return the newest label of each reviewer. All reviewers that git does not name count as one."""
+    """Return the newest label of each reviewer. All reviewers with unknown names count as one reviewer."""
     return {precedent.reviewer or UNNAMED: label for precedent, label in reversed(labelled)}
 
 
@@ -132,7 +135,7 @@ def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classificatio
 
 
 def _reviewers(labelled: Sequence[tuple[Precedent, Classification]]) -> str:
-    """Return the names of the reviewers whose newest label is the one used."""
+    """Return the names of the reviewers whose newest label is the label of the decision."""
     names = [
         reviewer for reviewer, label in _opinions(labelled).items() if label == labelled[0][1] and reviewer != UNNAMED
     ]
@@ -144,7 +147,10 @@ def _by_model(precedent: Precedent) -> str:
 
 
 def _same_failure(facts: Facts, precedent: Precedent) -> bool:
-    """Return whether step and error are equal. If a person described the error, a shared name or rule is enough."""
+    """Return whether a precedent has the same step and error as this failure.
+
+    If a person described the error in their own words, a common name or rule is enough.
+    """
     if precedent.step and facts.evidence.eval.failed_step and precedent.step != facts.evidence.eval.failed_step:
         return False
     if precedent.cause and precedent.error:
@@ -182,10 +188,10 @@ PRECEDENT_RULE = people_said_before.__name__.replace("_", "-")
 
 
 def doubt_shared_failure(verdict: Verdict, across: CrossModelFailures | None) -> Verdict:
-    """Make a verdict uncertain if it blames this model although at least half of the models fail this eval in the same
-    way.
+    """Mark a verdict as uncertain if it blames this model although at least half of the models fail in the same way.
 
-    A verdict stays certain if people gave its label to the same failure, because people know more than this number.
+    A verdict stays certain if people gave this label to the same failure, because people know more than such a number
+    shows.
     """
     if (
         across is None

@@ -1,4 +1,4 @@
-"""Choose the lines that a finding quotes, and shorten texts for reports."""
+"""Choose the lines that a finding quotes, and shorten sentences and messages for reports."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -59,7 +59,7 @@ def brief(text: str) -> str:
 def _end(text: str, start: int) -> int:
     """Return the offset after the brace that closes the brace at `start`.
 
-    If no brace does, return the end of the text.
+    If the brace at `start` is not closed, return the end of the text.
     """
     depth = 0
     for at in range(start, len(text)):
@@ -95,9 +95,9 @@ DECLARES = re.compile(
     r"(?:export\s+)?(?:default\s+)?(?:const|let|var|function|class|def|async def)\s+([A-Za-z_$][\w$]*)"
 )
 ALIKE = 0.6
-"""Minimum similarity of two lines to be counterparts."""
+"""Minimum similarity of two lines that count as counterparts."""
 RENAMED = 0.75
-"""Minimum similarity of two lines with different keys for the key to be considered wrong."""
+"""Minimum similarity of two lines with different keys at which the key counts as wrong."""
 LOCAL = re.compile(
     r"\b(?:const|let|var|function|class|def|for)\s+\(?(?:const |let )?([A-Za-z_$][\w$]*)"
     r"|([A-Za-z_$][\w$]*)\)?\s*=>|\b(?:const|let|var)\s*[\[{]([^\]}=]*)[\]}]\s*="
@@ -106,11 +106,11 @@ LOCAL = re.compile(
 CONTEXT = frozenset({"ctx", "args", "await", "async", "const", "let", "return", "export", "as", "self", "new"})
 OPERATOR = re.compile(r"[<>=!]=+|[<>](?![\w\"'])|\bnot\b")
 SAME_PLACE = 0.9
-"""Similarity of two lines that assign the same key in similar blocks."""
+"""Similarity that is assumed for two lines that assign the same key in similar blocks."""
 SHORT_KEY = 4
 """Maximum characters of a short key. Short keys are not searched for inside other lines."""
 SAME_KEY = 0.3
-"""Added to the similarity of two lines that assign the same key."""
+"""Bonus that is added to the similarity of two lines that assign the same key."""
 OPENERS = ("{", "(", "[", "=>", ":")
 STRUCTURAL_WORDS = frozenset(
     """
@@ -137,9 +137,9 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
 
 
 def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
-    """Quote the input, output and expected output of an item or a row, or those of them that `roles` selects.
+    """Quote the documents of an item or a row that have one of `roles`: its input, output or expected output.
 
-    If output and expected output are both quoted, the quotations start at their first difference.
+    If output and expected output are both quoted, both quotations start at the first line in which they differ.
     """
     documents = [d for role in roles for d in facts.evidence.of(role) if cell_name(d) in CELLS and d.text.strip()]
     compared = [d.lines for d in documents if d.role != "task"]
@@ -160,7 +160,7 @@ def cell_name(document: Document) -> str:
 def log(facts: Facts) -> tuple[Citation, ...]:
     """Quote the log lines of the first error.
 
-    Without an error, quote the first failed test, else the log's last line.
+    Without an error, quote the first failed test. Without failed tests, quote the last line of the log.
     """
     if facts.first and facts.first.citation:
         return (_reason(facts, facts.first, facts.first.citation),)
@@ -170,9 +170,10 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 
 
 def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote `located`. Without it, quote the log lines of the first error, test or detail that has the name.
+    """Quote the log lines of `located`.
 
-    If none has the name, quote like `log`.
+    Without `located`, quote the log lines of the first error, test or detail that contains the name. If none contains
+    it, quote the same lines as `log`.
     """
     if located and located.citation:
         return (_reason(facts, located, located.citation),)
@@ -190,14 +191,14 @@ def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> 
 
 
 def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
-    """Quote the log lines of an error. If it has none, quote like `log`."""
+    """Quote the log lines of an error. If the error has none, quote the same lines as `log`."""
     return (_reason(facts, located, located.citation),) if located.citation else log(facts)
 
 
 def _reason(facts: Facts, located: LocatedError, citation: Citation) -> Citation:
     """Shorten the quotation of an error.
 
-    Of a failed test's message, the start is kept; of a tool's message, the end is kept.
+    For a failed test, the start of the message is kept. For a tool, the end of the message is kept.
     """
     document = facts.evidence.document(citation.role, citation.path)
     if located.test is not None or document is None:
@@ -224,11 +225,10 @@ def short(facts: Facts, citation: Citation) -> Citation:
 
 
 def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
-    """Quote the output lines to which all errors, or only `error`, point. Quote each with its counterpart in the
-    reference.
+    """Quote the output lines to which errors point, each with its counterpart in the reference.
 
-    Lines that only open a block are left out, because compilers report any error in a function on the function's first
-    line.
+    If `error` is given, only its lines are quoted. Lines that only open a block are left out, because compilers report
+    any error in a function on the function's first line.
     """
     lines = facts.blamed if error is None else facts.lines_of(error)
     return pairs(facts, [line for line in lines if _quotable_statement(facts, line)][:longest])
@@ -241,7 +241,7 @@ def naming(facts: Facts, subject: str, longest: int = 2) -> tuple[Citation, ...]
 
 
 class QuotedStatement(NamedTuple):
-    """Lines of one document that are quoted together. `folded` is their text without white space."""
+    """Lines of one document that are quoted together. `folded` is the text of these lines without white space."""
 
     document: Document
     first: int
@@ -254,7 +254,7 @@ class QuotedStatement(NamedTuple):
 
 
 def is_bare(text: str) -> bool:
-    """Return whether a line means little on its own: `handler: async (ctx, args) => {`, `http.route({`, `name,`."""
+    """Return whether a line means little on its own, such as `handler: async (ctx, args) => {` or `name,`."""
     if LITERAL.search(text) or DECLARES.match(text):
         return False
     words = [word for word in WORD.findall(text) if word not in STRUCTURAL_WORDS]
@@ -270,7 +270,7 @@ def _depth(text: str) -> int:
 
 
 def _statement(facts: Facts, line: CodeLine) -> QuotedStatement:
-    """Return the statement that begins on a line. If it is too long to quote, return only the line."""
+    """Return the statement that begins on a line. If the statement is too long to quote, return only the line."""
     lines, depth = facts.code_of(line.document), 0
     for last in range(line.number, min(len(lines), line.number + LONGEST_STATEMENT - 1) + 1):
         depth += _depth(lines[last - 1])
@@ -290,7 +290,7 @@ def statement_lines(facts: Facts, line: CodeLine) -> list[str]:
 def _quotable_statement(facts: Facts, line: CodeLine) -> QuotedStatement | None:
     """Return the statement to quote for a line.
 
-    For a bare line, it is the statement around the line; None if that is too long.
+    For a bare line, this is the statement around the line. Return None if that statement is too long.
     """
     statement = _statement(facts, line)
     if not is_bare(line.text) or statement.last > statement.first:
@@ -305,7 +305,10 @@ def _quotable_statement(facts: Facts, line: CodeLine) -> QuotedStatement | None:
 
 
 def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
-    """Quote lines of the output or the reference, each with its counterpart. Equal counterparts are not repeated."""
+    """Quote lines of the output or the reference, each with its counterpart.
+
+    A counterpart that equals its line is left out.
+    """
     citations: dict[tuple[Role, str, int], Citation] = {}
     for line in lines:
         if any(
@@ -328,13 +331,13 @@ def pairs(facts: Facts, lines: Iterable[CodeLine]) -> tuple[Citation, ...]:
 def _continues(text: str) -> bool:
     """Return whether a line is quoted together with the next lines.
 
-    It is if it is bare or ends with an open parenthesis or bracket.
+    A line is quoted in this way if it is bare or ends with an open parenthesis or bracket.
     """
     return is_bare(text) or (_depth(text) > 0 and text.endswith(("(", "[")))
 
 
 def opposed(facts: Facts, line: CodeLine, other: CodeLine) -> tuple[Citation, ...]:
-    """Quote an output line and a reference line next to each other; only one of them if their statements are equal."""
+    """Quote an output line and a reference line. If their statements are equal, quote only the output line."""
     statements = [_quotable_statement(facts, statement) or _statement(facts, statement) for statement in (line, other)]
     if statements[0].folded == statements[1].folded:
         return (statements[0].citation,)
@@ -351,7 +354,7 @@ def alone(line: CodeLine) -> tuple[Citation, ...]:
 def difference(facts: Facts, line: CodeLine) -> str:
     """Render how a line and its counterpart continue after their common beginning.
 
-    Empty if one of them only has additional text.
+    The result is empty if one of the two lines only has additional text.
     """
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
@@ -366,19 +369,26 @@ def difference(facts: Facts, line: CodeLine) -> str:
 
 
 def _from_key(text: str, other: str) -> str:
-    """If `text` begins with `key:`, return the part of `other` with this key; `other` itself if it has no such part."""
+    """If `text` begins with `key:`, return the part of `other` with this key.
+
+    Return all of `other` if it has no such part.
+    """
     key = KEY.match(text)
     inside = re.search(rf"(?<=[{{,(\s]){re.escape(key[1])}\s*:[^,}})]*", other) if key and key[2] == ":" else None
     return inside[0] if inside and inside.start() > 0 else other
 
 
 def _common_length(text: str, other: str) -> int:
-    """Return the length of the common prefix."""
+    """Return the length of the common prefix of two texts."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, other, strict=False)))
 
 
 def counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return the counterpart of an output or reference line: the first line of the statement that corresponds to it."""
+    """Return the counterpart of an output or reference line.
+
+    For an output line, the counterpart is the line of the reference at which the corresponding statement begins, and
+    vice versa.
+    """
     place = (line.document.role, line.document.path, line.number)
     if place not in facts.counterparts:
         facts.counterparts[place] = _counterpart(facts, line)
@@ -425,10 +435,10 @@ def _of_other_keys(line: CodeLine, other: CodeLine) -> bool:
 
 
 def suspects(facts: Facts, longest: int = 2) -> tuple[Citation, ...]:
-    """Quote the output lines that differ most from the reference. Used for failures whose errors name no line.
+    """Quote the output lines that differ most from the reference.
 
-    A line must use a name that is not in the reference, or must differ from its counterpart in keys, names or
-    operators.
+    Such lines are quoted for failures whose errors name no line. A quoted line must use a name that is not in the
+    reference, or must differ from its counterpart in keys, names or operators.
     """
     reference_code = code.fold(" ".join(line.text for line in facts.expected_lines))
     candidates = [line for line in facts.introduced if code.NAME.search(line.text) and not is_bare(line.text)]
@@ -494,7 +504,7 @@ def first_with(lines: Sequence[CodeLine], text: str) -> CodeLine | None:
 def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation, ...]:
     """Quote the grader's lines that a message names as `file:line`.
 
-    If it names none, quote the assertions that failed.
+    If the message names none, quote the assertions that failed.
     """
     citations = []
     for document in facts.evidence.of("grader"):
@@ -505,9 +515,9 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
 
 
 def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
-    """Quote the assertion that shares most values with a failed test's message.
+    """Quote the assertion of a failed test that has most values in common with the test's message.
 
-    If the test has only one assertion, quote that.
+    If the test has only one assertion, quote that assertion.
     """
     values = _values(test.message)
     for document, first, text in bodies(facts, test):
@@ -519,12 +529,12 @@ def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
 
 
 def _values(text: str) -> frozenset[str]:
-    """Return the numbers and quoted texts of an assertion or a message."""
+    """Return the numbers and quoted strings of an assertion or a message."""
     return frozenset(re.findall(r"-?\d[\d.]*", text)) | {word for _, word in re.findall(r"([\"'`])([^\"'`]+)\1", text)}
 
 
 def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's first line that builds an address. Without one, quote the first line that sends a request."""
+    """Quote the grader's first line that builds an address. If there is none, quote the first that sends a request."""
     for document in facts.evidence.of("grader"):
         for pattern in (ADDRESS, REQUESTED):
             lines = (n for n, text in enumerate(document.lines, 1) if pattern.search(text) and "function" not in text)
@@ -551,9 +561,10 @@ def _strangeness(facts: Facts, line: CodeLine) -> float:
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
-    """Return a line's similarity to its counterpart, to rank changed lines above new lines.
+    """Return the similarity of a line to its counterpart; 0 if it has none.
 
-    A changed line tells more about the cause. -1 if the line only differs in parts that are rarely wrong.
+    Changed lines are thus ranked above new lines, because a changed line tells more about the cause. Return -1 if the
+    two lines only differ in parts that are rarely wrong.
     """
     other = counterpart(facts, line)
     if other is None:
@@ -564,7 +575,10 @@ def _change(facts: Facts, line: CodeLine) -> float:
 
 
 def _plain(text: str) -> str:
-    """Remove parts of a line that are rarely wrong: parameters, types, the order of imported names, texts of errors."""
+    """Remove the parts of a line that are rarely wrong.
+
+    These are parameters, types, the order of imported names, and the texts of errors.
+    """
     if text.startswith("import"):
         return " ".join(sorted(code.names(text) - {"type"}))
     if text.startswith(("throw", "raise")):
@@ -588,7 +602,7 @@ def _same_key(facts: Facts, line: CodeLine, other: CodeLine) -> float:
 
 
 def _parent(facts: Facts, line: CodeLine) -> str:
-    """Return the nearest line above that is less indented, stripped of white space."""
+    """Return the nearest less indented line above a line, without white space."""
     lines = facts.code_of(line.document)
     text_of_line = lines[line.number - 1]
     depth = len(text_of_line) - len(text_of_line.lstrip())
@@ -612,7 +626,7 @@ class _Likeness:
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)
 
     def to(self, text: str, beaten: float = 0.0) -> float:
-        """Return the similarity; 0 if it is below `ALIKE` or not higher than `beaten`."""
+        """Return the similarity to another line; 0 if it is below `ALIKE` or not higher than `beaten`."""
         self._matcher.set_seq1(text[:COMPARED])
         bounds = (self._matcher.real_quick_ratio, self._matcher.quick_ratio, self._matcher.ratio)
         for bound in bounds:

@@ -1,4 +1,4 @@
-"""Rules for tests of an agent's work. They use the results of the reference answer in the same tests."""
+"""Rules for tests of an agent's work. These rules use the results of the reference answer in the same tests."""
 
 import re
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from evalscribe.model.reference_runs import (
 from evalscribe.text import pluralise
 
 ENOUGH = 2
-"""Minimum number of trials of the reference answer for its result not to count as chance."""
+"""Minimum number of trials of the reference answer. The result of fewer trials might be due to chance."""
 SHOWN = 6
 """Maximum number of lines that are quoted of a verifier's output."""
 NOT_LOADED = re.compile(
@@ -34,16 +34,19 @@ VALUES = re.compile(
     rf"^\W*(?P<label>{_WANTED})\b\s*[:=]?\s*(?P<wanted>\S.*?),?\s+(?:but )?(?:{_GOT})\b\s*[:=]?\s*(?P<got>\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-"""Matches the expected and the actual value in a verifier's output. They can be on one line or on two."""
+"""Matches the expected and the actual value in a verifier's output. The two values can be on one line or on two."""
 MOST_VALUE = 40
 """Maximum characters of a value that is quoted in a sentence."""
 ABOVE = 8
-"""Maximum number of lines between a printed message and the condition above it that decides whether it is printed."""
+"""Maximum number of lines that are searched above a printed message for the condition under which it is printed."""
 CONDITION = re.compile(r"^\s*(?:\}?\s*(?:el)?if\b|elif\b|assert\b|case\b|while\b|\[\[? )")
 
 
 def reference_fails(facts: Facts) -> RuleDecision | None:
-    """The reference answer fails the same tests in every trial, so these tests show nothing about the model."""
+    """Judge failures in which the reference answer fails the same tests in every trial.
+
+    These tests show nothing about the model.
+    """
     reference = _graded(facts, "reference answer")
     if reference is None or reference.passed or facts.evidence.eval.status != "failed":
         return None
@@ -91,7 +94,7 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
 
 
 def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
-    """The reference answer fails the same tests in some of its trials."""
+    """Judge failures in which the reference answer fails the same tests in some of its trials."""
     reference = _graded(facts, "reference answer")
     if reference is None or reference.passed in (0, reference.total) or facts.evidence.eval.status != "failed":
         return None
@@ -122,7 +125,7 @@ def verifier_is_flaky(facts: Facts) -> RuleDecision | None:
 
 
 def tests_do_not_load(facts: Facts) -> RuleDecision | None:
-    """The file of the tests could not be loaded, so no test judged the agent's work."""
+    """Judge failures in which the test file could not be loaded, so that no test judged the agent's work."""
     message = facts.first.error if facts.first else ""
     log = first_log(facts.evidence)
     line = next((n for n, text in enumerate(log.lines, 1) if NOT_LOADED.search(text)), None) if log else None
@@ -149,7 +152,10 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
 
 
 def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
-    """Tests of an agent's work fail. Certain if the reference answer passes them in every trial."""
+    """Judge failures in which tests of an agent's work fail.
+
+    The decision is certain if the reference answer passes these tests in every trial.
+    """
     failed_names = _failed_names(facts)
     reference, empty = _graded(facts, "reference answer"), _graded(facts, "empty answer")
     of_an_agent = facts.transcripts.by_model or reference or empty
@@ -188,7 +194,7 @@ def _graded(facts: Facts, kind: AnswerKind) -> GradedAnswer | None:
 
 
 def _prints_as(facts: Facts, answer: GradedAnswer | None) -> bool:
-    """Return whether the verifier's output for this answer is the same as for a trial of the other answer."""
+    """Return whether the verifier's output for the failed answer is the same as for one of the trials of `answer`."""
     return any(prints_the_same(_output(facts), trial.output) for trial in answer.trials) if answer else False
 
 
@@ -197,7 +203,7 @@ def _failed_names(facts: Facts) -> tuple[str, ...]:
 
 
 def _failure_name(facts: Facts) -> str:
-    """Return the name of the failed test, or, if the verifier names no tests, the error that it printed."""
+    """Return the name of the failed test. If the verifier names no tests, return the error that it printed."""
     step = facts.step
     return (facts.first.error if facts.first else step) if step.endswith(VERIFIER) else step
 
@@ -227,13 +233,13 @@ def _of_the_empty_answer(facts: Facts) -> str:
 
 
 def _cite_output(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the verifier's output. If it is long, quote only the lines about the failure."""
+    """Quote the verifier's output. If the output is long, quote only the lines about the failure."""
     log = first_log(facts.evidence)
     return _cite_around(log, _failure_name(facts), facts.first.error if facts.first else "") if log else ()
 
 
 def _values(facts: Facts) -> tuple[str, str] | None:
-    """Return the expected and the actual value as code; None unless the verifier prints both and they are short."""
+    """Return the expected and the actual value as code; None if the verifier prints no two different short values."""
     match = VALUES.search(_output(facts))
     values = (match["wanted"].strip(), match["got"].strip()) if match else ("", "")
     if values[0] == values[1] or any("`" in value or len(value) > MOST_VALUE for value in values):
@@ -244,7 +250,7 @@ def _values(facts: Facts) -> tuple[str, str] | None:
 def _deciding(facts: Facts) -> tuple[Citation, ...]:
     """Quote the grader's line that computes the expected value.
 
-    Without one, quote the condition on which the message is printed.
+    If there is no such line, quote the condition under which the message is printed.
     """
     label = VALUES.search(_output(facts))
     message = re.sub(r"^\W*(?:FAIL(?:ED)?|ERROR)\b\W*", "", _failure_name(facts))[:30]
@@ -270,7 +276,8 @@ def _line_like(document: Document, pattern: str) -> int | None:
 def _cite_trials(facts: Facts, kind: AnswerKind, *, failed: bool | None) -> tuple[Citation, ...]:
     """Quote how many trials of another answer passed.
 
-    If `failed`, quote what the verifier printed for a failed trial.
+    If `failed` is True, quote what the verifier printed for a failed trial instead. If `failed` is False and no trial
+    passed, quote nothing.
     """
     document = facts.evidence.document("log", PATH)
     if document is None or _graded(facts, kind) is None:

@@ -9,11 +9,14 @@ from evalscribe.judging.rules.infrastructure import grader_not_connected, outsid
 from evalscribe.model.evidence import Citation, Document
 
 REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
-"""Matches an HTTP request, also by a helper such as `fetchWithRetry`."""
+"""Matches an HTTP request, also one that a helper such as `fetchWithRetry` sends."""
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
-    """The output's code is that of the reference, line for line, but fails its tests. So something else is broken."""
+    """Judge failures in which the output's code equals the reference's code line for line.
+
+    As this code fails the tests, something else is broken.
+    """
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None
     has_message = facts.outcome.failures and not facts.outcome.silent
@@ -28,7 +31,7 @@ def reference_fails_alike(facts: Facts) -> RuleDecision | None:
 
 
 def nothing_was_tested(facts: Facts) -> RuleDecision | None:
-    """The test file did not load or a hook failed, so no test ran."""
+    """Judge failures in which no test ran, because the test file did not load or a hook failed."""
     if facts.check != "tests" or not facts.outcome.never_ran or not facts.produced:
         return None
     why = facts.first.error if facts.first else "no test ran"
@@ -42,12 +45,12 @@ def nothing_was_tested(facts: Facts) -> RuleDecision | None:
 
 
 def connection_broke(facts: Facts) -> RuleDecision | None:
-    """The failed tests could not connect, got no answer, or met an outside service that failed."""
+    """Judge failures in which the failed tests got no connection or no answer, or an outside service failed."""
     return grader_not_connected(facts) or outside_service_failed(facts) or _no_request_is_answered(facts)
 
 
 def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
-    """Every test fails and sends HTTP requests, and the output serves every requested address."""
+    """Judge failures in which every test fails and sends HTTP requests. The output serves every requested address."""
     failures = facts.outcome.failures
     if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:
         return None
@@ -70,7 +73,10 @@ def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
 
 
 def _lacks_expected_package(facts: Facts) -> RuleDecision | None:
-    """A grader that only reads files expects a package that is used by the reference and not by the output."""
+    """Judge failures in which a grader that only reads files expects a package.
+
+    The reference uses this package, and the output does not.
+    """
     names = {step.name.lower() for step in facts.evidence.steps}
     if facts.check != "tests" or not facts.outcome.silent or not facts.reads_files_only or len(names) < 2:
         return None
@@ -157,12 +163,15 @@ QUOTED_NAME = re.compile(r"['\"`:.]([A-Za-z_$][\w$]{2,})(?=['\"`(])")
 
 
 def asked_for_by_name(facts: Facts) -> RuleDecision | None:
-    """The output lacks a function, field or file that is named in the task, or a package that is named in the tests."""
+    """Judge failures in which the output lacks something that the task or the tests name.
+
+    The task names a function, field or file, or the tests name a package.
+    """
     return _misses_a_name(facts) or _misses_a_file(facts) or _lacks_expected_package(facts)
 
 
 def _misses_a_name(facts: Facts) -> RuleDecision | None:
-    """A test needs a name that the task specifies and that is not in the output."""
+    """Judge failures in which a test needs a name that the task specifies and the output does not contain."""
     if facts.check != "tests":
         return None
     output_names = facts.output_names
@@ -192,7 +201,7 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
 
 
 def _misses_a_file(facts: Facts) -> RuleDecision | None:
-    """The log gives no reason, and the output lacks a file that is named in the task."""
+    """Judge failures for which the log gives no reason, and in which a file named in the task is missing."""
     if facts.errors or facts.outcome.failures:
         return None
     output_files = {basename(d.path) for d in facts.original.of("output")}

@@ -32,7 +32,7 @@ DECLINES = re.compile(
     re.IGNORECASE,
 )
 STOPS = re.compile(r"#+ ?(?:STOP|END|DONE|TRANSFER|OUT-OF-SCOPE)\w* ?#+", re.IGNORECASE)
-"""Matches the marks with which a simulated user ends a conversation."""
+"""Matches the signal with which a simulated user ends a conversation, such as `###STOP###`."""
 CLOSES = re.compile(r"\b(?:else|further|other (?:questions?|requests?)|more (?:questions?|help))\b", re.IGNORECASE)
 """Matches words of a question that only offers further help."""
 WANTS_CONFIRMATION = re.compile(r"[^.\n]*\b(?:confirm\w*|consent|approv\w+|authoriz\w+)\b[^.\n]*", re.IGNORECASE)
@@ -48,7 +48,7 @@ def _suspect_user(
     fix: str,
     message: int,
 ) -> RuleDecision:
-    """Return the uncertain decision that the simulated user is at fault."""
+    """Return an uncertain decision which says that the simulated user is at fault."""
     return RuleDecision(
         label="OVERLY_STRICT",
         kind="user",
@@ -65,7 +65,10 @@ def _suspect_user(
 
 
 def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
-    """The model asks for the simulated user's identity, and the user never gives the one in its instructions."""
+    """Judge failures in which the simulated user does not say who it is although the model asks.
+
+    The identity is in the user's instructions.
+    """
     transcripts, unsaid = facts.transcripts, unsaid_identity(facts)
     if not unsaid or not _changes_missing(transcripts) or any(_works(answered) for answered in transcripts.calls):
         return None
@@ -89,7 +92,10 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
 
 
 def ends_too_early(facts: Facts) -> RuleDecision | None:
-    """The simulated user agrees to the model's proposal and ends the conversation in the same message."""
+    """Judge failures in which the simulated user agrees to a proposal and ends the conversation in one message.
+
+    The model could therefore not act.
+    """
     transcripts, last = facts.transcripts, _last_word(facts.transcripts)
     if last is None or not _changes_missing(transcripts) or not _goes_ahead(plain(last)):
         return None
@@ -109,7 +115,7 @@ def ends_too_early(facts: Facts) -> RuleDecision | None:
 
 
 def invents_an_id(facts: Facts) -> RuleDecision | None:
-    """The simulated user gives an id that it cannot know, and a call of the model with that id fails."""
+    """Judge failures in which a call fails because of an id that the simulated user invented."""
     transcripts, task_text = facts.transcripts, facts.task.lower()
     if not facts.task.strip() or not _changes_missing(transcripts):
         return None
@@ -150,13 +156,13 @@ class Suspicion(NamedTuple):
     """A reason to doubt that the model is at fault."""
 
     reason: str
-    """One sentence."""
+    """The reason in one sentence."""
     message: int | None = None
-    """Number of the message that raises the doubt; None if it is not a single message."""
+    """Number of the message that raises the doubt; None if the doubt is not about a single message."""
 
 
 def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
-    """Return why the simulated user might have caused a difference; None if nothing suggests that."""
+    """Return why the simulated user might have caused a difference between the calls; None if nothing suggests that."""
     transcripts = facts.transcripts
     if not users(transcripts):
         return None
@@ -220,7 +226,7 @@ def users(transcripts: Transcripts) -> list[LocatedTurn]:
 
 
 def agreement(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
-    """Return the user's last message before a call if the user agrees to something in it; else None."""
+    """Return the user's last message before a call if it expresses agreement. Otherwise, return None."""
     before = _before(users(transcripts), answered.call.turn.number)
     return before if before and AGREES.match(plain(before)) else None
 
@@ -232,7 +238,10 @@ def proposal(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | 
 
 
 def unconfirmed(transcripts: Transcripts, answered: AnsweredCall) -> LocatedTurn | None:
-    """Return the model's instructions if they demand a confirmation and the user gave none before a call; else None."""
+    """Return the model's instructions if they demand a confirmation and the user gave none before a call.
+
+    Otherwise, return None.
+    """
     rules = next((located for located in transcripts.turns if located.turn.role == "system"), None)
     demanded = rules and WANTS_CONFIRMATION.search(rules.turn.text)
     if (
@@ -299,7 +308,7 @@ def _missing_call(transcripts: Transcripts) -> str | None:
 
 
 def _values(value: object) -> str:
-    """Return all texts in a call's arguments as one text."""
+    """Return all values in the arguments of a call, joined to one text."""
     if isinstance(value, dict):
         return "\n".join(map(_values, value.values()))
     if isinstance(value, list):

@@ -96,7 +96,7 @@ class Transcripts:
 
     @cached_property
     def expected(self) -> tuple[LocatedTurn, ...]:
-        """The expected tool calls; empty if no reference lists any."""
+        """The expected tool calls; empty if no reference lists expected calls."""
         calls = (call for document in self.evidence.of("expected") for call in _expected(document))
         return tuple(calls)[:MOST_EXPECTED]
 
@@ -136,7 +136,10 @@ def _answered_calls(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
 
 
 def _expected(document: Document) -> Iterator[LocatedTurn]:
-    """Yield the calls in a document. It is in the format of `render_calls` or a JSON list of names and arguments."""
+    """Yield the calls that a document lists.
+
+    The document is in the format of `render_calls`, or it is a JSON list of names and arguments.
+    """
     turns = parse_calls(document.text) or tuple(_json_calls(document))
     return (LocatedTurn(document, turn) for turn in turns)
 
