@@ -118,7 +118,7 @@ def test_batches_of_changed_questions_are_sent_once(paid: InProcessCommand, run:
 def test_reports_that_were_written_then_open_and_verify(paid: InProcessCommand, run: Callable[..., str]) -> None:
     checked = json.loads(run("reports", "check", "--format", "json"))
     assert {problem["what"] for problem in checked["problems"]} == {
-        "written by an earlier version; it gets the present form when it is written again"
+        "in an older report format; the format is updated when the report is written again"
     }
     quotations = {Path(one["file"]).name: one["quotations"] for one in checked["reports"]}
     assert quotations == {

@@ -1,4 +1,4 @@
-"""Measure how often judges agree with people's corrections in this workspace, and how often people agree."""
+"""Measure how often judges agree with people's corrections, and how often people agree with each other."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,15 +32,17 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 CASCADE = "cascade"
-"""Name under which the verdicts of all stages of cascades are measured together."""
+"""Name under which the verdicts of all cascades are measured together, whichever stage decided."""
 NOT_MERGED = ""
-"""Reviewer of a correction that is only on a page in the reports folder, so its author is not known."""
+"""Placeholder for the reviewer of a correction that is only on a page in the reports folder. The author of such a
+correction is not known, because the correction is not merged.
+"""
 _WRITTEN = re.compile(r"^written: (.*)$", re.MULTILINE)
 _REVIEWED = re.compile(r'"reviewer":\s*\{')
-"""Matches the data of a report that was rewritten after a correction."""
+"""Matches the data file of a report that was regenerated after a person corrected it."""
 _CORRECTED = re.compile(r"^Reviewer:| · judge said ", re.MULTILINE)
-"""Matches the page of a report that was rewritten after a correction. If a process is killed after writing the page or
-the data, only one of the two shows the correction.
+"""Matches the page of a report that was regenerated after a person corrected it. If a process is killed between writing
+the page and the data file, only one of the two shows the correction.
 """
 
 
@@ -48,9 +50,9 @@ class JudgedFailure(NamedTuple):
     """A failed eval with the classification in a judge's report."""
 
     judge: str | None
-    """Judge id with its version; None if no judge decided."""
+    """Id of the judge with its version; None if no judge decided."""
     label: Classification | None
-    """The judge's own label."""
+    """The judge's own label, before any correction by a person."""
     group: str | None
     confidence: float | None = None
     stage: Stage | None = None
@@ -58,7 +60,7 @@ class JudgedFailure(NamedTuple):
 
 
 Findings = Mapping[LabelledEval, JudgedFailure]
-"""Every failed eval in reports made by judges, by run and path."""
+"""All failed evals in reports that judges made, keyed by run and path."""
 
 
 class CorrectedVerdict(Frozen):
@@ -66,23 +68,29 @@ class CorrectedVerdict(Frozen):
 
     run: str
     eval: str
-    """Path of the eval. For a group, path of the first eval that has the correction."""
+    """Path of the eval. For a group, the path of the first eval in the group to which the correction applies."""
     report: str
     """Path of the report in the reports folder."""
     task: str
-    """Experiment and eval without its trial. Verdicts on one task are not independent observations."""
+    """Name of the experiment and the eval, without the trial number. Verdicts on the same task are not independent
+    observations.
+    """
     judge: str
-    """The judge that decided; in a cascade, the judge of the deciding stage."""
+    """Id of the judge that decided. In a cascade, the judge of the stage that decided."""
     judged: Classification
     label: Classification
     """The label that the person gave."""
     reviewer: str | None
-    """None if the correction is not merged, because its author is then not known."""
+    """Name of the person who gave the label. None if the correction is not merged, because its author is then not
+    known.
+    """
     note: str | None
     confidence: float | None
-    """The judge's confidence. None if the label was synced by a version that did not store the confidence."""
+    """Confidence that the judge stated. None if the label was synced by an older version of evalscribe, which did not
+    store the confidence.
+    """
     certain: bool | None
-    """None if the confidence is unknown."""
+    """True if the judge was certain of its verdict. None if its confidence is unknown."""
     cost_usd: float | None
 
     @property
@@ -91,43 +99,46 @@ class CorrectedVerdict(Frozen):
 
 
 class JudgeAccuracy(Frozen):
-    """A judge's agreement with the people who reviewed its verdicts. Labels in force count as correct.
+    """A judge's agreement with the people who reviewed its verdicts. The labels in force count as correct.
 
-    Intervals are 95 % confidence intervals. If a task has several verdicts, each task counts as one observation: the
-    interval of a share is computed for a ratio of cluster totals (Cochran 1977, Sampling Techniques, section 11.8), and
-    the interval of kappa with the delta method (Yang and Zhou 2014, Statistics in Medicine 33). Otherwise the interval
-    of a share is Wilson's, and the interval of kappa is from Fleiss, Cohen and Everitt (1969).
+    Intervals are 95 % confidence intervals. If a task has several verdicts, each task counts as one observation. The
+    interval of a share is then computed for a ratio of cluster totals (Cochran 1977, Sampling Techniques, section
+    11.8), and the interval of kappa with the delta method (Yang and Zhou 2014, Statistics in Medicine 33). If every
+    task has a single verdict, the interval of a share is Wilson's, and the interval of kappa is from Fleiss, Cohen and
+    Everitt (1969).
     """
 
     judge: str
-    """Judge id with its version and rubric; `cascade` for the verdicts of cascades."""
+    """Id of the judge with its version and rubric, or `cascade` for the verdicts of all cascades."""
     judges: tuple[str, ...]
-    """The judges that decided. A cascade has several."""
+    """Ids of the judges that gave these verdicts. A cascade has several judges."""
     labelled: int
-    """Number of reviewed verdicts. A group counts as one."""
+    """Number of verdicts that people reviewed. A verdict on a group counts once."""
     agreed: int
     """Number of verdicts that people confirmed."""
     tasks: int
-    """Number of tasks with a reviewed verdict."""
+    """Number of distinct tasks among the reviewed verdicts."""
     agreement: float | None
     interval: Interval
     balanced: float | None
-    """Balanced accuracy: the mean recall over the labels that people gave."""
+    """Balanced accuracy: the mean of the recall of each label that people gave."""
     kappa: Kappa | None
     labels: tuple[LabelScore, ...]
     confusion: dict[str, dict[str, int]]
-    """Number of verdicts, keyed by the people's label and then by the judge's label."""
+    """Number of verdicts, keyed by the label in force and then by the judge's label."""
     certain: int
     """Number of verdicts that the judge marked as certain."""
     certain_share: float | None
-    """Share of certain verdicts among those with a known confidence; None if no confidence is known."""
+    """Share of certain verdicts among the verdicts with a known confidence. None if no confidence is known."""
     certain_agreed: int
     certain_agreement: float | None
     certain_interval: Interval
     reliability: Reliability | None
-    """Stated confidence against observed agreement. None for the rules, because they state no numeric confidence."""
+    """Observed agreement for each level of stated confidence. None for the rules, because they do not state a numeric
+    confidence.
+    """
     cost_usd: float | None
-    """Total cost of the verdicts; None if the cost of any model's verdict is unknown."""
+    """Total cost of the verdicts. None if the cost of any verdict by a model is unknown."""
     wrong: tuple[CorrectedVerdict, ...]
     """The verdicts that people corrected."""
     right: tuple[CorrectedVerdict, ...]
@@ -135,12 +146,12 @@ class JudgeAccuracy(Frozen):
 
     @property
     def calibration(self) -> Calibration:
-        """Agreement figures of all verdicts, in the form that is printed."""
+        """Agreement figures of all reviewed verdicts, in the form in which they are printed."""
         return _calibration((*self.wrong, *self.right))
 
     @property
     def calibration_of_certain(self) -> Calibration:
-        """Agreement figures of the certain verdicts."""
+        """Agreement figures of only the certain verdicts, in the form in which they are printed."""
         return _calibration(verdict for verdict in (*self.wrong, *self.right) if verdict.certain)
 
 
@@ -149,15 +160,15 @@ class ReviewerRow(Frozen):
 
     reviewers: tuple[str, str]
     shared: int
-    """Number of failures that both reviewers labelled. A group counts as one."""
+    """Number of failures that both reviewers labelled. A group with one verdict counts once."""
     agreed: int
     kappa: Kappa | None
 
 
 class Coverage(Frozen):
-    """Number of judged findings, and how many of them people reviewed.
+    """Number of judged findings, and number of these that people reviewed.
 
-    Unreviewed findings do not count as agreement.
+    A finding that nobody reviewed does not count as agreement.
     """
 
     findings: int
@@ -165,21 +176,23 @@ class Coverage(Frozen):
 
 
 class Accuracy(Frozen):
-    """How well the judges' labels agree with people's corrections, and people with each other."""
+    """Agreement of the judges' labels with people's corrections, and of people with each other."""
 
     labels: int
-    """Number of labels in force."""
+    """Number of human labels in force."""
     reviewers: tuple[str, ...]
     not_merged: int
-    """Number of labels in force that are only on pages in the reports folder, so their authors are not known."""
+    """Number of human labels in force that are only on pages in the reports folder and not yet merged. The authors of
+    such labels are not known.
+    """
     coverage: Coverage
     judges: tuple[JudgeAccuracy, ...]
-    """Sorted by id; empty if no judge's finding was reviewed."""
+    """Accuracy of each judge, sorted by judge id. Empty if people reviewed no finding of any judge."""
     between: tuple[ReviewerRow, ...]
 
 
 def accuracy(library: ReportsFolder, store: "AnalysisStore") -> Accuracy:
-    """Measure judges on the stored labels and on the corrections in the reports folder.
+    """Measure judges against the stored labels and the corrections in the reports folder.
 
     Raises `NotFoundError` if there are no labels and no corrections.
     """
@@ -187,9 +200,9 @@ def accuracy(library: ReportsFolder, store: "AnalysisStore") -> Accuracy:
 
 
 def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) -> Accuracy:
-    """Measure judges on labels and on the corrections in judges' reports. Raises `NotFoundError` if there are none.
+    """Measure judges against the given labels and the corrections in judges' reports.
 
-    Reports that people wrote are left out.
+    Reports that people wrote are ignored. Raises `NotFoundError` if there are no labels and no corrections.
     """
     analyses = {name: analysis for name, analysis in analyses.items() if analysis.revision is not None}
     labels = _with_pages(stored, analyses)
@@ -227,7 +240,7 @@ def measured(labels: Sequence[HumanLabel], findings: Findings) -> Accuracy:
 
 
 def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return one label in force per failure.
+    """Return one human label in force for each failure.
 
     A failure is left out if two reports on the same run label it differently.
     """
@@ -239,7 +252,9 @@ def labels_in_force(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Return the first label of each group, and all labels outside groups. Thus each verdict counts once."""
+    """Return the first label of each group, and every label of an eval that is in no group. A verdict on a group is
+    thus counted only once.
+    """
     first: dict[tuple[str, str, str], HumanLabel] = {}
     for label in labels:
         first.setdefault((label.run, label.group or label.eval, label.label), label)
@@ -247,20 +262,20 @@ def verdicts(labels: Iterable[HumanLabel]) -> tuple[HumanLabel, ...]:
 
 
 def _judged_reports(files: Iterable[ReportFile]) -> Iterator[tuple[str, Analysis]]:
-    """Yield name and content of each report that a judge made. Reports that cannot be read are left out."""
+    """Yield the name and the content of each report that a judge made. Skip reports that cannot be read."""
     for file in files:
         try:
             analysis = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # `reports check` reports what is wrong with it
+            continue  # `reports check` names the problem of this report
         if analysis.revision is not None:
             yield file.name, analysis
 
 
 def _may_be_corrected(file: ReportFile) -> bool:
-    """Return False if a page certainly has no corrections.
+    """Return False only if a page certainly has no corrections.
 
-    This check is cheap. Most pages have no corrections, and parsing all of them takes long.
+    The check is cheap. It saves parsing most pages, because most pages have no corrections.
     """
     written = _WRITTEN.search(file.text)
     unedited = written is not None and page_digest(file.text) == written[1]
@@ -268,7 +283,7 @@ def _may_be_corrected(file: ReportFile) -> bool:
 
 
 def _findings(analyses: Iterable[Analysis]) -> Iterator[tuple[LabelledEval, JudgedFailure]]:
-    """Yield every failed eval in reports made by a judge."""
+    """Yield every failed eval of the given reports with its judge's verdict."""
     for analysis in analyses:
         for finding in analysis.findings:
             judge = finding.judge
@@ -285,7 +300,7 @@ def _findings(analyses: Iterable[Analysis]) -> Iterator[tuple[LabelledEval, Judg
 def _with_pages(labels: Sequence[HumanLabel], analyses: Mapping[str, Analysis]) -> tuple[HumanLabel, ...]:
     """Add the corrections that are on pages but not among the labels.
 
-    A page's correction replaces another label from the same page's history.
+    The correction on a page replaces labels from earlier versions of that page.
     """
     corrected = {(label.report, label.eval, label.label) for label in labels if label.in_force}
     added = [
@@ -304,7 +319,7 @@ def _with_pages(labels: Sequence[HumanLabel], analyses: Mapping[str, Analysis]) 
 
 
 def _of_page(name: str, analysis: Analysis, finding: FindingSummary) -> HumanLabel | None:
-    """Return the correction of a finding on a page; None if the finding has no label."""
+    """Convert the correction of a finding on a page to a label. Return None if the finding has no classification."""
     if finding.classification is None:
         return None
     return HumanLabel(
@@ -326,9 +341,9 @@ def _of_page(name: str, analysis: Analysis, finding: FindingSummary) -> HumanLab
 
 
 def _by_judge(labels: Sequence[HumanLabel], findings: Findings) -> dict[str, list[CorrectedVerdict]]:
-    """Return the reviewed verdicts of each judge.
+    """Return the reviewed verdicts, keyed by judge.
 
-    Verdicts that repeat people's own corrections are left out, because they do not measure a judge.
+    Verdicts that only repeat people's earlier corrections are left out, because they do not measure a judge.
     """
     by_judge: dict[str, list[CorrectedVerdict]] = {}
     for label in verdicts(_with_verdicts(labels_in_force(labels), findings)):
@@ -338,10 +353,10 @@ def _by_judge(labels: Sequence[HumanLabel], findings: Findings) -> dict[str, lis
 
 
 def _with_verdicts(labels: Iterable[HumanLabel], findings: Findings) -> Iterator[HumanLabel]:
-    """Add the verdict of a judge's report on the same run to each label from a report that a person wrote.
+    """Add a judge's verdict to each label that comes from a report written by a person.
 
-    Labels that were synced by an older version lack the confidence. It is added if the report still has the same
-    verdict.
+    The verdict is taken from a judge's report on the same run. A label that was synced by an older version of
+    evalscribe lacks the confidence; the confidence is added if the judge's report still has the same verdict.
     """
     for label in labels:
         failure = findings.get(labelled_eval(label))

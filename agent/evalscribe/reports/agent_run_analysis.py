@@ -1,8 +1,9 @@
-"""Render the analysis of an agent's trials that benchmarks such as Terminal-Bench require when someone proposes a task.
+"""Render the analysis of an agent's trials that benchmarks such as Terminal-Bench ask for when someone proposes a task.
 
-For each task, the analysis says whether the failures of its trials show a limit of the agent or a defect of the task.
-The criteria are those of Harbor's trial analysis: task specification, reward hacking, difficulty, near misses, refusals
-and time limits. The labels come from the report, and the facts about each trial from the store, if it has the run.
+For each task, the analysis says whether its failed trials show a limit of the agent or a defect of the task. The
+criteria are those of Harbor's trial analysis: task specification, reward hacking, difficulty, near misses, refusals and
+time limits. The labels are taken from the report. The facts about each trial are taken from the store if it has the
+run.
 """
 
 import re
@@ -27,19 +28,19 @@ MOST_NAMED = 4
 MOST_MODES = 6
 LONGEST = 220
 NEAR = 0.9
-"""Minimum score of a near miss. A measured value is a near miss if its relative distance from its threshold is at most
-`1 - NEAR`.
+"""Minimum score that counts as a near miss. A measured value counts as a near miss if it differs from its threshold by
+at most `1 - NEAR` of the threshold.
 """
 GRADING = re.compile(r"(?<![\w./~-])/(?:tests|solution|oracle)/|/logs/verifier|\breward\.(?:txt|json)\b|\bctrf\.json\b")
-"""Matches paths of the verifier and of the reference answer in the agent's environment. An honest agent has no reason
-to open them.
+"""Matches paths where the verifier and the reference answer are stored in the agent's environment. An honest agent has
+no reason to open these files.
 """
 COMPARED = re.compile(r"(?<![\w.])(-?\d+(?:\.\d+)?)\s*(?:<=?|>=?)\s*(-?\d+(?:\.\d+)?)(?![\w.])")
 """Matches a measured value and its threshold in an assertion, such as `assert 0.94 >= 0.98`."""
 REFUSALS = ("refuses", "answer-refused", "agent-safety-refusal")
-"""Names of the causes with which the rules state that the model refused."""
+"""Names of the causes that rules assign when the model refused the task."""
 MAIN_SCORES = ("reward", "score", "passed", "correct")
-"""Names of scores that decide whether a trial passed. They are displayed before the other scores."""
+"""Names of the scores that decide whether a trial passed. The main scores are displayed before all other scores."""
 FAULTS = {
     "grader": "the verifier",
     "task": "the task",
@@ -67,24 +68,24 @@ class TrialFacts(NamedTuple):
     number: int
     status: EvalStatus
     name: str = ""
-    """Name of the trial in its source."""
+    """Name of the trial in the source from which the run was read."""
     scores: Mapping[str, float] = {}
     passed: int = 0
     failed: Sequence[tuple[str, str]] = ()
-    """The failed parts of the grading with their errors."""
+    """Name and error of each part of the grading that failed."""
     ended: str = ""
-    """Reason why the agent was stopped; empty if the agent ended the trial itself."""
+    """Reason why the agent was stopped. Empty if the agent ended the trial itself."""
     seconds: float | None = None
     tokens: int | None = None
     cost: float | None = None
     actions: int | None = None
-    """Number of messages from the model; None without a transcript."""
+    """Number of messages that the model wrote. None if the trial has no transcript."""
     touched: Sequence[str] = ()
     """The agent's commands that name files of the verifier or the reference answer."""
     answers: Sequence[GradedAnswer] = ()
     agent: str = ""
     opinions: Mapping[str, str] = {}
-    """Outcomes that `harbor analyze` gave, by criterion."""
+    """Outcomes that `harbor analyze` reported, keyed by criterion."""
     stored: bool = True
     """True if the store has the trial. If False, the facts come from the finding in the report."""
 
@@ -123,7 +124,10 @@ def trial_facts(record: Record) -> TrialFacts:
 
 
 def _commands(message: AssistantMessage) -> Iterator[str]:
-    """Yield texts that might be commands: the arguments of a message's tool calls, or its text if it has none."""
+    """Yield texts that could be commands.
+
+    If the message has tool calls, their text arguments are yielded. Otherwise, the message's text is yielded.
+    """
     for call in message.tool_calls:
         yield from (value for value in call.arguments.values() if isinstance(value, str))
     if not message.tool_calls:
@@ -139,11 +143,12 @@ def _number(value: JsonValue) -> float | None:
 
 
 def render(analysis: Analysis, trials: Iterable[TrialFacts] = ()) -> str:
-    """Return the analysis as markdown.
+    """Render the analysis as markdown.
 
     Args:
         analysis: The report on the run, with people's corrections.
-        trials: Stored facts about the trials. If they are missing, only the report's failed trials are shown.
+        trials: Stored facts about the trials. For a task without stored facts, only the failed trials in the report are
+            shown.
     """
     tasks = _tasks(analysis, trials)
     return "\n".join([*_head(analysis, tasks), *(line for task in tasks for line in _task(task))]) + "\n"
@@ -153,7 +158,7 @@ class _Task(NamedTuple):
     name: str
     trials: list[TrialFacts]
     findings: dict[int, FindingSummary]
-    """Finding of each failed trial, by the trial's number."""
+    """Finding of each failed trial, keyed by the trial's number."""
     total: int
     passed: int
 
@@ -172,7 +177,7 @@ class _Task(NamedTuple):
 
     @property
     def conclusion(self) -> str:
-        """Conclusion from the failures, in a few words."""
+        """Short phrase that says what the task's failures show."""
         faults = Counter(_fault(finding) for finding in self.findings.values())
         if not faults:
             if self.accepts_anything:
@@ -254,9 +259,9 @@ def _head(analysis: Analysis, tasks: Sequence[_Task]) -> Iterator[str]:
 
 
 def _summary(tasks: Sequence[_Task]) -> str:
-    """Count the failures by the party at fault, in sentences.
+    """Return sentences that count the failures by the party at fault.
 
-    If there are tasks to settle before the pass rate is used, they are named.
+    If tasks must be settled before the pass rate is used, the sentences name these tasks.
     """
     faults = Counter(_fault(finding) for task in tasks for finding in task.findings.values())
     if not faults:
@@ -314,7 +319,7 @@ def _task(task: _Task) -> Iterator[str]:
 
 
 def _reasoning(task: _Task) -> str:
-    """Return each distinct reasoning of the verdicts, with its trials."""
+    """Return each distinct reasoning of the verdicts, with the trials to which it applies."""
     reasons: dict[str, list[int]] = defaultdict(list)
     for number, finding in task.findings.items():
         reasons[prose(finding.reasoning or finding.unclassified or finding.why or "No reason is recorded.")].append(
@@ -358,7 +363,9 @@ def _result(trial: TrialFacts) -> str:
 
 
 def _scores(trial: TrialFacts) -> list[tuple[str, float]]:
-    """Return the scores with those in `MAIN_SCORES` first, because the store does not keep their order."""
+    """Return the scores in display order: those in `MAIN_SCORES` come first. The store does not keep the order of the
+    scores.
+    """
     return sorted(trial.scores.items(), key=lambda item: item[0] not in MAIN_SCORES)
 
 
@@ -376,7 +383,7 @@ def _duration(seconds: float | None) -> str:
 
 
 def _exception(ended: str) -> str:
-    """Return the type of the exception that ended the agent's work. Its message is printed below the table."""
+    """Return the type of the exception that ended the agent's work. The message is printed below the table."""
     kind = re.match(r"\w+(?=: )", ended)
     return inline.code(kind[0] if kind else cut(one_line(ended), 40)) if ended else ""
 
@@ -388,7 +395,9 @@ def _blame(finding: FindingSummary | None) -> str:
 
 
 class _Mode(NamedTuple):
-    """A failure mode: the trials in which the same parts of the grading failed and the agent's work ended alike."""
+    """A failure mode: all trials in which the same parts of the grading failed and the agent's work ended in the same
+    way.
+    """
 
     parts: tuple[str, ...]
     ended: str
@@ -437,7 +446,10 @@ def _mode(mode: _Mode) -> str:
 
 
 def _near_misses(task: _Task) -> str:
-    """Return a sentence on how close the failed trials came to passing, by their scores, assertions and tests."""
+    """Return a sentence on how close the failed trials came to passing.
+
+    The distance is taken from their scores, assertions and tests.
+    """
     if not task.failing:
         return "- **Near misses**: no trial was graded as failed."
     distances = [(trial.number, *_distance(trial)) for trial in task.failing]
@@ -457,7 +469,7 @@ def _near_misses(task: _Task) -> str:
 
 
 def _distance(trial: TrialFacts) -> tuple[str, bool]:
-    """Return a phrase on how far a trial was from passing, and True if that is a near miss."""
+    """Return a phrase on how far a trial was from passing, and True if the trial was a near miss."""
     (name, score), *other_scores = _scores(trial) or [("", 0.0)]
     gap = next((match for _, error in trial.failed if (match := COMPARED.search(error))), None)
     if 0 < score < 1:
@@ -543,7 +555,7 @@ def _opinions(task: _Task) -> str:
 
 
 def _proof(task: _Task) -> Iterator[str]:
-    """Yield the quotations from the first finding with each label."""
+    """Yield the quotations of one finding per label. The first finding with quotations is used."""
     classifications: set[object] = set()
     for finding in task.findings.values():
         if finding.classification in classifications or not finding.citations:

@@ -1,4 +1,4 @@
-"""Apply a recommendation: propose a patch, ask, commit it, and record it in the report."""
+"""Apply a recommendation: propose a patch, ask for approval, commit the patch, and record the commit in the report."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -41,12 +41,13 @@ LONGEST_TEXT = 160
 SHORT = 10
 """Number of characters of a shortened commit id."""
 _ACTED_ON = re.compile(r"(#|@|://|\bGH-|!)(?=\w)", re.IGNORECASE)
-"""Matches text in commit messages that makes hosting sites do something: references to issues, mentions, links."""
+"""Matches text in commit messages to which hosting sites react, such as a reference to an issue, a mention or a link.
+"""
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
 def branch_names(recommendation: str, run: str) -> Iterator[str]:
-    """Yield possible names for the branch. The first one that is not taken is used."""
+    """Yield possible names for the patch's branch. The caller uses the first name that is not taken."""
     name = f"evalscribe/{recommendation}-{re.sub('[^A-Za-z0-9_-]+', '-', run_id_prefix(run))}"
     yield name
     yield from (f"{name}-{n}" for n in range(2, MOST_BRANCHES))
@@ -70,7 +71,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 
 def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
-    """Return whether a commit's trailers show that it implements this recommendation."""
+    """Return whether the trailers of a branch's newest commit name this recommendation and this run."""
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -86,7 +87,7 @@ def _harmless(text: str) -> str:
 def action_text(
     recommendation: Recommendation, files: Sequence[str], commit: str, branch: str, date: str, *, proved: bool = False
 ) -> str:
-    """Return the line for the section `Actions taken`. `proved` is True if replays with the change passed."""
+    """Return the line to add to the section `Actions taken`. `proved` is True if replays with the change passed."""
     text = prose.prose(recommendation.text.rstrip(" ."), LONGEST_TEXT)
     evals = [inline.printed_path(path) for path in recommendation.evals[:MOST_EVALS]]
     more = len(recommendation.evals) - MOST_EVALS
@@ -97,28 +98,33 @@ def action_text(
 
 
 def committed_line(text: str, recommendation: str) -> str | None:
-    """Return the report's line that records this recommendation as committed; None if there is none."""
+    """Return the line of the report that records this recommendation as committed. Return None if the report has no
+    such line.
+    """
     pattern = re.compile(rf"- \d{{4}}-\d\d-\d\d: {recommendation}, .*, commit `[0-9a-f]+` on `[^`]+`\.")
     lines = (parse_page(normalised(text)).actions or "").split("\n")
     return next((line for line in lines if pattern.fullmatch(line.strip())), None)
 
 
 def with_action(text: str, line: str) -> str:
-    """Add one line under `Actions taken` and change nothing else.
+    """Add one line to the section `Actions taken` and change nothing else.
 
-    Raises `DataError` if the report cannot be read, either before or after the change.
+    Raises `DataError` if the report cannot be read, or if the line cannot be added without changing how the rest of the
+    report is read.
     """
     before = parse_page(normalised(text))
     changed = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
     if changed is None:
-        raise DataError("no line can be added to its section `Actions taken`")
+        raise DataError("no line can be added to the section `Actions taken`")
     return changed
 
 
 def _pages(text: str, line: str) -> Iterator[str]:
-    """Yield two possible pages: with the line below people's text in the section, then with the line above that text.
+    """Yield two possible pages: the first with the new line below people's text in the section, the second with the new
+    line above that text.
 
-    The second is needed if the text has, for example, an unclosed comment, which would hide a line below it.
+    The second page is needed if people's text has, for example, an unclosed comment. An unclosed comment would hide a
+    line below it.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     head, section, tail = _split(text)
@@ -140,10 +146,10 @@ def _stands(page: str, line: str, before: ParsedPage) -> bool:
 
 
 def _split(text: str) -> tuple[str, str, str]:
-    """Split the page at the section `Actions taken` into three parts.
+    """Split the page into three parts around the text of the section `Actions taken`.
 
-    The parts are: everything up to its heading, people's text below that heading, and everything from the next heading
-    on. A missing heading is added.
+    The first part ends with the section's heading, the second is people's text below that heading, and the third begins
+    at the next heading. If the section's heading is missing, it is added.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     headings = [block for block in blocks.read(text) if block.kind == "heading" and block.level <= 2]
@@ -161,9 +167,11 @@ def _split(text: str) -> tuple[str, str, str]:
 
 
 MOST_PACKED = 3
-"""Maximum findings whose evidence is shown to the model. For other findings, the model sees only the report."""
+"""Maximum number of findings whose evidence is shown to the model. Of the other findings, the model sees only what the
+report says.
+"""
 EVIDENCE_TOKENS = 3_000
-"""Maximum tokens of evidence per finding that are shown to the model."""
+"""Maximum number of tokens of evidence that the model is shown for each finding."""
 
 
 @dataclass(frozen=True)
@@ -189,9 +197,9 @@ class ReportRecommendation:
 def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecommendation:
     """Find a recommendation in a report.
 
-    Raises:
-        NotFoundError: The report or the recommendation does not exist. DataError: evalscribe did not write the report.
-        UsageError: The report is outside the reports folder.
+    Raises `NotFoundError` if the report or the recommendation does not exist, `DataError` if evalscribe did not write
+    the report, and `UsageError` if the report is outside the reports folder, the recommendation was edited, or it
+    proposes no change.
     """
     file = find_report(workspace, name)
     below, text = name_of(workspace.reports, file), text_of(file)
@@ -232,7 +240,7 @@ def evidence_of(store: "AnalysisStore", subject: ReportRecommendation) -> dict[s
 
 
 def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozenset[str]:
-    """Return the paths of all other known evals of the run: those that the recommendation does not concern."""
+    """Return the printed paths of the run's known evals that the recommendation does not concern."""
     run = store.get_run(subject.report.run.id)
     evals = [*(run.evals or ()), *(eval.path for eval in run.failures)] if run else []
     reported = (path for entry in subject.report.entries for path in entry.paths)
@@ -240,7 +248,7 @@ def other_evals(store: "AnalysisStore", subject: ReportRecommendation) -> frozen
 
 
 def concerned_findings(subject: ReportRecommendation, evidence: dict[str, Evidence]) -> tuple[ConcernedFinding, ...]:
-    """Return the findings that the recommendation concerns. Only the first ones contain their evidence."""
+    """Return the findings that the recommendation concerns. At most `MOST_PACKED` of them include their evidence."""
     return tuple(_concerns(subject.entries, evidence))
 
 
@@ -263,13 +271,15 @@ def documents(evidence: dict[str, Evidence]) -> tuple[Document, ...]:
 
 
 def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
-    """Return the texts of the model's output files, except those that are also documents of the evals."""
+    """Return the texts of the model's output files. A text that is also the text of another document of the evals is
+    left out.
+    """
     texts = {document.text for item in evidence.values() for document in item.of("output")}
     return frozenset(texts - {document.text for document in documents(evidence)})
 
 
 STAGE = "propose"
-"""Name of the stage under which the usage of the model calls is counted."""
+"""Name of the stage under which the model calls for patches are counted."""
 
 
 @dataclass(frozen=True)
@@ -278,15 +288,14 @@ class SuiteFolder:
 
     repository: GitRepository
     subfolder: str = ""
-    """The folder relative to the repository's root; empty for the root."""
+    """Path of the folder relative to the repository's root. Empty for the root itself."""
 
 
 @contextmanager
 def open_suite(folder: Path) -> Iterator[SuiteFolder]:
-    """Open the repository that a folder belongs to.
+    """Open the git repository that contains a folder.
 
-    Raises:
-        UsageError: The folder is in no git repository.
+    Raises `UsageError` if the folder is in no git repository.
     """
     try:
         repository = repository_of(folder)
@@ -300,15 +309,16 @@ def open_suite(folder: Path) -> Iterator[SuiteFolder]:
 
 
 def _below(root: Path, folder: Path) -> str:
-    """Return the folder's path relative to the root.
+    """Return the folder's path relative to the repository's root.
 
-    Empty for the root itself, and for a folder outside it, which `core.worktree` makes possible.
+    The path is empty for the root itself. It is also empty for a folder outside the root, which git's setting
+    `core.worktree` makes possible.
     """
     return "" if folder == root or not folder.is_relative_to(root) else folder.relative_to(root).as_posix()
 
 
 class PatchOffer(Frozen):
-    """A patch that waits for approval."""
+    """A proposed patch that waits for a person's approval."""
 
     file: str
     """Path of the report in the reports folder."""
@@ -326,29 +336,29 @@ class AppliedPatch(Frozen):
     """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """None if only the report shows that the patch was committed."""
+    """Branch with the commit. None if the report already recorded the commit. Branches are then not searched."""
     commit: str | None = None
     base: str | None = None
-    """The commit on which the patch is based; None if an earlier command committed the patch."""
+    """Id of the commit on which the patch is based. None if an earlier command committed the patch."""
     new: bool = True
-    """True if this command committed the patch or recorded it in the report; False if both were already done."""
+    """True if this command committed the patch or recorded it in the report. False if both had already been done."""
 
 
 class AppliedDocument(Frozen):
     """A proposed or committed change in the form that `apply --json` prints."""
 
     state: Literal["proposed", "committed", "unchanged"]
-    """`unchanged` means that an earlier command committed the change."""
+    """State of the change. `unchanged` means that an earlier command had already committed it."""
     recommendation: str
     report: str
     """Path of the report in the reports folder."""
     branch: str | None
-    """Branch on which the change is, or would be, committed."""
+    """Branch on which the change has been committed, or on which it would be committed."""
     commit: str | None = None
     line: str | None = None
     """The line added under `Actions taken`."""
     judge: str | None = None
-    """Judge that proposed the change. This and the following fields are null for a committed change."""
+    """Id of the judge that proposed the change. `judge` and the fields after it are null for a committed change."""
     summary: str | None = None
     patch: str | None = None
     """The change as `git diff` prints it, with secrets redacted."""
@@ -374,21 +384,21 @@ class AppliedDocument(Frozen):
 async def propose_patch(
     workspace: Workspace, suite: SuiteFolder, report: str, id: str, say: Callable[[str], None]
 ) -> PatchOffer | AppliedPatch:
-    """Propose a patch for a recommendation, or return the patch if it is already committed.
+    """Propose a patch for a recommendation. If a patch for it is already committed, return that patch instead.
 
-    Writes only to the store, and to the report if a branch already has the commit. With the option `fresh`, a cached
-    proposal is ignored.
+    Writes to the store. Writes to the report only if a branch already has the commit and the report does not record it.
+    With the option `fresh`, a cached proposal is ignored.
 
     Args:
         workspace: Provides the report, its evidence and the model.
         suite: The repository to change.
-        report: Report name as in `find_report`.
+        report: Name of the report, in any form that `find_report` accepts.
         id: Id of the recommendation, such as `R3`.
-        say: Called with each line of information for the user.
+        say: Function that is called with each line of information for the user.
 
     Raises:
-        EvalscribeError: The recommendation does not exist or concerns no finding, the proposed patch does not apply, or
-            a file has uncommitted changes.
+        EvalscribeError: The recommendation does not exist, the suite has no files for it, the model proposes no patch
+            that applies, or a file that the patch changes has uncommitted changes.
     """
     subject = find_recommendation(workspace, report, id)
     before = _earlier_patch(workspace, suite, subject)
@@ -404,9 +414,10 @@ async def propose_patch(
 
 
 async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
-    """Store the question whether to commit the shown patch. Return True if it replaces a question about another patch.
+    """Store the question whether to commit the shown patch.
 
-    Because the question is stored, a later approval from any process applies only to the patch that was shown.
+    Return True if the question replaces one about another patch. Because the question is stored, an approval from any
+    process applies only to the patch that was shown.
     """
     return workspace.store.analyses.request_approval(offer.patch)
 
@@ -416,11 +427,11 @@ async def commit_patch(
 ) -> AppliedPatch | None:
     """Commit the approved patch and record it in the report.
 
-    Without `yes`, commit nothing and only delete the stored question.
+    If `yes` is False, commit nothing and only delete the stored question.
 
     Raises:
-        EvalscribeError: The repository or the report changed meanwhile. A commit that was already made stays; repeat
-            the command to record it in the report.
+        EvalscribeError: The repository or the report changed after the patch was shown. If the commit was already made,
+            it is kept; run the command again to record it in the report.
     """
     approval = workspace.store.analyses.take_approval(offer.patch)
     applied = _apply(workspace, suite, offer, agreed=approval) if yes else None
@@ -429,9 +440,9 @@ async def commit_patch(
 
 
 def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agreed: bool) -> AppliedPatch:
-    """Commit the patch under a lock.
+    """Commit the patch while holding the run's lock.
 
-    If two approvals arrive at the same time, the second returns the first one's commit.
+    If two approvals arrive at the same time, the second call returns the commit that the first call made.
     """
     with workspace.store.analyses.lock(offer.patch.run):
         subject = find_recommendation(workspace, offer.file, offer.patch.recommendation)
@@ -439,7 +450,9 @@ def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agree
         if before is not None:
             return before
         if not agreed:
-            raise UsageError("somebody else answered the question meanwhile. Nothing was changed; run it again")
+            raise UsageError(
+                "somebody else has answered the question in the meantime. Nothing was changed; run it again"
+            )
         if subject.recommendation != offer.recommendation:
             raise UsageError(f"{subject.id} was edited in {offer.file} meanwhile. Nothing was changed; run it again")
         _refuse_changed(suite, offer.patch)
@@ -460,9 +473,9 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
 
 
 def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
-    """Return the patch if the report or a branch shows that it is committed.
+    """Return the earlier patch if the report or a branch shows that it is committed; otherwise return None.
 
-    If only a branch shows it, record it in the report.
+    If only a branch shows the commit, record it in the report.
     """
     line = committed_line(subject.text, subject.id)
     if line is not None:
@@ -481,7 +494,7 @@ def _tell(
 ) -> AppliedPatch:
     """Add the line about the commit to the report's file.
 
-    The file is read again, so that nothing that people wrote meanwhile is lost.
+    The file is read again immediately before, so that text that people added in the meantime is not lost.
     """
     proved = _is_proved(workspace.store.analyses, subject)
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
@@ -499,7 +512,7 @@ def _tell(
 
 
 def _is_proved(store: "AnalysisStore", subject: ReportRecommendation) -> bool:
-    """Return whether replays with the recommended change passed for every eval that it concerns."""
+    """Return whether replays with the recommended change passed for every eval that the recommendation concerns."""
     proofs = {printed_path(proof.eval): proof for proof in store.proofs(subject.report.run.id)}
     eval_proofs = [proofs.get(path) for path in subject.recommendation.evals]
     return bool(eval_proofs) and all(
@@ -539,7 +552,8 @@ def _model(workspace: Workspace) -> Model:
             fields=("judge",),
         )
     model = workspace.models.open(name, STAGE)
-    # Not `yes`: for a patch, `yes` means that a person agreed to what was shown.
+    # The option `yes` does not count as consent to call a model. For a patch, it means that a person agreed to the
+    # change that was shown.
     workspace.consent.check(name, advice="Name the model with `judge`")
     return model
 
@@ -552,7 +566,10 @@ def _files(
     head: str,
     read: Callable[[str], str | None],
 ) -> tuple[PatchScope, CommitFiles]:
-    """Return the files that may be changed, and all files that may be read (those that may be changed come first)."""
+    """Return which files may be changed, and all files that may be read.
+
+    In the list of readable files, those that may be changed come first.
+    """
     paths = tuple(path for path in suite.repository.files(head) if path.isprintable())
     concerned = _scope(workspace, suite, subject, evidence, paths, head)
     by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
@@ -590,7 +607,7 @@ def _scope(
 
 
 def _written_by_model(concerned: PatchScope, evidence: dict[str, Evidence], files: CommitFiles) -> frozenset[str]:
-    """Return the files that may be changed and whose content is a stored output of the model."""
+    """Return the changeable files whose content equals an output of the model in the store."""
     texts = outputs(evidence)
     names = {document.path.rpartition("/")[2] for item in evidence.values() for document in item.of("output")}
     paths = (path for path in concerned.files if path.rpartition("/")[2] in names)

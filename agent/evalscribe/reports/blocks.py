@@ -27,34 +27,36 @@ class PageBlock(Frozen):
     """One block of a page: a heading, paragraph, list, table, fence, quotation …"""
 
     kind: str
-    """The block's type in markdown-it."""
+    """Type of the block, as markdown-it names it."""
     line: int
-    """First line, counted from 1."""
+    """Number of the block's first line on the page, counted from 1."""
     source: str
-    """The block's unchanged lines."""
+    """The block's lines, as they are on the page except for white space at line ends."""
     text: str = ""
     """Markdown inside a heading or paragraph, content of a fence, or YAML of front matter."""
     level: int = 0
-    """Level of a heading."""
+    """Level of a heading, from 1 to 6. For other blocks, 0."""
     items: tuple["PageBlock", ...] = ()
-    """The items of a list, each with its first paragraph as `text`; the items nested in an item; or the rows of a
-    table.
+    """For a list, its items, each with its first paragraph as `text`. For a list item, the items nested in it. For a
+    table, its rows.
     """
     cells: tuple[str, ...] = ()
-    """Cells of a table's row."""
+    """Markdown of each cell, for a row of a table."""
     simple: bool = True
-    """True if a list item consists of one paragraph."""
+    """For a list item, True if it consists of a single paragraph."""
     outline: bool = False
-    """True if a list item consists of one paragraph and bullet lists, whose items are in `items`."""
+    """For a list item, True if it consists of one paragraph and bullet lists. The items of these lists are then in
+    `items`.
+    """
 
     @property
     def end(self) -> int:
-        """Last line, counted from 1."""
+        """Number of the block's last line on the page, counted from 1."""
         return self.line + self.source.count("\n")
 
     @property
     def unquoted(self) -> str:
-        """Return the lines of a quotation without `>`, or the source of any other block."""
+        """The lines of a quotation without their leading `>`. For any other block, its source."""
         if self.kind != "blockquote":
             return self.source
         return "\n".join(_unquoted(line) for line in self.source.split("\n"))
@@ -86,7 +88,7 @@ def _read(text: str) -> list[PageBlock]:
 def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]:
     """Yield a block for each line that belongs to no other block.
 
-    These are link definitions, for which markdown-it has no node.
+    markdown-it has no syntax node for link definitions, so their lines belong to no other block.
     """
     block_lines = {line for block in page for line in range(block.line, block.end + 1)}
     for number, line in enumerate(lines, 1):
@@ -137,7 +139,7 @@ def _text(node: SyntaxTreeNode) -> str:
 
 
 def front_values(source: str) -> dict[object, object]:
-    """Return the values of YAML front matter; empty if the YAML is invalid."""
+    """Parse YAML front matter and return its values. Return an empty dictionary if the YAML is invalid."""
     try:
         values = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -152,13 +154,15 @@ def front_matter(text: str) -> dict[object, object]:
 
 
 def text_below(heading: PageBlock, text: str) -> str:
-    """Return everything in the text that follows a heading."""
+    """Return everything below a heading, up to the end of the text."""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(lines[heading.end :])
 
 
 def refuse_markers(block: PageBlock) -> None:
-    """Raise `UnreadableReport` for a git conflict marker outside fences. Inside a fence, a marker can be evidence."""
+    """Raise `UnreadableReport` if a block has a git conflict marker. Fences are not checked, because a marker in a
+    fence can be quoted evidence.
+    """
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):
@@ -166,7 +170,7 @@ def refuse_markers(block: PageBlock) -> None:
 
 
 class UnreadableReport(DataError):
-    """A page cannot be parsed. The message has the reason and the line numbers, which count from 1."""
+    """Error for a page that cannot be parsed. The message has the reason and the line numbers, counted from 1."""
 
     def __init__(self, reason: str, *lines: int) -> None:
         numbers = " and ".join(str(line) for line in lines)
@@ -176,4 +180,4 @@ class UnreadableReport(DataError):
 
 
 class ConflictingEdits(UnreadableReport):
-    """A label was changed differently in two places, so a person must decide which one is right."""
+    """Error for a label that was changed differently in two places. A person must decide which label is right."""

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
-"""Maximum failures of a run whose evidence is loaded completely, to compare its content id with the one in the report.
+"""Maximum number of failures in a run for all of its evidence to be loaded. The content id of the evidence is then
+compared with the id in the report.
 """
 NOWHERE = "it is not in the store; read it from a snapshot (`--evidence DIR`) or from the deployment (`--fetch`)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -57,18 +58,21 @@ class RunEvidence:
     def __init__(self, run: Run, source: RunSource | None, store: "AnalysisStore | None") -> None:
         """Store the arguments.
 
-        Evidence that the store lacks is read from the source, and saved if `store` is given.
+        Evidence that the store lacks is read from the source. If `store` is given, the evidence that was read is saved
+        there.
         """
         self.run = run
         self._source = source
         self._store = store
 
     def has(self, paths: Sequence[str]) -> bool:
-        """Return whether one of the paths is a failed eval of the run."""
+        """Return whether at least one of the paths is the path of a failed eval in the run."""
         return any(path in self._evals for path in paths)
 
     async def evidence(self, path: str) -> Evidence | str:
-        """Return the evidence of the failed eval with this printed path, or the reason why there is no evidence."""
+        """Return the evidence of the failed eval with this printed path. If there is none, return the reason as a
+        string.
+        """
         eval = self._evals.get(path)
         try:
             evidence = await self._load(eval) if eval else None
@@ -79,13 +83,16 @@ class RunEvidence:
         return f"{path}: {evidence.reason}" if evidence else NOWHERE
 
     async def other_than(self, digest: str) -> Sequence[LineProblem]:
-        """Return a warning if the content id of today's evidence differs from the report's, which is `digest`."""
+        """Return a warning if the evidence has changed since the report was written.
+
+        The content id of the current evidence is compared with `digest`, the content id that the report states.
+        """
         if not digest or self._reads_source_first or len(self.run.failures) > MANY:
             return ()
         try:
             items = [await self._load(eval) for eval in self.run.failures]
         except EvalscribeError:
-            return ()  # The check of the quotations reports what is missing.
+            return ()  # Evidence that cannot be loaded is reported by the check of the quotations.
         digests = sorted(summarise_evidence(item).digest for item in items if item)
         current_digest = content_id(digests)[: len("sha256:") + 8]
         if None in items or current_digest == digest:
@@ -114,15 +121,18 @@ class RunEvidence:
 
 
 class EvidenceFinder:
-    """Finds the evidence of runs in given snapshots, in the store, among the shipped runs, and at the deployment."""
+    """Finds the evidence of runs in the given snapshots, in the store, in the sample runs shipped with evalscribe, or
+    at the deployment.
+    """
 
     def __init__(self, workspace: Workspace, evidence: Sequence[Path] = (), *, fetch: bool = False) -> None:
-        """Store the arguments; use the object as an async context manager to open the sources.
+        """Store the arguments. Use the object as an async context manager to open the sources.
 
         Args:
-            workspace: Its store is used if it exists, and created only to save fetched evidence.
-            evidence: Snapshot folders.
-            fetch: True to fetch evidence from the deployment if no other place has it.
+            workspace: The workspace, whose store is used if it exists. A missing store is created only if `fetch` is
+                set, to save fetched evidence.
+            evidence: Snapshot folders that are searched first.
+            fetch: True to fetch evidence from the deployment if it is not found elsewhere.
         """
         self._workspace = workspace
         self._fetch = fetch
@@ -131,9 +141,9 @@ class EvidenceFinder:
         self._exit_stack = AsyncExitStack()
         self._runs: dict[int, Run] = {}
         self.store: AnalysisStore | None = None
-        """None if there is no store, or if the store cannot be opened."""
+        """The workspace's store. None if there is no store, or if it cannot be opened."""
         self._missing_reason = NOWHERE
-        """The reason to report if no place has the evidence of a run."""
+        """Reason to report if the evidence of a run is not found anywhere."""
 
     async def __aenter__(self) -> Self:
         """Open the sources. Raises `EvalscribeError` if a folder is not a snapshot."""
@@ -141,7 +151,7 @@ class EvidenceFinder:
             try:
                 self.store = self._workspace.store.analyses
             except EvalscribeError as error:
-                self._missing_reason = error.text(flag)  # not an error in a report
+                self._missing_reason = error.text(flag)  # a store that cannot be opened is not a problem of any report
         async with AsyncExitStack() as stack:
             for folder in self._folders:
                 self._sources.append(source := open_snapshot(folder, Links()))
@@ -154,7 +164,10 @@ class EvidenceFinder:
 
     @asynccontextmanager
     async def of(self, run_id: str) -> AsyncIterator[RunEvidence | str]:
-        """Yield the run's evidence, or the reason why there is none. `run_id` is the id as printed in reports."""
+        """Yield the run's evidence. If there is none, yield the reason as a string.
+
+        `run_id` is the run's id as printed in reports.
+        """
         *requested, shipped = self._sources
         at_hand = (
             await self._in_sources(requested, run_id)
@@ -177,10 +190,10 @@ class EvidenceFinder:
     def _deployed(self, run_id: str) -> RunSource:
         """Open the run at the deployment.
 
-        Validates the id first, because it comes from a report.
+        Raises `UsageError` if the run's id is not valid. The id is validated because it comes from a report.
         """
         if not _RUN.fullmatch(run_id):
-            raise UsageError("its run is not an id of a deployment")
+            raise UsageError("its run id is not valid, so it cannot be fetched from the deployment")
         from evalscribe.sources.convex import open_convex
 
         access = self._workspace.settings.convex()
@@ -225,14 +238,16 @@ async def check_reports(
     """Check all reports, or the named ones.
 
     Args:
-        workspace: Its store is created only to save fetched evidence.
-        names: Report names as in `find_report`; empty for all reports.
-        evidence: Additional snapshot folders to compare quotations with.
-        fetch: True to fetch evidence from the deployment if no other place has it.
-        shown_from: The folder to which printed paths are relative.
+        workspace: The workspace with the reports. A missing store is created only if `fetch` is set, to save fetched
+            evidence.
+        names: Names of the reports to check, in any form that `find_report` accepts. If empty, all reports are checked.
+        evidence: Snapshot folders whose evidence is compared with the quotations, in addition to the evidence in the
+            store.
+        fetch: True to fetch evidence from the deployment if it is not found elsewhere.
+        shown_from: Folder to which the printed paths are relative.
 
     Raises:
-        NotFoundError: A given name matches no report or several.
+        NotFoundError: A name matches no report, or more than one.
     """
     library = workspace.reports
     async with EvidenceFinder(workspace, evidence, fetch=fetch) as proofs:
@@ -252,7 +267,9 @@ async def check_reports(
 
 
 def _find_by_name(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report, and replace its name with its path in the reports folder."""
+    """Find a report by any name that `find_report` accepts. In the result, the name is the report's path in the reports
+    folder.
+    """
     file = find_report(workspace, name)
     try:
         below = file.path.resolve().relative_to(workspace.reports.root.resolve()).as_posix()
@@ -278,7 +295,7 @@ async def _check(
 
 
 def _free_form(file: ReportFile) -> Iterator[LineProblem]:
-    """Check a report that a person wrote, in any format."""
+    """Yield the problems of a report that a person wrote, in whatever format."""
     yield from (problem._replace(level="warning") for problem in markers(file.text))
     try:
         read_report(file.text, file.name, file.data)
@@ -290,7 +307,7 @@ def _free_form(file: ReportFile) -> Iterator[LineProblem]:
 def _exists(file: ReportFile) -> Callable[[str], bool]:
     """Return a function that checks whether a file exists.
 
-    Its argument is the path relative to the folder to which `file.name` is relative.
+    The returned function takes a path relative to the same folder as `file.name`.
     """
     root = file.path.parents[file.name.count("/")]
 
@@ -305,7 +322,7 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
 
 
 def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFile) -> Iterator[str]:
-    """Yield texts that might be the page as evalscribe wrote it: from the store, and from git."""
+    """Yield candidates, from the store and from git, for the text of the page before people edited it."""
     run = run_of(file.text) if store else None
     stored = store.get_report(run) if store and run else None
     if stored:
@@ -317,7 +334,7 @@ def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFi
 async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -> tuple[list[LineProblem], str | None]:
     """Return the problems of the report's quotations.
 
-    Also return the reason if some or all of the quotations cannot be checked.
+    Also return the reason why quotations could not be checked, or None if all of them were checked.
     """
     async with proofs.of(report.run.id) as proof:
         if isinstance(proof, str):
@@ -339,12 +356,12 @@ async def _quotations(proofs: EvidenceFinder, report: Report, page: PageCheck) -
 async def _best(
     proof: RunEvidence, entry: ReportEntry, quoted: Sequence[Quoted], line: int, logs: Sequence[Document]
 ) -> list[LineProblem] | str:
-    """Compare quotations with the evidence of the group's best matching member.
+    """Compare quotations with the evidence of each eval in the group, and keep the result with the fewest problems.
 
-    Any member could be the judged one. `logs` are the logs of replays.
+    The judge was shown only one eval of the group, and the report does not say which. `logs` are the logs of replays.
 
     Returns:
-        The problems, or the reason why there is nothing to compare with.
+        The fewest problems found. If no evidence is available, the reason as a string.
     """
     if not proof.has(entry.paths):
         return [LineProblem(line, "error", f"the report's run has no failed eval {entry.paths[0]}")]
@@ -388,16 +405,17 @@ FORK = "a pull request from a fork has no such token. The text of the comment is
 
 class CommentOutcome(Frozen):
     url: str | None = None
-    """Address of the comment."""
+    """Address of the comment. None if no comment was posted."""
     why_not: str | None = None
 
 
 def changed_reports(
     repository: GitRepository, base: str, checked: CheckResult, folder: Path
 ) -> tuple[CheckedReport, ...] | None:
-    """Return the reports that changed since the common ancestor with `base`; None if a shallow clone lacks it.
+    """Return the reports that changed since the common ancestor of the checked-out commit and `base`.
 
-    `folder` is the folder to which the reports' paths are relative.
+    Returns None if a shallow clone lacks the common ancestor. `folder` is the folder to which the reports' paths are
+    relative.
     """
     try:
         start = repository.common(base, repository.head())
@@ -420,7 +438,10 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
 
 
 def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: int, body: str) -> CommentOutcome:
-    """Create the comment on the pull request, or update the existing one. An error is returned, not raised."""
+    """Create the comment on the pull request, or update the existing comment.
+
+    If that fails, the error is returned in the result instead of raised.
+    """
     try:
         with closing(open_forge()) as forge:
             url = forge.comment(number, MARK, body)

@@ -1,4 +1,4 @@
-"""Read human labels from a report's versions, and write them into a page."""
+"""Read people's labels from the versions of a report, and write a person's label into a page."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ from evalscribe.text import join_first, mask_code, one_line
 from evalscribe.workspace import Workspace
 
 Read = Callable[[PageSource], Analysis | None]
-"""Parses one version of a page. Returns None if that version cannot be parsed."""
+"""Type of a function that parses one version of a page. The function returns None if that version cannot be parsed."""
 _MARKUP = re.compile(r"[\s\\*_`~<>]+")
 """Matches characters in a person's text that a formatter might add or change."""
 
@@ -45,29 +45,30 @@ class LabelOrigin(Frozen):
 
 @dataclass(frozen=True)
 class VersionLabels:
-    """Findings and labels in one version of a report, by eval."""
+    """Findings and labels in one version of a report, keyed by eval."""
 
     revision: int | None
     findings: Mapping[str, FindingSummary]
     labels: Mapping[str, tuple[HumanLabel, ...]]
-    """The newest label from each person, oldest first."""
+    """For each eval, the newest label from each person, oldest first."""
     hinted: Mapping[str, FileVersion]
-    """The version in which a person changed the certainty or the cause of an unreviewed verdict. The next analysis
-    treats the change as a correction and adds a `Reviewer:` line.
+    """For each eval, the version in which a person changed the certainty or the cause of a verdict without adding a
+    `Reviewer:` line. The next analysis treats such a change as a correction and adds a `Reviewer:` line.
     """
 
 
 def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: LabelOrigin) -> tuple[HumanLabel, ...]:
-    """Return the labels that people gave in a report: for each eval, the newest label of each person.
+    """Return the labels that people gave in a report. For each eval, the newest label of each person is returned.
 
-    A label is in force while the report agrees with it. If another person replaced it, it is returned but no longer in
-    force. If the report has only the judge's label again, it is not returned.
+    A label is in force as long as the report's current label equals it. A label that another person replaced is
+    returned, but it is not in force. If the report has the judge's label again and no person's, nothing is returned for
+    the eval.
 
     Args:
-        versions: Versions of the report, oldest first. Changes made in an unreadable version are attributed to the
-            commit that made the report readable again.
-        read: Parses a version.
-        about: Facts shared by all labels.
+        versions: Versions of the report, oldest first. If a version cannot be read, its changes are attributed to the
+            next commit with a readable version.
+        read: Function that parses a version.
+        about: Facts that all returned labels share.
     """
     states: dict[str, tuple[VersionLabels, ...]] = {}
     latest: tuple[VersionLabels, ...] = ()
@@ -84,7 +85,7 @@ def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: Label
 
 
 def version_page(version: FileVersion, name: str) -> PageSource | None:
-    """Return the page of a version; None if the commit removed it."""
+    """Return the page as it is in a version. Return None if the version's commit removed the page."""
     return None if version.text is None else PageSource(name=name, text=version.text, data=version.data)
 
 
@@ -110,8 +111,9 @@ def _state(
 def _hinted(
     version: FileVersion, state: VersionLabels, now: FindingSummary, before: Sequence[VersionLabels]
 ) -> FileVersion | None:
-    """Return the version in which a person last changed an unreviewed verdict's certainty or cause; None if there is
-    none.
+    """Return the version in which a person last changed an unreviewed verdict's certainty or cause.
+
+    Returns None if no person changed them.
     """
     changed = None
     for old in before:
@@ -131,7 +133,7 @@ def _labels(
     about: LabelOrigin,
     order: Mapping[str, int],
 ) -> tuple[HumanLabel, ...]:
-    """Return the labels of one reviewed eval in a version."""
+    """Return all labels of one reviewed eval in a version, with at most one per person."""
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )
@@ -140,24 +142,27 @@ def _labels(
     if not any(_carried(old, state, now.eval, earlier_lines) for old in before):
         by_email.pop(version.email, None)
         by_email[version.email] = _new(version, now, earlier_lines, about)
-    elif all(label.label != now.classification for label in by_email.values()):  # a merge chose the other label
+    elif all(label.label != now.classification for label in by_email.values()):  # a merge restored an earlier label
         by_email |= {label.email: label for label in earlier if label.label == now.classification}
     return tuple(_now(label, now) for label in by_email.values())
 
 
 def _carried(old: VersionLabels, new: VersionLabels, eval: str, earlier_lines: Collection[str]) -> bool:
-    """Return whether a version only repeats an earlier correction, as after a newer analysis or an unrelated edit."""
+    """Return whether a version only repeats an earlier correction.
+
+    A version repeats a correction if it was written by a newer analysis or if only other text was edited.
+    """
     was, now = old.findings.get(eval), new.findings[eval]
     if was is None or not was.by_person or was.classification != now.classification:
         return False
     rewritten = _rewritten(old, new)
     if rewritten and _judge_came_over(was, now) and not _lines(was):
-        return True  # evalscribe wrote the line that says so
+        return True  # evalscribe itself added the `Reviewer:` line
     return (was.cause_kind == now.cause_kind or rewritten) and all(_bare(line) in earlier_lines for line in _lines(now))
 
 
 def _rewritten(old: VersionLabels, new: VersionLabels) -> bool:
-    """Return whether a newer analysis wrote this version."""
+    """Return whether the version `new` was written by a newer analysis."""
     return old.revision is not None and new.revision is not None and new.revision > old.revision
 
 
@@ -166,7 +171,7 @@ def _side(finding: FindingSummary) -> tuple[object, ...]:
 
 
 def _judge_came_over(was: FindingSummary, now: FindingSummary) -> bool:
-    """Return whether the judge has changed its label to the one that the person gave earlier."""
+    """Return whether the judge changed its label to the label that a person had given earlier."""
     return bool(was.judge and now.judge) and was.judge != now.judge and _judged(now) == now.classification
 
 
@@ -196,7 +201,10 @@ def _new(version: FileVersion, now: FindingSummary, earlier_lines: Collection[st
 
 
 def judge_facts(finding: FindingSummary) -> dict[str, Any]:
-    """Return the fields of a label that describe the judge's verdict; empty if no judge decided."""
+    """Return the fields of a human label that describe the judge's verdict.
+
+    Return an empty dictionary if no judge decided.
+    """
     judge = finding.judge
     if judge is None:
         return {}
@@ -205,7 +213,10 @@ def judge_facts(finding: FindingSummary) -> dict[str, Any]:
 
 
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
-    """Return a label with `in_force` as in the current report, and without note lines that people have removed."""
+    """Return a label with `in_force` set for the current version of the report.
+
+    If the label is in force, lines that people have removed from the report are also removed from its note.
+    """
     in_force = label.label == now.classification
     current_lines = set(map(_bare, _lines(now)))
     note_lines = [line for line in (label.note or "").split("\n") if _bare(line) in current_lines]
@@ -214,7 +225,10 @@ def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
 
 
 def _earlier_reviewer_lines(before: Iterable[VersionLabels], eval: str) -> frozenset[str]:
-    """Return the eval's `Reviewer:` lines from earlier versions, without characters that a formatter might change."""
+    """Return the eval's `Reviewer:` lines from earlier versions.
+
+    Characters that a formatter might change are removed from the lines.
+    """
     return frozenset(_bare(line) for old in before if eval in old.findings for line in _lines(old.findings[eval]))
 
 
@@ -231,7 +245,10 @@ def _judged(finding: FindingSummary) -> Classification | None:
 
 
 def run_of(analysis: Analysis, name: str) -> str:
-    """Return the run id that the report states, else the id in its file name, which can be shortened."""
+    """Return the run id that the report states.
+
+    If it states none, return the id in its file name, which can be abbreviated.
+    """
     return analysis.run.id or PurePosixPath(name).stem.partition("_")[0]
 
 
@@ -253,16 +270,16 @@ _CONTINUES = re.compile(r"(?!\s*$|[-*+] |`{3}|~{3}|#{1,6} |>|<)")
 """Matches a line that markdown would read as the continuation of a paragraph above it."""
 TAG = re.compile(r"<(?=[A-Za-z/!?])")
 SURE: tuple[Classification, ...] = ("MODEL_FAULT", "AMBIGUOUS_TASK")
-"""Labels that imply a kind of cause, so that the kind is not printed."""
+"""Labels that already imply the kind of cause. The kind is therefore not printed after these labels."""
 
 
 def write_label(
     source: PageSource, n: int, label: Classification, *, kind: CauseKind | None = None, note: str | None = None
 ) -> str:
-    """Label finding `n` as a person: change the bold label under its heading, and add one `Reviewer:` line.
+    """Label finding `n` on behalf of a person: change the bold label under its heading, and add one `Reviewer:` line.
 
-    No other line changes. If the correction is repeated, nothing changes. Raises `DataError` if the finding does not
-    exist or the report cannot be read.
+    All other lines of the page stay as they are. If the page already has this correction, nothing changes. Raises
+    `DataError` if the finding does not exist or the report cannot be read.
     """
     entry = _entry(source, n)
     place = parse_page(normalised(source.text)).by_number.get(n)
@@ -285,7 +302,7 @@ def write_label(
 
 
 def bold(label: PageLabel) -> str:
-    """Render the label as it stands on the line below a finding's heading."""
+    """Render a label in the form in which it stands below a finding's heading."""
     kind = f" ({label.kind})" if label.kind else ""
     return f"**{label.classification}**{kind}{', uncertain' if label.uncertain else ''}"
 
@@ -293,15 +310,14 @@ def bold(label: PageLabel) -> str:
 def _entries(source: PageSource) -> Sequence[ReportEntry]:
     """Return the findings with people's edits applied.
 
-    If the edits contradict each other, return the findings without them.
+    If the edits contradict each other, return the findings as they are in the data file, without any edits. Raises
+    `DataError` if the report cannot be read.
     """
     if not has_data(source.text):
-        raise DataError(
-            "the report has the form of an earlier version; run `evalscribe analyze` on its run again, then label it"
-        )
+        raise DataError("the report is in the older format; run `evalscribe analyze` on its run again, then label it")
     try:
         return read_page(source).report.entries
-    except ConflictingEdits:  # the correction resolves the contradiction
+    except ConflictingEdits:  # the new label resolves the contradiction
         return report_from_analysis(read_data(source.data or "", source.data_name)).entries
 
 
@@ -315,9 +331,9 @@ def _entry(source: PageSource, n: int) -> ReportEntry:
 
 
 def _finding_number(source: PageSource, finding: str) -> int:
-    """Return the number of the finding that a name refers to.
+    """Return the number of the finding to which a name refers.
 
-    A name is a finding's number, or its eval's path, task or bare name.
+    The name is a finding's number, or the path, task or bare name of one of its evals.
     """
     if finding.isdecimal():
         return int(finding)
@@ -327,20 +343,26 @@ def _finding_number(source: PageSource, finding: str) -> int:
     if len(numbers) == 1:
         return numbers[0]
     if numbers:
-        raise UsageError(f"{finding!r} is in findings {join_first(list(map(str, numbers)), 5)}; give the number of one")
+        raise UsageError(
+            f"{finding!r} is in findings {join_first(list(map(str, numbers)), 5)}; give a finding's number"
+        )
     raise NotFoundError(
         f"the report has no finding about {finding[:80]!r}; {nearest(finding, sorted(set().union(*names)))}"
     )
 
 
 def _names(path: str) -> Iterator[str]:
-    """Yield an eval's path and its bare name, each with and without the trial."""
+    """Yield the path and the bare name of an eval, each with and without the trial number."""
     for candidate in (path, TRIAL.sub("", path)):
         yield from (candidate, candidate.rpartition("/")[2])
 
 
 def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
-    """Return the kind of cause to print: the requested kind, else the old kind; None if the label implies it."""
+    """Return the kind of cause to print after the label.
+
+    The requested kind is used, otherwise the old kind. Returns None if the label implies the kind, because it is not
+    printed in that case.
+    """
     old = labels_of(entry)
     if kind:
         return kind if kind in NOT_THE_MODEL or kind != entry.cause_kind else None
@@ -348,7 +370,10 @@ def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> 
 
 
 def _reviewer_statement(entry: ReportEntry, new: PageLabel, note: str) -> str | None:
-    """Return the text of the `Reviewer:` line to add; None if the page already shows that a person gave this label."""
+    """Return the text of the `Reviewer:` line to add.
+
+    Returns None if the page already shows that a person gave this label.
+    """
     if note:
         return _harmless(note)
     old = labels_of(entry)
@@ -381,9 +406,10 @@ class _PageLines:
         self.lines[number - 1] = line
 
     def insert_after(self, number: int, line: str, apart: bool) -> None:
-        """Insert a line.
+        """Insert a line after the line with this number.
 
-        With `apart`, also insert a blank line after it if the next line would be read as its continuation.
+        If `apart` is True and markdown would read the next line as a continuation of the inserted line, a blank line is
+        inserted between them.
         """
         end = self.ends[0]
         blank = apart and number < len(self.lines) and _CONTINUES.match(self.lines[number]) is not None
@@ -398,24 +424,24 @@ class _PageLines:
 
 
 class LabelWritten(Frozen):
-    """The result of writing a correction into a report."""
+    """Result of writing a person's label into a report."""
 
     report: str
-    """Name of the report."""
+    """Path of the report relative to the reports folder."""
     path: Path
     """Path of the report's file."""
     number: int
     subject: str
     before: str
-    """The label before the correction."""
+    """Label before the correction, as text."""
     after: str
     statement: str | None
-    """The `Reviewer:` line that was added."""
+    """The `Reviewer:` line that was added. None if no line was added."""
     changed: bool
     in_git: bool
-    """True if the report is in a git repository, from which `review sync` can read its labels."""
+    """True if the report is in a git repository. `review sync` reads labels only from a git repository."""
     old_text: str = Field(exclude=True)
-    """The page before and after the correction, to undo it."""
+    """Text of the page before the correction. It is stored so that the correction can be undone."""
     new_text: str = Field(exclude=True)
 
 
@@ -429,19 +455,20 @@ def correct_label(
     note: str | None = None,
     expected_state: str | None = None,
 ) -> LabelWritten:
-    """Write a person's label for a finding into the report. `finding` is the finding's number or its eval.
+    """Write a person's label for a finding into the report.
 
     Args:
         workspace: Workspace with the report.
-        name: The report, as for `find_report`.
-        finding: The finding's number or the name of its eval.
-        label: The person's label.
-        kind: Kind of cause; None to keep it.
-        note: The person's reason; None to only state the label.
-        expected_state: The `label_state` of what the person saw; None to skip this check.
+        name: Name of the report, in any form that `find_report` accepts.
+        finding: Number of the finding, or the name of its eval.
+        label: Label that the person gives.
+        kind: Kind of cause that the person gives. None keeps the finding's kind if it fits the label.
+        note: Reason that the person gives. If None, the report states only the label.
+        expected_state: The `label_state` of the finding when the person saw it. If it has changed since then, nothing
+            is written. None skips this check.
 
     Raises:
-        ChangedError: Another label or statement has been written since the person saw the finding.
+        ChangedError: The label or the `Reviewer:` lines have changed since the person saw the finding.
         NotFoundError: The report does not exist, or it has no finding about this eval.
         DataError: The finding does not exist or the report cannot be read.
         UsageError: The report is outside the reports folder, or several findings are about this eval.
@@ -475,10 +502,9 @@ def correct_label(
 
 
 def undo_label(workspace: Workspace, written: LabelWritten) -> None:
-    """Restore a report to its text before a correction.
+    """Undo a correction by restoring the report's text from before it.
 
-    Raises:
-        ChangedError: The report has been changed since the correction.
+    Raises `ChangedError` if the report has been changed since the correction.
     """
     library = workspace.reports
     with library.locked():
@@ -488,15 +514,18 @@ def undo_label(workspace: Workspace, written: LabelWritten) -> None:
 
 
 def label_state(label: str | None, kind: str | None, uncertain: bool, statements: Iterable[str]) -> str:
-    """Return a text that changes whenever the finding's label or its reviewers' statements change."""
+    """Return an id of a finding's label and of its reviewers' statements.
+
+    The id changes whenever one of them changes.
+    """
     return content_id([label, kind, uncertain, list(statements)])
 
 
 def entry_state(entry: ReportEntry) -> str:
-    """Return the `label_state` of an entry."""
+    """Return the id that `label_state` gives for the label and the statements of a report entry."""
     return label_state(entry.classification, entry.cause_kind, entry.uncertain, map(redact, entry.reviewer))
 
 
 def finding_state(finding: FindingSummary) -> str:
-    """Return the `label_state` of the entry to which a finding belongs."""
+    """Return the id that `label_state` gives for the report entry to which a finding belongs."""
     return label_state(finding.classification, finding.cause_kind, bool(finding.uncertain), statements(finding))

@@ -1,4 +1,7 @@
-"""Read and write the data file of a report: the complete report as JSON, in the format of `analyze --json`."""
+"""Read and write the data file of a report.
+
+The data file has the complete report as JSON, in the format of `analyze --json`.
+"""
 
 import json
 from itertools import groupby
@@ -27,11 +30,11 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
-"""Fields that describe a single command. They are not stored."""
+"""Fields that describe a single command, such as its usage. Such fields are not written to the data file."""
 
 
 def write_data(analysis: Analysis) -> str:
-    """Return the text of the data file: one fact per line, without default values.
+    """Return the text of a report's data file. Each fact is on a line of its own, and default values are omitted.
 
     Equal reports produce equal texts.
     """
@@ -40,7 +43,7 @@ def write_data(analysis: Analysis) -> str:
 
 
 def read_data(text: str, name: str) -> Analysis:
-    """Parse a data file. Raises `DataError` that names the problem."""
+    """Parse a data file. Raises `DataError` with a description of the problem if the file is not valid."""
     file = PurePosixPath(name).name
     try:
         analysis = Analysis.model_validate_json(text)
@@ -58,9 +61,10 @@ def read_data(text: str, name: str) -> Analysis:
 
 
 def report_from_analysis(analysis: Analysis) -> Report:
-    """Convert the JSON document to a report; the inverse of `analysis_from_report`.
+    """Convert an analysis, which is the content of a data file, to a `Report`.
 
-    Raises `DataError` if that is not possible.
+    The function is the inverse of `analysis_from_report`. Raises `DataError` if the analysis has values that a report
+    cannot have.
     """
     try:
         run = {name: value for name, value in analysis.run.model_dump().items() if value is not None}
@@ -93,7 +97,10 @@ def report_from_analysis(analysis: Analysis) -> Report:
 
 
 def _entry(members: list[FindingSummary]) -> ReportEntry:
-    """Join the findings with the same number into one entry. Its trials can have different verdicts."""
+    """Join findings with the same number into one entry.
+
+    If the findings are trials of a task, their verdicts can differ.
+    """
     of_the_eval = {"eval": "", "eval_id": None, "category": None, "group": None, "url": None}
     by_verdict: dict[FindingSummary, list[FindingSummary]] = {}
     for member in members:
@@ -133,7 +140,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
 
 
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
-    """Return the document updated with the report's corrections, notes and actions."""
+    """Return the analysis, updated with the corrections, notes and actions of the report."""
     findings_by_eval = {finding.eval: finding for finding in analysis.findings}
     same = ("eval_id", "category", "group", "citations")
     findings = tuple(
@@ -148,7 +155,10 @@ def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
 
 
 def statements(finding: FindingSummary) -> tuple[str, ...]:
-    """Return the text of the `Reviewer:` lines. A person who only confirmed the label can leave the line empty."""
+    """Return the text of each `Reviewer:` line.
+
+    A person who only confirmed the label can leave the line empty. An empty line is returned as an empty string.
+    """
     if finding.reviewer is None:
         return ()
     if finding.reviewer.note is not None:

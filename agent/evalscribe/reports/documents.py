@@ -1,4 +1,4 @@
-"""Write generated documents other than reports, with front matter.
+"""Write generated documents that are not reports, such as comparisons. Each document has front matter.
 
 A document that a person edited is never overwritten.
 """
@@ -18,14 +18,17 @@ _FRONT = re.compile(r"---\nkind: evalscribe-(?!report/)[a-z]+/\d+\n(?:.*\n)*?tex
 
 
 def document(kind: str, facts: Mapping[str, object], lines: Sequence[str]) -> str:
-    """Render the file. Each fact becomes a line of front matter with a JSON value; empty facts are omitted."""
+    """Render a document.
+
+    Each fact becomes a line of the front matter, with its value as JSON. Empty facts are omitted.
+    """
     body = "\n".join(lines).rstrip("\n") + "\n"
     front_lines = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in facts.items() if value]
     return "\n".join(["---", f"kind: {kind}", *front_lines, f"text: {_digest(body)}", "---", body])
 
 
 NOT_ANSWERED = "not_answered"
-"""Name of the fact that counts the questions that the judge did not answer."""
+"""Name of the front-matter fact that counts the questions that the judge did not answer."""
 
 
 def is_unedited(text: str) -> bool:
@@ -36,12 +39,12 @@ def is_unedited(text: str) -> bool:
 
 
 def same_facts(text: str, other: str, names: Sequence[str]) -> bool:
-    """Return whether two documents have the same kind, and the same values of the named facts."""
+    """Return whether two documents have the same kind and the same values of the facts in `names`."""
     return _facts(text, names) == _facts(other, names) is not None
 
 
 def not_answered(text: str) -> int:
-    """Return the number of questions that the judge did not answer for this document."""
+    """Return how many of this document's questions the judge did not answer."""
     facts = _facts(text, (NOT_ANSWERED,)) or []
     counts = [match[1] for line in facts if (match := re.fullmatch(rf"{NOT_ANSWERED}: (\d{{1,9}})", line))]
     return int(counts[0]) if counts else 0
@@ -71,24 +74,25 @@ class PlacedDocument(Frozen):
     """Path of the document in the reports folder."""
     state: Literal["new", "updated", "unchanged"]
     note: str | None = None
-    """Reason why the document is not in its usual file; None if it is there."""
+    """Reason why the new text is not in the document's usual file. None if it is."""
 
 
 def place_document(
     library: ReportsFolder, kind: str, short: str, full: str, text: str, same_subject: Callable[[str], bool]
 ) -> PlacedDocument:
-    """Write the text to `short`.md, or to `full`.md if `short`.md is about another subject.
+    """Write the text to `short`.md, or to `full`.md if `short`.md is about another subject. If a person edited the
+    file, the text is written to a new file beside it.
 
     Args:
         library: The reports folder.
         kind: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         full: Unique file name without suffix.
-        text: The document. An earlier document with fewer unanswered questions is not replaced by it.
-        same_subject: Returns True if an existing document has the same subject.
+        text: Text of the document. It does not replace an earlier text with fewer unanswered questions.
+        same_subject: Function that takes the text of an existing document and returns whether its subject is the same.
 
     Raises:
-        DataError: Every possible file name is taken by a page that people edited.
+        DataError: All possible file names are taken by pages that people edited.
     """
     current = library.document(f"{short}.md")
     stem = short if current is None or same_subject(current) else full

@@ -1,4 +1,4 @@
-"""Render everything that is known about one failure as text, in more detail than in the report."""
+"""Render everything that is known about one failure as text. The text has more details than the report."""
 
 from collections.abc import Iterator
 
@@ -19,19 +19,20 @@ from evalscribe.model.report import summarise_proof
 from evalscribe.text import pluralise, printable
 
 LOG_LINES = 12
-"""Number of lines that are displayed from the end of a replay's log, where test runners state what failed."""
+"""Number of lines displayed from the end of a replay's log. Test runners state there what failed."""
 
 
 def explanation(
     finding: Finding, case: Failure | UnreadableEvidence, reviewed: FindingSummary | None = None, again: str = ""
 ) -> str:
-    """Render label, error, reasoning, quotations with their places, replays, history, and the judge's evidence.
+    """Render a finding's label, error, reasoning, quotations, replays and history, and the evidence that the judge
+    received.
 
     Args:
         finding: The finding.
-        case: The input that the judge received.
-        reviewed: The finding in the run's report; None unless a person reviewed it.
-        again: The command that repeats the replay.
+        case: The failure as the judge received it, or the reason why its evidence cannot be read.
+        reviewed: The same finding in the run's report if a person reviewed it, otherwise None.
+        again: Command that runs the replay again.
     """
     eval = finding.evals[0]
     lines = [f"{eval.path}: {_label(finding.verdict)}"]

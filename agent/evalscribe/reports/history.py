@@ -1,4 +1,7 @@
-"""Load earlier reports on a model, find what they state about the evals of a run, and whether earlier actions held."""
+"""Load earlier reports on a model, and find what they state about the evals of a run.
+
+The module also finds whether the actions taken after earlier reports held.
+"""
 
 import posixpath
 import re
@@ -36,38 +39,45 @@ if TYPE_CHECKING:
 
 
 SHORTEST_PREFIX = 6
-"""Minimum characters of an abbreviated run id, as in `jn7922_2026-02-06.md`."""
+"""Minimum number of characters of an abbreviated run id, as in `jn7922_2026-02-06.md`."""
 
 
 class PastReport(Frozen):
-    """A parsed report of another run."""
+    """A parsed report on another run."""
 
     name: str
-    """File name, relative to the folder of the run's report."""
+    """File name of the report, relative to the folder that has the current run's report."""
     date: str | None = None
-    """ISO date."""
+    """Date of the report in ISO format."""
     run_ids: tuple[str, ...] = ()
     other_experiments: tuple[str, ...] = ()
     refers_to: tuple[str, ...] = ()
-    """Ids of the runs that the report names as previous ones. They are usually abbreviated."""
+    """Ids of the runs that the report calls previous runs. The ids are usually abbreviated."""
     analysis: Analysis
 
     @property
     def run(self) -> str:
-        """Id of the report's run, or the file name if the id is unknown. Two files can be about the same run."""
+        """Id of the report's run, or the report's file name if the id is unknown.
+
+        Two reports can be about the same run.
+        """
         return next(iter(self.run_ids), self.name)
 
     def is_of(self, run_id: str) -> bool:
-        """Return whether this is the report of a run, judged by its content or else by its file name."""
+        """Return whether this report is about a given run.
+
+        The run is compared with the ids that the report states. If it states none, it is compared with the id in its
+        file name.
+        """
         ids = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
         return any(_names(word, run_id) for word in ids)
 
     def follows(self, run_id: str) -> bool:
-        """Return whether the report names a run as a previous one."""
+        """Return whether the report names the given run as a previous one."""
         return any(_names(word, run_id) for word in self.refers_to)
 
     def action(self, finding: FindingSummary) -> str | None:
-        """Return the action taken on a finding of this report, on one line; None if there was none."""
+        """Return the action taken on a finding of this report, on one line. Return None if no action was taken."""
         texts = (action.text for action in self.analysis.actions_taken if finding.eval in action.evals)
         text = next(texts, None)
         return " ".join(text.split()).rstrip(".") if text else None
@@ -76,14 +86,15 @@ class PastReport(Frozen):
 def past_reports(
     files: Sequence[ReportFile], folder: Sequence[str] = ()
 ) -> tuple[tuple[PastReport, ...], tuple[str, ...]]:
-    """Parse reports and sort them: newest first, reports without a date last.
+    """Parse reports and sort them from the newest to the oldest. Reports without a date come last.
 
     Args:
-        files: Reports on the model.
-        folder: The folder of the run's report below `reports/`. The names of reports are relative to this folder.
+        files: All reports on the model.
+        folder: Folder of the current run's report below `reports/`. The names of the returned reports are relative to
+            this folder.
 
     Returns:
-        The reports, and a note on each file that could not be read.
+        The parsed reports, and a note for each file that could not be read.
     """
     reports, notes = [], []
     for file in files:
@@ -108,9 +119,9 @@ def _past(file: ReportFile, folder: Sequence[str]) -> PastReport:
 
 
 def order_reports(reports: Sequence[PastReport]) -> list[PastReport]:
-    """Sort reports, newest first.
+    """Sort reports from the newest to the oldest.
 
-    If two have the same date, the one that names the other's run as previous is newer.
+    If two reports have the same date, the report that names the other's run as a previous run counts as newer.
     """
 
     def rank(report: PastReport) -> tuple[str, int, str]:
@@ -122,7 +133,7 @@ def order_reports(reports: Sequence[PastReport]) -> list[PastReport]:
 
 
 def previous_runs(text: str) -> tuple[str, ...]:
-    """Return the ids of the runs that a page names as previous ones. They are usually abbreviated."""
+    """Return the ids of the runs that a page calls previous runs. The ids are usually abbreviated."""
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     ids = re.findall(words, text[:200_000], re.IGNORECASE)
     row = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
@@ -131,7 +142,7 @@ def previous_runs(text: str) -> tuple[str, ...]:
 
 
 def _names(word: str, run_id: str) -> bool:
-    """Return whether a word is a run's id, or a long enough prefix of that id."""
+    """Return whether a word is a run's id, or a prefix of the id with at least `SHORTEST_PREFIX` characters."""
     return word == run_id or (len(word) >= SHORTEST_PREFIX and run_id.startswith(word))
 
 
@@ -139,25 +150,27 @@ class ReportHistory(Frozen):
     """The earlier reports with which a run can be compared."""
 
     reports: tuple[PastReport, ...] = ()
-    """Newest first."""
+    """Earlier reports, from the newest to the oldest."""
     precedents: Mapping[str, tuple[Precedent, ...]] = {}
-    """Findings of earlier reports, keyed by eval path, newest first. Evals that did not fail in this run are included.
+    """Findings of the earlier reports, keyed by eval path. For each eval, the newest finding comes first. Evals that
+    did not fail in the current run are included.
     """
     folder: str | None = None
-    """The folder of the run's report, relative to the reports folder. Names in `reports` are relative to this folder.
+    """Folder of the current run's report, relative to the reports folder. The names in `reports` are relative to this
+    folder.
     """
     date: str | None = None
-    """ISO date of the run's own report; None without such a report."""
+    """Date of the current run's own report in ISO format. None if the run has no report yet."""
     notes: tuple[str, ...] = ()
     """Notes on files that could not be read."""
 
 
 def load_history(files: Sequence[ReportFile], run: Run, folder: str | None = None) -> ReportHistory:
-    """Collect the findings of earlier reports. The run's own report and later ones are left out.
+    """Collect the findings of earlier reports. The run's own report and later reports are left out.
 
     Args:
         files: Reports on the run's model.
-        folder: The folder of the run's report; None for the model's default folder.
+        folder: Folder of the run's report. None means the model's default folder.
     """
     folder = "/".join(model_folder(run.provider, run.model)) if folder is None else folder
     reports, notes = past_reports(files, PurePosixPath(folder).parts)
@@ -180,22 +193,23 @@ def _later(report: PastReport, run_id: str, own_date: str | None) -> bool:
 
 
 def _overlap(past: AnalyzedRun, other: Run) -> bool:
-    """Return whether one run began while the other was running. Then neither of them is the earlier one.
+    """Return whether one of two runs began while the other was in progress. If so, neither run is earlier than the
+    other.
 
-    This happens if a trial of a job is analysed separately.
+    Runs overlap, for example, if a single trial of a job is analysed separately.
     """
     try:
         starts = [datetime.fromisoformat(run.started_at or "").astimezone(UTC) for run in (past, other)]
-    except (ValueError, OverflowError):  # a source that does not say when, or not in ISO 8601
+    except (ValueError, OverflowError):  # the source does not state the start, or not in ISO 8601
         return False
     first = past if starts[0] <= starts[1] else other
     return max(starts) < min(starts) + timedelta(seconds=first.duration_s or 0)
 
 
 def comparable(report: PastReport, experiment: str) -> bool:
-    """Return whether the report lists failures of the experiment.
+    """Return whether the report lists failures of the given experiment.
 
-    A report on several experiments lists only failures of its first one.
+    A report on several experiments lists only the failures of the first experiment.
     """
     other = any(same_experiment(name, experiment) for name in report.other_experiments)
     stated = report.analysis.run.experiment
@@ -234,7 +248,7 @@ class EvalPaths:
     def __init__(self, run: Run, other_paths: Iterable[str]) -> None:
         self.paths = dict.fromkeys([*(eval.path for eval in run.failures), *(run.evals or ())])
         self.by_bare_name: dict[str, set[str]] = {}
-        """Paths, keyed by bare name, in this run and in earlier reports."""
+        """Paths in this run and in earlier reports, keyed by the eval's bare name."""
         for path in (*self.paths, *other_paths):
             if "/" in path:
                 self.by_bare_name.setdefault(bare_name(_untried(path)), set()).add(_untried(path))
@@ -243,11 +257,10 @@ class EvalPaths:
             self.trials.setdefault(_untried(path), []).append(path)
 
     def of(self, name: str) -> tuple[str, ...]:
-        """Return the run's paths that match a name.
+        """Return the paths of the current run's evals to which a name in an earlier report refers.
 
-        A task with trials has several. If nothing matches, the name itself is returned.
-
-        A bare name that exists in several categories matches none of them.
+        A task with several trials has several paths. If no eval matches, the name itself is returned. If several
+        categories have an eval with this bare name, nothing is returned.
         """
         if name in self.paths:
             return (name,)
@@ -264,7 +277,10 @@ class EvalPaths:
             yield nested[0] if len(nested) == 1 else name
 
     def _trials_of(self, task: str, name: str) -> Sequence[str]:
-        """Return the trial with the same number. If the earlier report does not number trials, return all trials."""
+        """Return the path of the trial with the same number.
+
+        If the name in the earlier report has no trial number, return the paths of all trials.
+        """
         trials = self.trials.get(task, [])
         _, numbered, number = name.partition("#")
         if not trials:
@@ -284,23 +300,26 @@ OF_THE_EVAL = re.compile(
     r"(?<![\w/.-])(?:tasks?|graders?)(?![\w/-])|(?:test|grader|task)[\w-]{0,60}(?:\.[\w-]{1,30})*\.[a-z]{1,5}\b",
     re.IGNORECASE,
 )
-"""Matches text about a task, a grader or one of their files. It does not match longer names that contain these words.
+"""Matches text about a task, a grader or one of their files. Longer names that merely contain such a word do not match.
 """
 OPEN_SHARE = 0.1
-"""Maximum share of incomplete evals in a run. With a larger share, an eval without a failure might not have run."""
+"""Maximum share of incomplete evals in a run. If the share is larger, an eval without a failure is not assumed to have
+run.
+"""
 
 
 class LaterRun(NamedTuple):
     """The result of an eval in a later run."""
 
     date: str | None
-    """ISO date of the run's report."""
+    """Date of the later run's report in ISO format."""
     failed: FailureDescription | None
-    """The eval's failure in that run; None if it is not among the failures."""
+    """The eval's failure in the later run. None if the eval is not among the failures."""
     judged: bool = True
     """True if the cause of the failure is certain and is not the infrastructure."""
     ran: bool = True
-    """For an eval that is not among the failures: True if it probably ran, because few evals of the run are incomplete.
+    """True if an eval that is not among the failures probably ran. An eval is assumed to have run if few evals of the
+    run are incomplete.
     """
     fingerprint: FailureFingerprint | None = None
 
@@ -308,17 +327,18 @@ class LaterRun(NamedTuple):
 def action_outcome(
     text: str, then: FailureDescription, acted_on: FailureFingerprint | None, now: LaterRun
 ) -> FollowUpOutcome:
-    """Return what a later run shows about an action.
+    """Return what a later run shows about an action that was taken on a failure.
 
-    "did not hold": the eval fails for the same cause. "held": the eval ran and passed, or fails at a later step, or for
-    another cause. "not yet seen": the run is older than the action, or did not reach the model's work or the failed
-    step, or its task and grader still lack the change that the action claims.
+    The result is "did not hold" if the eval fails again for the same cause. The result is "held" if the eval ran and
+    passed, or failed at a later step or for another cause. The result is "not yet seen" if the run shows nothing about
+    the action. That is so if the run is older than the action, if it did not reach the model's work or the step that
+    failed, or if its task and grader do not have the change that the action describes.
 
     Args:
-        text: The action.
+        text: Description of the action.
         then: The failure that the action was meant to fix.
         acted_on: Fingerprint of that failure, if known.
-        now: The eval's result in the later run.
+        now: Result of the eval in the later run.
     """
     if _dated_after(text, now.date):
         return "not yet seen"
@@ -378,7 +398,9 @@ def _never_came_so_far(
     failed: FailureDescription,
     now: FailureFingerprint | None,
 ) -> bool:
-    """Return whether the eval now ends before the model's work. The failure that was acted on had come further."""
+    """Return whether the eval now ended before the model's work began, although it had reached that work when the
+    action was taken.
+    """
     never_did = acted_on is not None and not acted_on.judged
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
     ended = not now.judged if now is not None else then.step is not None and failed.step is None
@@ -394,11 +416,13 @@ MAX_FOLLOW_UPS = 12
 """Maximum number of earlier actions whose outcome a report lists."""
 ORDER: tuple[FollowUpOutcome, ...] = ("did not hold", "not yet seen", "held")
 LONGEST = 200
-"""Maximum characters of an action in a report."""
+"""Maximum number of characters of an action's text in a report."""
 COMMIT = re.compile(r",? commit `[0-9a-f]{7,64}`(?: on `[^`]*`)?$")
 NOTHING_DONE = "\n## Actions taken\nNone."
 FindRecord = Callable[[PastReport, str], FailureFingerprint | None]
-"""Returns the stored fingerprint of an eval's failure in a report's run; None if there is none."""
+"""Type of a function that returns the stored fingerprint of an eval's failure in a report's run. The function returns
+None if no fingerprint is stored.
+"""
 
 
 def follow_ups(
@@ -410,18 +434,20 @@ def follow_ups(
     fingerprints: Mapping[str, FailureFingerprint],
     find_record: FindRecord,
 ) -> tuple[FollowUp, ...]:
-    """Return the outcomes of earlier actions in this run: worst outcomes first, at most `MAX_FOLLOW_UPS`.
+    """Return the outcomes of earlier actions, as this run shows them. At most `MAX_FOLLOW_UPS` are returned, with the
+    worst outcomes first.
 
-    For each eval, only the newest report with an action counts. Inconclusive outcomes are omitted.
+    For each eval, only the newest report with an action is used. An outcome is omitted if the run shows nothing about
+    the action.
 
     Args:
-        run: The run.
-        date: Date of the run's report.
-        history: Earlier reports on the model.
-        files: Reports on any model.
+        run: The run whose results show the outcomes.
+        date: Date of the run's report in ISO format.
+        history: Earlier reports on the same model.
+        files: Reports on all models.
         findings: Findings of the run.
-        fingerprints: The run's failures by eval id.
-        find_record: Looks up the failure of an eval in an earlier run.
+        fingerprints: Fingerprints of the run's failures, keyed by eval id.
+        find_record: Function that looks up the fingerprint of an eval's failure in an earlier run.
     """
     reports = _newest_first([*history.reports, *_reports_on_other_models(files, run, date, history)])
     paths = EvalPaths(run, (finding.eval for report in reports for finding in report.analysis.findings))
@@ -453,7 +479,7 @@ class _RunResults:
         self.complete = len(run.failures) >= run.failed and few_incomplete(run.total, run.incomplete)
 
     def shows(self, path: str) -> bool:
-        """Return whether the eval fails in this run after it reached the model's work."""
+        """Return whether the eval fails in this run and the run reached the model's work on it."""
         fingerprint = self.fingerprints.get(self.failing[path][0]) if path in self.failing else None
         return path in self.failing and (fingerprint is None or fingerprint.judged)
 
@@ -477,9 +503,9 @@ class _RunResults:
 def _reports_on_other_models(
     files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory
 ) -> Iterator[PastReport]:
-    """Yield reports on other models that have actions and an earlier date.
+    """Yield reports on other models that record actions and have an earlier date than the run's report.
 
-    Reports of the same day are left out, because their order is unknown.
+    Reports of the same day are left out, because it is unknown which was written first.
     """
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
@@ -530,7 +556,7 @@ def _without_open_span(text: str) -> str:
 def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprint of each failure of a stored run.
 
-    If one is missing or outdated, compute it from the evidence.
+    If a fingerprint is missing or outdated, all are computed again from the evidence.
     """
     stored = store.sightings(run.id)
     if len(stored) == len(run.failures) and all(record.method == RECORD_VERSION for record in stored):
@@ -594,7 +620,10 @@ def follow_up_actions(
     findings: Iterable[Finding],
     fingerprints: Iterable[FailureFingerprint],
 ) -> tuple[FollowUp, ...]:
-    """Return whether actions taken after earlier reports on any model held in a run analysed on this date."""
+    """Return the outcomes, in this run, of actions that were taken after earlier reports on any model.
+
+    `date` is the date of the analysis, which is used if the run has no report yet.
+    """
     by_id = {fingerprint.eval_id: fingerprint for fingerprint in fingerprints}
     files = tuple(library.all())
     return follow_ups(run, history.date or date, history, files, findings, by_id, StoredRecords(store))

@@ -1,6 +1,6 @@
 """Render names, links and lists of names within a line of markdown, and rows of tables.
 
-A name that markdown or evalscribe's own parsers could misread becomes a code span.
+A name becomes a code span if markdown or one of evalscribe's own parsers could misread it.
 """
 
 import re
@@ -13,7 +13,9 @@ from evalscribe.text import HAZARD, mask_code
 
 PLAIN_NAME = re.compile(r"[^\W_](?:[\w./+-]*[^\W_])?")
 VERSIONED = re.compile(r"[a-z]+@\d+")
-"""Matches names such as `rules@2`. Hosting sites do not read them as mentions, because letters precede the `@`."""
+"""Matches names with a version, such as `rules@2`. Hosting sites do not read such a name as a mention, because letters
+stand directly before the `@`.
+"""
 PLAIN_PATH = re.compile(r"[^\W_](?:[\w.+-]*[^\W_])?(?:/[^\W_](?:[\w.+-]*[^\W_])?)+")
 DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 
@@ -21,7 +23,7 @@ DATE = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)")
 def code(text: str) -> str:
     """Return a line of text as a code span.
 
-    If both ends are spaces, another one is added to each, because CommonMark removes one.
+    If the text begins and ends with a space, one more space is added at each end, because CommonMark removes one.
     """
     if not text:
         return ""
@@ -46,7 +48,10 @@ def name(text: str) -> str:
 
 
 def printed_path(text: str) -> str:
-    """Render an eval's path. A path without a slash becomes code, because it could look like a recommendation's id."""
+    """Render an eval's path.
+
+    A path without a slash becomes a code span, because it could look like the id of a recommendation.
+    """
     return text if PLAIN_PATH.fullmatch(text) and not HAZARD.search(text) else code(text)
 
 
@@ -59,23 +64,23 @@ def link(text: str, url: str | None) -> str:
 
 
 def report_link(file: str) -> str:
-    """Render a link to an earlier report, with the date in the report's name as its text."""
+    """Render a link to an earlier report. The text of the link is the date in the report's file name."""
     target = quote(file, safe="/.-_")
     return link(report_date(target) or code(target), target)
 
 
 def report_date(file: str) -> str:
-    """Return the date in a report's file name; empty if the name has none."""
+    """Return the date in a report's file name. Return an empty string if the name has no date."""
     return next(iter(DATE.findall(file)[-1:]), "")
 
 
 def cell(text: str) -> str:
-    """Escape text for the cell of a table. GFM reads `\\|` as a bar even inside code."""
+    """Escape text for a table cell. In a table, GitHub reads `\\|` as a literal bar, even inside a code span."""
     return text.replace("|", "\\|")
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Render numbers. Three or more consecutive numbers become a range: `1–3, 7, 8`."""
+    """Render a list of numbers. Three or more consecutive numbers are written as a range: `1–3, 7, 8`."""
     runs = [[n for _, n in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     parts = ([f"{run[0]}–{run[-1]}"] if len(run) > 2 else list(map(str, run)) for run in runs)
     return ", ".join(chain.from_iterable(parts))
@@ -86,9 +91,10 @@ def row(*cells: str) -> str:
 
 
 def render_references(paths: Sequence[str], entries: Sequence[ReportEntry]) -> list[str]:
-    """Return the numbers of the entries whose evals are all in `paths`, and the remaining paths.
+    """Render the evals in `paths` as references to report entries.
 
-    Both are in the entries' order.
+    An entry is referred to by its number if `paths` has all of its evals. All other evals are referred to by path.
+    References are in the order of the entries.
     """
     requested = dict.fromkeys(paths)
     references = []

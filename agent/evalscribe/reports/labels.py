@@ -17,10 +17,12 @@ ADORNED = (
     (re.compile(r"\[([^\[\]]*)\]\([^\s()]*\)"), r"\1"),
     (re.compile(r"[*`]|__+"), ""),
 )
-"""Patterns of the markup that is removed around a label: escapes, struck-out text, links and emphasis."""
+"""Patterns of the markup that is removed from around a label (escapes, struck-out text, links and emphasis), each with
+its replacement.
+"""
 LABEL = re.compile(r"([A-Za-z][A-Za-z_ -]*?)\s*(?:\(\s*([\w-]+)\s*\))?\s*(,\s*uncertain)?", re.IGNORECASE)
 KIND_OF: dict[Classification | None, CauseKind | None] = {"MODEL_FAULT": "model", "AMBIGUOUS_TASK": "task"}
-"""The kind of cause that a label from a person implies."""
+"""Kind of cause that a label implies if a person gave it."""
 NO_STEP = "–"
 _NAMED = r"(?:\s*\((?P<name>[^()]*)\)|\s+(?P<plain>@?[\w.-]+(?: [\w.-]+)?))"
 _REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{_NAMED}?[*_]*\s*:[*_]*\s*", re.IGNORECASE)
@@ -30,7 +32,9 @@ _REVIEWER = re.compile(rf"(?:\[[ x]\]\s+)?[*_]*reviewers?[*_]*{_NAMED}?[*_]*\s*:
 class PageLabel(Frozen):
     classification: Classification | None
     kind: CauseKind | None = None
-    """The kind of cause on the page: one in `NOT_THE_MODEL`, or another one that a person wrote."""
+    """Kind of cause that is written after the label. evalscribe writes only kinds in `NOT_THE_MODEL`; people can write
+    any kind.
+    """
     uncertain: bool = False
 
 
@@ -45,7 +49,10 @@ def render(label: PageLabel) -> str:
 
 
 def parse(source: str, line: int) -> PageLabel:
-    """Parse a label, also in forms such as `overly strict` or `**MODEL_FAULT**`. Raises `UnreadableReport`."""
+    """Parse a label, including forms such as `overly strict` or `**MODEL_FAULT**`.
+
+    Raises `UnreadableReport` if the text is not a label.
+    """
     match = LABEL.fullmatch(_bare(source))
     word = re.sub(r"[ -]", "_", match[1]).upper() if match else ""
     if not match or word not in (*CLASSIFICATIONS, UNCLASSIFIED):
@@ -68,10 +75,13 @@ def _bare(source: str) -> str:
 def kind_in_force(
     label: PageLabel, written: PageLabel | None, judge: JudgeLabel | None, kind: CauseKind | None
 ) -> CauseKind | None:
-    """Return the kind of cause in the label. Without one, return the entry's `kind`, unless a person removed it.
+    """Return the kind of cause that is in force for a label on the page.
 
-    `written` is the label that evalscribe last wrote, before any edit by a person. If it has the kind, a person removed
-    the kind. If `written` is None, the kind counts as removed if the label's classification is not the judge's.
+    If the label states a kind, that kind is returned. If it states none, the entry's `kind` is returned, unless a
+    person removed the kind from the page.
+
+    `written` is the label as evalscribe wrote it last. If it states the kind, a person has removed the kind. If
+    `written` is None, the kind counts as removed if the label differs from the judge's label.
     """
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind
@@ -95,7 +105,7 @@ def subject(entry: ReportEntry) -> str:
 
 
 def trials(entry: ReportEntry) -> list[int]:
-    """Return the numbers of the trials in an entry."""
+    """Return the trial numbers of the evals in an entry, in ascending order."""
     return sorted(int(match[0].lstrip("#")) for path in entry.paths if (match := TRIAL.search(path)))
 
 

@@ -35,22 +35,23 @@ class MergedReport(Frozen):
     report: Report
     text: str
     changed: bool
-    """True if the merged page differs from the page on disk."""
+    """True if the text of the merged page differs from the page on disk."""
 
 
 def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] = ()) -> MergedReport:
-    """Merge the new report with people's edits of the current page. If the page changes, increase its revision.
+    """Merge the new report with the edits that people made on the current page. If the merged page differs from the
+    current page, its revision is increased.
 
     Args:
         new: The new report.
-        current: The current page with its data; None if there is no page.
-        bases: Texts that might be the page as evalscribe wrote it.
+        current: The current page with its data. None if the run has no page yet.
+        bases: Candidates for the text of the current page before people edited it.
 
     Raises:
-        UnreadableReport: An editable part of the page cannot be parsed; the error gives the line.
-        ConflictingEdits: Labels contradict each other.
-        UnmergedEdits: Edits outside the editable parts overlap with new text.
-        DataError: The data cannot be read.
+        UnreadableReport: A part of the page that people can edit cannot be parsed. The message has the line.
+        ConflictingEdits: A finding has labels that contradict each other.
+        UnmergedEdits: People edited generated text that the new report changes as well.
+        DataError: The data file cannot be read.
     """
     if current is None:
         return MergedReport(report=new, text=render(new), changed=True)
@@ -63,15 +64,15 @@ def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] =
 
 
 def _same_page(text: str, other: str) -> bool:
-    """Return whether the pages differ at most in formatting."""
+    """Return whether two pages are the same, apart from differences that a formatter can make."""
     lines = normalised(text).split("\n")
     return undo_formatting(NumberedLines(lines, [0] * len(lines)), other.split("\n")).text == other
 
 
 def _page(report: Report, edits: PageEdits) -> str:
-    """Return the new page with people's edits outside the editable parts of the old page.
+    """Return the new page, with the edits that people made to generated text on the old page.
 
-    Raises `UnmergedEdits` if they cannot be merged, or if the merged page would be read as a different report.
+    Raises `UnmergedEdits` if these edits cannot be merged, or if parsing the merged page would give a different report.
     """
     rendered = render(report)
     if not edits.mergeable:
@@ -88,7 +89,7 @@ def _page(report: Report, edits: PageEdits) -> str:
 
 
 def carry_over(new: Report, edits: PageEdits) -> Report:
-    """Return the new report with corrections, notes, actions and revision from the old page."""
+    """Return the new report, with the corrections, notes, actions, date and revision of the old page."""
     old = edits.report
     entries = carried(new.entries, old, edits.written)
     notes = [*old.notes, *departed(old, entries)]
@@ -106,7 +107,8 @@ def carry_over(new: Report, edits: PageEdits) -> Report:
 def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> tuple[ReportEntry, ...]:
     """Copy the corrections of the old entries to the new entries on the same evals.
 
-    A group is split if its evals have different corrections. Each part then gets its own correction.
+    A new group is split if the old entries of its evals were corrected differently. Each part of a split group gets its
+    own correction.
     """
     last = by_path(written)
     edited = {path: entry for path, entry in by_path(old).items() if _edited(entry, last.get(path))}
@@ -115,7 +117,10 @@ def carried(entries: tuple[ReportEntry, ...], old: Report, written: Report) -> t
 
 
 def departed(old: Report, entries: tuple[ReportEntry, ...]) -> Iterator[ReportNote]:
-    """Yield notes that preserve people's labels and notes on evals that no longer fail."""
+    """Yield a note for each old entry whose evals no longer fail.
+
+    The note preserves the label and the notes that people added to the entry.
+    """
     paths = {path for entry in entries for path in entry.paths}
     for entry in old.entries:
         if (entry.reviewed or entry.notes) and not paths.intersection(entry.paths):
@@ -134,7 +139,7 @@ def _edited(entry: ReportEntry, written: ReportEntry | None) -> bool:
 
 
 def _parts(entry: ReportEntry, entries_by_path: Mapping[str, ReportEntry]) -> Iterator[ReportEntry]:
-    """Split the entry if `entries_by_path` has its evals in different entries."""
+    """Split an entry so that each part has only evals from the same entry in `entries_by_path`."""
     order = {id(old): number for number, old in enumerate(entries_by_path.values())}
     of = {ref: order[id(entries_by_path[ref.path])] if ref.path in entries_by_path else -1 for ref in entry.evals}
     for _, refs in groupby(sorted(entry.evals, key=lambda ref: of[ref]), key=lambda ref: of[ref]):
@@ -159,7 +164,7 @@ def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry |
 
 
 def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | None) -> Iterator[str]:
-    """Yield a `Reviewer:` line if the old correction would be invisible on the new page without it."""
+    """Yield a `Reviewer:` line if, without it, the new page would not show that a person made the old correction."""
     if old.reviewer:
         return
     if old.reviewed and new.judge and new.judge.classification == old.classification:
@@ -171,9 +176,10 @@ def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | No
 def numbered(
     new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
 ) -> tuple[Recommendation, ...]:
-    """Give new recommendations the ids of similar old ones. Number the others after the highest id.
+    """Give each new recommendation the id of the similar old recommendation. If there is none, give it the next unused
+    number.
 
-    Ids that occur in `actions`, the text of the section `Actions taken`, are not reused.
+    Ids that occur in `actions`, the text of the section `Actions taken`, are not given to other recommendations.
     """
     ids = _continued(new, old)
     numbers = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
@@ -187,9 +193,9 @@ def numbered(
 
 
 def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> dict[int, str]:
-    """Map the index of each recommendation in `new` to the id of the most similar old one.
+    """Map the index of each recommendation in `new` to the id of the most similar recommendation in `old`.
 
-    Each id is used at most once.
+    No id is used twice. Recommendations without a similar one are left out.
     """
     pairs = (
         (_likeness(item, other), -at, other.id)
@@ -205,9 +211,10 @@ def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> 
 
 
 def _likeness(item: Recommendation, other: Recommendation) -> float:
-    """Return the similarity of two recommendations. Equal texts count most, then shared evals, then the group.
+    """Return a measure of how similar two recommendations are.
 
-    The similarity is 0 if the texts differ and no eval is shared.
+    Equal texts count most, then the share of common evals, then the group. The similarity is 0 if the texts differ and
+    the recommendations have no eval in common.
     """
     overlap = _share(item.evals, other.evals)
     same_text = item.text == other.text
@@ -220,7 +227,10 @@ def _share(first: Iterable[str], second: Iterable[str]) -> float:
 
 
 class ReportCopies(NamedTuple):
-    """Two copies of a report. The analysis of `lead` is used."""
+    """Two copies of a report.
+
+    `lead` is the copy whose analysis is used in the merged report.
+    """
 
     lead: PageEdits
     other: PageEdits
@@ -237,13 +247,15 @@ class ReconciledReport(Frozen):
 
 
 def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -> ReconciledReport:
-    """Return the newer analysis with people's edits of both copies. If both are equally new, ours is used.
+    """Merge two copies of a report: take the newer analysis, and apply the edits that people made in both copies. If
+    both analyses are equally new, the analysis of `ours` is used.
 
     Raises:
-        ConflictingEdits: Two people gave a finding different labels. The message names both lines.
-        UnreadableReport: A copy cannot be read.
-        UnmergedEdits: Edits of the copies overlap.
-        DataError: The data of a copy cannot be read, or the newer analysis is on a page of the earlier form.
+        ConflictingEdits: People gave a finding different labels in the two copies. The message has the line of each
+            label.
+        UnreadableReport: The page of a copy cannot be parsed.
+        UnmergedEdits: Edits in the two copies overlap.
+        DataError: The data of a copy cannot be read, or the copy with the newer analysis is in the older report format.
     """
     mine, other = _read(ours, bases, "in our copy"), _read(theirs, bases, "in the other copy")
     if mine.report.run.id != other.report.run.id:
@@ -251,10 +263,10 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     ours_lead = mine.written.revision >= other.written.revision
     copies = ReportCopies(mine, other, True) if ours_lead else ReportCopies(other, mine, False)
     if not copies.lead.mergeable:
-        raise DataError("it has the form of an earlier version; run `evalscribe analyze` on its run again")
+        raise DataError("it is in the older report format; run `evalscribe analyze` on its run again")
     if ours.data == theirs.data and has_data(ours.text):
         for copy, edits, same in ((theirs, other, mine), (ours, mine, other)):
-            # Only one copy was edited. Its data is brought up to date later.
+            # The data is the same, and only one page was edited. The next analysis updates the data.
             if same.base_known and same.page == same.base:
                 return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
     report = _united(copies)
@@ -296,9 +308,10 @@ def _united(copies: ReportCopies) -> Report:
 
 
 def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], other_base: Sequence[T]) -> tuple[T, ...]:
-    """Return the items of both copies. An item is left out if a person removed it from a copy whose data still has it.
+    """Return the items of both copies, without items that people removed from one of them.
 
-    The data of the copies can differ. An item that only one copy's data has was not removed from the other copy.
+    `base` and `other_base` have the items in the data of the copies. An item was removed from a copy if the data of
+    this copy has it and its page does not.
     """
     lead_items = [item for item in lead if item in other or item not in other_base]
     return tuple(dict.fromkeys((*lead_items, *(item for item in other if item not in lead and item not in base))))
@@ -314,7 +327,10 @@ def _actions(lead: str, other: str, base: str, other_base: str) -> str:
 
 
 def _entries(copies: ReportCopies) -> Iterator[ReportEntry]:
-    """Yield the lead's entries. A group is split if people edited some of its evals differently in the other copy."""
+    """Yield the entries of the lead copy, merged with the edits in the other copy.
+
+    If people edited evals of a group differently in the other copy, the group is split.
+    """
     written, entries_by_path = by_path(copies.other.written), by_path(copies.other.report)
     edited = {path: entry for path, entry in entries_by_path.items() if _edited(entry, written.get(path))}
     for entry in copies.lead.report.entries:
@@ -345,7 +361,10 @@ def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Repor
 
 
 def _gave(entry: ReportEntry, base: ReportEntry | None, other_base: ReportEntry | None) -> bool:
-    """Return whether a person gave or confirmed the label in this copy, on the page or in data that only it has."""
+    """Return whether a person gave or confirmed the label in this copy.
+
+    The label can have been given on the page, or in data that the other copy does not have.
+    """
     edited = base is not None and not (_same_label(entry, base) and set(entry.reviewer) <= set(base.reviewer))
     common = other_base is not None and other_base.reviewed and _same_label(entry, other_base)
     return edited or (entry.reviewed and not common)
@@ -361,7 +380,7 @@ def _contradict(lead: ReportEntry, other: ReportEntry, base: ReportEntry | None)
 
 
 def _contradiction(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> ConflictingEdits:
-    """Return the error about contradicting labels. It names our copy first."""
+    """Return the error for labels that contradict each other. The error message names our copy first."""
     pairs = ((copies.lead, lead), (copies.other, other))
     ours, theirs = pairs if copies.ours_lead else pairs[::-1]
     return ConflictingEdits(
@@ -377,7 +396,7 @@ def _label(entry: ReportEntry) -> str:
 
 
 def _newer_judge_agrees(lead: ReportEntry, other: ReportEntry) -> Iterator[str]:
-    """Yield a `Reviewer:` line for a correction that would not show because the newer judge agrees with it."""
+    """Yield a `Reviewer:` line if a correction would otherwise be invisible because the newer judge agrees with it."""
     agrees = lead.judge is not None and lead.judge.classification == other.classification
     if agrees and other.reviewed and not other.reviewer and lead.judge != other.judge:
         yield f"{other.classification}, before the judge said so"

@@ -1,7 +1,7 @@
 """Read reports in the older format `evalscribe-report/1`.
 
-Every line is parsed, because the format has no data file. Such pages are no longer written. They are read as history,
-and replaced by the current format when their run is analysed again.
+The format has no data file, so every line of the page is parsed. evalscribe no longer writes such pages, but it reads
+them as history. If the run of an old page is analysed again, the page is replaced by a page in the current format.
 """
 
 import re
@@ -54,16 +54,16 @@ _MEMBERS = re.compile(r"<details><summary>\d+ evals, \d+ categor(?:y|ies)</summa
 
 
 def parse(text: str, written: Report | None = None) -> Report:
-    """Return the report on a page, with people's edits applied.
+    """Return the report that a page contains, with people's edits applied.
 
     Args:
-        text: The page.
-        written: The report as evalscribe last wrote it. A label counts as edited if it differs from the one in this
-            report, or from the judge's label if None.
+        text: Text of the page.
+        written: The report as evalscribe last wrote it. A label on the page counts as edited if it differs from the
+            label in this report. If None, it counts as edited if it differs from the judge's label.
 
     Raises:
-        UnreadableReport: The page is of another kind, or a part of it cannot be parsed. The message has the line.
-        ConflictingEdits: A label was edited both in the finding's heading and in the table.
+        UnreadableReport: The page is not in this format, or a part of it cannot be parsed. The message has the line.
+        ConflictingEdits: A finding's label was edited in the heading and also, differently, in the table.
     """
     labels_by_path = {path: labels.of(entry) for entry in (written.entries if written else ()) for path in entry.paths}
     try:
@@ -74,11 +74,11 @@ def parse(text: str, written: Report | None = None) -> Report:
 
 
 class _Row(NamedTuple):
-    """A row of the table `Classification`."""
+    """A row of the table in the section `Classification`."""
 
     line: int
     eval: str
-    """Printed path of an eval, or, for a group, the number of its evals."""
+    """Printed path of the eval. For a group, the number of its evals."""
     url: str | None
     step: str | None
     label: PageLabel
@@ -86,7 +86,10 @@ class _Row(NamedTuple):
 
 
 class _OldPage:
-    """The blocks of each section of an old page. Blocks that evalscribe did not generate become people's notes."""
+    """The blocks of an old page, sorted by section.
+
+    Blocks that evalscribe did not write become people's notes.
+    """
 
     def __init__(self, text: str, written: Mapping[str, PageLabel]) -> None:
         self.written = written
@@ -107,7 +110,7 @@ class _OldPage:
                     self.actions = blocks.text_below(block, text)
                     break
                 new = next((key for name, key in _SECTIONS.items() if name.casefold() == title), None)
-                is_added = new is None or new in self.sections  # a section that a person added
+                is_added = new is None or new in self.sections  # True in a section that a person added
                 if new is not None and not is_added:
                     section = new
                     self.sections[section] = []
@@ -284,7 +287,8 @@ def _entry(part: Sequence[PageBlock], row: _Row, written: Mapping[str, PageLabel
     kind = labels.kind_in_force(label, before, judge, caused)
     reviewer = body.reviewer
     if not reviewer and judge and judge.classification == label.classification and kind != caused:
-        reviewer = [f"kind {kind}, not {caused}" if kind else f"not of kind {caused}"]  # else it would not show
+        # Otherwise the changed kind would not show.
+        reviewer = [f"kind {kind}, not {caused}" if kind else f"not of kind {caused}"]
     return ReportEntry.model_validate(
         {
             **fields,
@@ -320,7 +324,10 @@ def _label_in_force(
     judge: JudgeLabel | None,
     kind: CauseKind | None,
 ) -> PageLabel:
-    """Return the label in force: the one in the heading or the one in the table row, whichever a person edited."""
+    """Return the label that is in force.
+
+    Of the labels in the heading and in the table row, this is the one that a person edited.
+    """
     if heading == row.label:
         return heading
     if written is not None:
@@ -342,11 +349,11 @@ def _label_in_force(
 
 
 class _Body:
-    """The text under a finding's heading: what evalscribe generated, and what people added."""
+    """The text below a finding's heading: the parts that evalscribe wrote, and the text that people added."""
 
     def __init__(self, page: Sequence[PageBlock]) -> None:
         self.facts: dict[str, tuple[str, int]] = {}
-        """Text and line of each item in the finding's list, keyed by the item's first word."""
+        """Text and line number of each item in the list of a finding's facts, keyed by the item's first word."""
         self.reasoning = ""
         self.snippets: list[object] = []
         self.members: list[EvalRef] = []
@@ -382,7 +389,11 @@ class _Body:
             self._item(below)
 
     def _text(self, block: PageBlock, following: PageBlock | None) -> None:
-        """Use the first paragraph as the reasoning, unless a later one stands directly above the quotations."""
+        """Use a paragraph as the finding's reasoning, or add it to the notes.
+
+        The first paragraph is the reasoning, unless a later paragraph stands directly above the quotations. A paragraph
+        directly above the quotations is always the reasoning.
+        """
         own_lines, statements = labels.split_reviewer(block.text)
         if block.kind == "heading" and (own_lines or not statements):
             self.notes.append(block.source)
@@ -409,7 +420,7 @@ class _Body:
 
 
 def _members(item: PageBlock) -> Iterator[EvalRef]:
-    """Yield the evals in a list item. Such an item names all evals of a group that are in one category."""
+    """Yield the evals in a list item. A list item names all evals of a group that belong to one category."""
     head = mask_code(item.text).partition(": ")[0]
     category, names = item.text[: len(head)], item.text[len(head) + 2 :]
     prefix = "" if category == "(no category)" else f"{inline.uncode(category)}/"
@@ -429,9 +440,9 @@ _MODELS = re.compile(
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> list[str]:
-    """Match the text with its code spans masked, and return the groups unmasked.
+    """Match a text whose code spans are masked, and return the matched groups with the original text.
 
-    Raises `ValueError` if nothing matches.
+    Raises `ValueError` if the text does not match.
     """
     match = pattern.fullmatch(mask_code(text))
     if match is None:
@@ -501,7 +512,9 @@ _PATTERN = re.compile(
     r"([^(]+) \((?:(cause|rule|category|known-gaps|recurring|across-models|not-the-model)(?:: ([^()]+))?|([^()]+))\):"
     r"(?: (.*))?"
 )
-"""Matches a printed pattern. Groups: name; kind (if printed); evals after a kind; evals without a kind; text."""
+"""Matches a printed pattern. The groups are its name, its kind (if printed), its evals after a kind, its evals without
+a kind, and its text.
+"""
 _PATTERN_NAMES: dict[str, PatternKind] = {
     "Not the model": "not-the-model",
     "Lint decides": "rule",
@@ -513,7 +526,7 @@ _PATTERN_NAMES: dict[str, PatternKind] = {
     "Fails alike for several models": "across-models",
     "Seen in earlier reports": "recurring",
 }
-"""The kind of pattern that a name implies by its beginning."""
+"""Maps the beginning of a pattern's name to the kind of pattern that the name implies."""
 
 
 def _kind_of(pattern: re.Match[str]) -> PatternKind | None:
@@ -535,7 +548,7 @@ _PASSES = "would pass"
 def _recommendation(
     item: PageBlock, group: RecommendationGroup, entries: Sequence[ReportEntry]
 ) -> Recommendation | None:
-    """Parse a list item. Returns None if a person wrote the item."""
+    """Parse a list item as a recommendation. Return None if a person wrote the item."""
     mask = mask_code(item.text)
     match = (_CHANGE.fullmatch(mask) or _REMARK.fullmatch(mask)) if item.simple else None
     if match is None:
@@ -550,7 +563,10 @@ def _recommendation(
 
 
 def _groups(match: re.Match[str], text: str) -> list[str]:
-    """Return the original text of each group of a match in masked text; empty for a group that did not match."""
+    """Return the original text of each group of a match in masked text.
+
+    The text of a group that did not match is empty.
+    """
     return [text[slice(*match.span(n))] if match[n] else "" for n in range(1, match.re.groups + 1)]
 
 
@@ -568,7 +584,10 @@ def _list(source: str) -> tuple[str, ...]:
 
 
 def _link(source: str) -> tuple[str, str | None]:
-    """Return text and address of a link. The address is None if the source is anything but a single link."""
+    """Return the text and the address of a link.
+
+    If the source is anything but a single link, return the source as the text, and None as the address.
+    """
     match = _LINK.fullmatch(mask_code(source))
     return (source[slice(*match.span(1))], match[2] or None) if match else (source, None)
 
@@ -578,7 +597,10 @@ def _report_links(source: str) -> tuple[str, ...]:
 
 
 def _paths(source: str, entries: Sequence[ReportEntry], line: int) -> tuple[str, ...]:
-    """Return the paths of the evals in a list. The list names each eval by its path or by its finding's number."""
+    """Return the paths of the evals in a comma-separated list.
+
+    The list refers to each eval by its path or by the number of its finding.
+    """
     paths: list[str] = []
     for name in _split(source, ",") if source else ():
         if not _NUMBER.fullmatch(name):

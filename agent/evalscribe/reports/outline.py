@@ -1,4 +1,4 @@
-"""Build an analysis from a run, its findings and its history: both the report and the JSON document."""
+"""Build an analysis from a run, its findings and its history, as a report and as a JSON document."""
 
 import re
 import textwrap
@@ -55,15 +55,15 @@ MAX_LINES_OF_ONE = 6
 ORDER: dict[Role, int] = {
     "output": 0, "expected": 0, "log": 1, "grader": 2, "known_gaps": 3, "task": 4, "transcript": 5
 }  # fmt: skip
-"""The order of roles in quotations. Output and reference share a rank, so that each wrong line stands before the right
-line.
+"""Rank of each role in the order of quotations. Output and expected answer share a rank, so that each wrong line stands
+before its correct line.
 """
 
 
 TAG = re.compile(r"^\s*(?:\[[\w.-]+\]|\d+:\d+)?\s*(?:error\b)?")
-"""Matches the text before the message of a log line: a tool's name, or a place and a severity."""
+"""Matches the text before the message in a log line, such as the name of a tool, or a place and a severity."""
 CODES = re.compile(r"^TS\d+: |\s*\([\w@/-]+\)$|…$")
-"""Matches the text that evalscribe adds to a tool's message."""
+"""Matches text that evalscribe adds before or after the message of a tool."""
 TIMES = re.compile(r"\s\d+\s?ms$")
 COMPARED = 40
 """Number of letters at the start of an error that are looked up in a log line."""
@@ -72,18 +72,18 @@ SHORT = 16
 tool.
 """
 SHORTEST = 8
-"""Minimum number of letters of a log line that is looked up in an error."""
+"""Minimum number of letters of a log line for it to be searched for in an error."""
 
 
 def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, ...]:
-    """Return the citations worth printing, in the order of `ORDER`.
+    """Choose the citations that the report quotes, and sort them by `ORDER`.
 
-    The report prints `error`, so log lines that merely repeat it are included only if nothing else can be quoted. If
-    the log ends before it states the reason, no log lines are included.
+    The report prints `error` itself. Log lines that only repeat the error are therefore quoted only if nothing else can
+    be quoted. If the log ends before it states the reason for the failure, no log lines are quoted.
     """
     unique = {(c.role, c.path, c.first, c.last): c for c in citations if c.text.strip()}
     ordered = sorted(unique.values(), key=lambda c: ORDER[c.role])
-    if ordered and ordered[0].role == "expected":  # no pairs of output and reference: wrong lines come first
+    if ordered and ordered[0].role == "expected":  # without pairs of output and expected lines, wrong lines come first
         ordered.sort(key=lambda c: (ORDER[c.role], c.role == "expected"))
     if error.endswith(NO_REASON) or error.startswith(NAMES_ONLY):
         ordered = [c for c in ordered if c.role != "log"]
@@ -99,7 +99,10 @@ def snippets(citations: Sequence[Citation], error: str = "") -> tuple[Snippet, .
 
 
 def _repeats(quotation: str, error: str) -> bool:
-    """Return whether a line of a quotation repeats the error. Punctuation, prefixes and cut-off ends are ignored."""
+    """Return whether a line of a quotation repeats the error.
+
+    Punctuation, the text before the message and ends that were cut off are ignored.
+    """
     error_letters = _letters(CODES.sub("", error))
     lines = [_letters(TIMES.sub("", TAG.sub("", line))) for line in quotation.split("\n")]
     return any(
@@ -131,18 +134,19 @@ def compose_report(
     agreement: Sequence[JudgeAgreement] = (),
     page_url: str | None = None,
 ) -> Report:
-    """Compose the report of a run as if no report existed. `merge_report` then adds people's edits.
+    """Compose the report of a run as if the run had no report yet. `merge_report` later adds the edits that people made
+    to an existing report.
 
     Args:
-        run: The run.
-        collation: Its findings and patterns.
+        run: The analysed run.
+        collation: Findings and patterns of the run.
         judges: Ids of all judges that could have decided.
-        date: ISO date.
-        evidence: Content ids of all evidence.
-        earlier: Names of compared reports, newest first.
-        own_prompts: True if the workspace overrides prompt templates.
-        cascade: Cost and savings of a cascade.
-        agreement: How often the judges agreed with people's corrections.
+        date: Date of the report in ISO format.
+        evidence: Content ids of the evidence of all failures.
+        earlier: Names of the earlier reports with which the run was compared, newest first.
+        own_prompts: True if the workspace replaces shipped prompts with its own.
+        cascade: Cost and savings of the cascade; None if no cascade was used.
+        agreement: How often each judge agreed with people's corrections.
         page_url: Address at which the pages of all runs are published; None if they are not published.
     """
     trials = count_trials(run)
@@ -230,7 +234,7 @@ def _judge_of(verdict: Verdict) -> JudgeLabel:
     return _label(verdict.judge, verdict.classification, verdict.confidence, verdict.stage, cost)
 
 
-@lru_cache(1024)  # Few values are distinct. Copies for each of 10,000 findings would take 6 MB.
+@lru_cache(1024)  # Few values are distinct. A copy for each of 10,000 findings would take 6 MB.
 def _label(
     judge: str, classification: Classification, confidence: float, stage: Stage | None, cost: float | None
 ) -> JudgeLabel:
@@ -238,18 +242,20 @@ def _label(
 
 
 def saved_by_cascade(verdict: Verdict) -> bool:
-    """Return whether the expensive model was not asked because an earlier stage of the cascade had decided."""
+    """Return whether the cascade avoided a call of the expensive model because an earlier stage decided."""
     return verdict.stage in ("rules", "tag") and not verdict.provisional and verdict.before == Usage()
 
 
 def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], against: str) -> CascadeSaving:
     """Compute how much a cascade saved.
 
-    `spared` has, for each group, the estimated usage that the model `against` would have had.
+    For each group that the model `against` did not have to judge, `spared` has an estimate of what that model would
+    have used.
     """
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
-    # Without the cascade, the expensive model would have judged these too. Thus only the earlier stages are extra cost.
+    # Without the cascade, the expensive model would have judged these findings too. Only the earlier stages are
+    # therefore an extra cost.
     earlier_usage = (
         finding.judged.before for finding in findings if finding.judged and not saved_by_cascade(finding.judged)
     )
@@ -271,7 +277,7 @@ def _tokens(usage: Usage | Estimate) -> float:
 
 
 def _decided(findings: Sequence[Finding]) -> tuple[JudgeShare, ...]:
-    """Return the number of evals that each judge decided, in the order of the stages."""
+    """Return the number of evals that each judge decided. Judges are in the order of the cascade's stages."""
     order = (*STAGES, None)
     judged = sorted((f for f in findings if f.judged), key=lambda f: order.index(f.judged.stage if f.judged else None))
     counts: dict[str, int] = {}
@@ -290,8 +296,8 @@ def analysis_document(
 ) -> Analysis:
     """Build the JSON document of an analysis.
 
-    Ids, groups and citations that the report lacks are taken from `findings`. `spent` is the usage of this command by
-    stage.
+    The report does not have ids, groups and citations, so they are taken from `findings`. `spent` is the usage of the
+    current command, keyed by stage.
     """
     by_path = {
         EvalRef(path=eval.path).path: (eval, member, finding.group)

@@ -1,6 +1,7 @@
-"""Render a report as a page of markdown.
+"""Render a report as a markdown page.
 
-The page is for people. The data file beside it has all facts. `reports/page_edits.py` reads people's edits back.
+The page is for people; the data file beside it has all facts. `reports/page_edits.py` reads the edits that people make
+on the page.
 """
 
 import json
@@ -43,33 +44,37 @@ SECTIONS: dict[str, Section] = {
     "Patterns": "patterns",
     "Net impact": "net-impact",
 }
-"""Maps each heading of a section, in order, to the name of the section to which the notes below it belong."""
+"""Maps each section's heading to the name under which people's notes in the section are stored. The headings are in the
+order of the page.
+"""
 ACTIONS = "Actions taken"
 NOTHING = "None."
 MOST_LINKED = 5
-"""Maximum findings that the page's first lines link to for one reason."""
+"""Maximum number of findings that the first lines of the page link to for the same reason."""
 MOST_REPEATED = 2
-"""Maximum findings that repeat the same sentence. If more have it, it is printed once above all findings."""
+"""Maximum number of findings that may repeat a sentence. A sentence that more findings have is printed once, above all
+findings.
+"""
 LONGEST_ERROR = 140
-"""Maximum characters of an error that is printed in full. The data always has the whole error."""
+"""Maximum number of characters of an error that is printed in full. The data file always has the full error."""
 NEVER_PASSED = "no known trial passed"
 """Reason to look first at a task in which no trial of any model passed."""
 CLOSE_SCORE = "The score is close to the threshold."
 SHORTEST_STATEMENT = 25
-"""Minimum characters of a sentence that is omitted if a quotation contains it. A shorter sentence could match by
-chance.
+"""Minimum number of characters of a sentence that is omitted because a quotation contains it. A shorter sentence could
+occur in the quotation by chance.
 """
 ENOUGH = 60
-"""Number of characters at the start of a part of an error that are enough to recognise it."""
+"""Number of characters that are compared to recognise a part of an error."""
 _RULE = re.compile(r"^([a-z]+\d+): | \((?:[\w-]+/)*([\w-]+)\)$")
-"""Matches the code of a rule at the beginning or the end of an error: `TS2554: …`, `… (no-undef)`."""
+"""Matches the code of a rule at the beginning of an error, as in `TS2554: …`, or at its end, as in `… (no-undef)`."""
 _SENTENCE = re.compile(r"[.!?](?= +[A-Z`\0])")
 _WRITTEN = re.compile(r"^written: .*\n", re.MULTILINE)
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
 
 
 def render(report: Report) -> str:
-    """Return the page of a report with its corrections applied. The page ends with a newline."""
+    """Render the page of a report, with people's corrections applied. The page ends with a newline."""
     sections = (_recommendations, _failures, _patterns, _net_impact, _actions)
     lines = [*_front_matter(report), *_first_lines(report), "", *_run_table(report)]
     for section in sections:
@@ -80,7 +85,10 @@ def render(report: Report) -> str:
 
 
 def page_digest(text: str) -> str:
-    """Return the digest of a page without its `written:` line. Line ends and a byte order mark do not affect it."""
+    """Return the digest of a page without its line `written:`.
+
+    The kind of line ends and a byte order mark do not affect the digest.
+    """
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
     return content_id(_WRITTEN.sub("", plain, count=1))[: len("sha256:") + 16]
 
@@ -108,7 +116,10 @@ def _scalar(text: str) -> str:
 
 
 def first_lines(report: Report) -> list[str]:
-    """Return title and outcome, without people's notes, for use in a pull request or a comment."""
+    """Return the title and the outcome of a report, for use in a pull request or a comment.
+
+    People's notes are left out.
+    """
     return list(_first_lines(replaced(report, notes=())))
 
 
@@ -125,7 +136,7 @@ def _first_lines(report: Report) -> Iterator[str]:
 
 
 def headline(report: Report) -> str:
-    """Return the outcome in one phrase, which names the cause if a single one explains every failure."""
+    """Return a phrase that states the outcome. If every failure has the same cause, the phrase names it."""
     run = report.run
     failed = f"{run.failed} of {pluralise(run.total, 'eval')} failed"
     entries = report.entries
@@ -170,16 +181,19 @@ def _outcome(report: Report) -> Iterator[str]:
 
 
 def _replayed(report: Report) -> str:
-    """Return how many failures replays proved or reproduced, with their findings' numbers; empty if there are none."""
+    """Return a phrase with the number of failures that replays proved or reproduced, and the numbers of their findings.
+
+    Returns an empty string if there are no such failures.
+    """
     words: dict[VerdictBasis, str] = {"proved": _whose("proved not the model's", report), "reproduced": "reproduced"}
     counted = {basis: _with_basis(report, basis) for basis in words}
     return ", ".join(f"{total} {words[basis]} ({inline.ranges(at)})" for basis, (total, at) in counted.items() if total)
 
 
 def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
-    """Return the number of failures whose label has this basis and was not changed by a person.
+    """Return the number of failures whose verdict has the given basis, without those whose label a person changed.
 
-    Also return their findings' numbers.
+    Also return the numbers of the findings that have these failures.
     """
     counts = Counter[int]()
     for number, entry in enumerate(report.entries, 1):
@@ -188,7 +202,9 @@ def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
 
 
 def _outcome_counts(report: Report) -> Iterator[str]:
-    """Yield a phrase per outcome, with the number of failures and their findings: `**2 model faults** (1, 3)`."""
+    """Yield a phrase for each outcome, with the number of failures and the findings that have them: `**2 model faults**
+    (1, 3)`.
+    """
     counts: Counter[str] = Counter()
     numbers: dict[str, list[int]] = defaultdict(list)
     for number, entry in enumerate(report.entries, 1):
@@ -201,7 +217,7 @@ def _outcome_counts(report: Report) -> Iterator[str]:
 
 
 def _whose(text: str, report: Report) -> str:
-    """Replace the word `model` if the experiment runs another component instead of a model."""
+    """If the experiment runs another component instead of a model, replace the word `model` in a text."""
     return text.replace("model", COMPONENT) if report.run.provider == COMPONENT else text
 
 
@@ -231,7 +247,10 @@ def review_first(report: Report) -> dict[str, list[int]]:
 
 
 def _odd_quotations(report: Report) -> str:
-    """Count in a sentence the quotations that were not verified at their cited place; empty if there are none."""
+    """Return a sentence that counts the quotations that could not be verified at their cited place.
+
+    Returns an empty string if there are none.
+    """
     states = Counter(snippet.status for part in _each(report) for snippet in part.snippets)
     words: dict[CitationStatus, str] = {"unverified": "not verified", "relocated": "found elsewhere than cited"}
     odd = [f"{states[status]} {word}" for status, word in words.items() if states[status]]
@@ -243,7 +262,9 @@ def _each(report: Report) -> Iterator[ReportEntry]:
 
 
 def claimed(report: Report) -> str:
-    """Return a phrase such as `R1 and R2`, which names the recommendations that would let a failing eval pass."""
+    """Return a phrase such as `R1 and R2`, which names the recommendations with which at least one failing eval would
+    pass.
+    """
     hoped = set(report.hoped_for)
     claims = [item for item in report.recommendations if item.would_pass and hoped.intersection(item.evals)]
     return _and(item.id or "a recommendation" for item in claims)
@@ -287,7 +308,7 @@ def _saving(saving: CascadeSaving) -> str:
 
 
 def _amount(saving: CascadeSaving, value: float) -> str:
-    # USD in letters, because GitHub reads text between two dollar signs as a formula.
+    # Written as `USD`, because GitHub reads text between two dollar signs as a formula.
     return f"{value:,.2f} USD" if saving.unit == "usd" else f"{value:,.0f} tokens"
 
 
@@ -352,15 +373,15 @@ def _deciders(report: Report) -> Iterator[str]:
 
 
 class RecommendationRow(NamedTuple):
-    """A recommendation in the form that the report prints."""
+    """One row of the table of recommendations, as the report prints it."""
 
     id: str
-    """Id such as `R1`; empty for a remark that proposes nothing."""
+    """Id of the recommendation, such as `R1`. Empty for a remark, which proposes no change."""
     type: str
     text: str
     evals: tuple[str, ...]
     effect: str
-    """`+2`, `+2 (proved)` or `unclear`; empty for a remark."""
+    """Expected effect: `+2`, `+2 (proved)` or `unclear`. Empty for a remark."""
 
 
 def recommendation_rows(report: Report) -> list[RecommendationRow]:
@@ -395,7 +416,9 @@ def _effect(item: Recommendation, report: Report) -> str:
 
 
 def _is_proved(item: Recommendation, report: Report) -> bool:
-    """Return whether, for each eval that the recommendation concerns, replays with this very change passed."""
+    """Return whether every eval that the recommendation concerns has replays with exactly this change, and all of these
+    replays passed.
+    """
     proofs = {proof.eval: [replay for replay in proof.replays if replay.change == item.text] for proof in report.proofs}
     tried = [proofs.get(path, []) for path in item.evals]
     return all(tried) and all(replay.passed for replays in tried for replay in replays)
@@ -438,19 +461,21 @@ class _Text(NamedTuple):
     """The sentences that the page prints for a finding."""
 
     summary: str
-    """Sentence for the finding's first line."""
+    """Sentence that is printed in the first line of the finding."""
     error: tuple[str, ...]
-    """The error; empty if other text of the finding contains it."""
+    """Sentence with the error. Empty if other text of the finding contains the error."""
     details: tuple[str, ...]
-    """Further sentences. None of them repeats the summary or a quotation."""
+    """Further sentences of the finding. No sentence repeats the summary or a quotation."""
     trials: tuple[str, ...] = ()
-    """For each trial, its sentences that not all trials share; empty for a trial that has none."""
+    """One string for each trial, with the sentences that only some of the trials have. Empty for a trial without such
+    sentences.
+    """
 
 
 def _texts(report: Report) -> list[_Text]:
     """Return the text of each finding.
 
-    For example, a summary or error that finding 3 already has becomes `as 3`.
+    A summary or an error that an earlier finding already has, for example finding 3, becomes `as 3`.
     """
     texts: list[_Text] = []
     firsts: dict[str, int] = {}
@@ -481,7 +506,10 @@ def _text(entry: ReportEntry) -> _Text:
 
 
 def _shared_text(entry: ReportEntry) -> _Text:
-    """Return the text that all trials of a finding share, and for each trial its other sentences."""
+    """Return the text of a finding with several trials.
+
+    The text consists of the sentences that all trials share and, for each trial, its other sentences.
+    """
     first, *_ = entry.each
     texts = [_verdict_text(part, first.snippets if part.snippets == first.snippets else ()) for part in entry.each]
     summaries = {text.summary for text in texts}
@@ -503,7 +531,10 @@ def _shared_text(entry: ReportEntry) -> _Text:
 
 
 def _verdict_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
-    """Return the text of one verdict without the sentences that its printed quotations contain."""
+    """Return the text of a single verdict.
+
+    Sentences that the finding's printed quotations already contain are left out.
+    """
     quoted = _plain("\n".join(snippet.text for snippet in quotations))
     statements = {_plain(text): text for text in (*sentences(entry.reasoning), entry.why) if text}
     unsaid = [
@@ -531,12 +562,12 @@ def sentences(text: str) -> list[str]:
 
 
 def _is_shown(error: str, context: str) -> bool:
-    """Return whether `context` already contains the error, or the code of its rule.
+    """Return whether `context` already states the error.
 
-    The code suffices, because the message adds nothing to it.
+    The code of the error's rule is enough, because the rule's message adds nothing to it.
     """
     if error.endswith(NO_REASON):
-        return True  # a recommendation gives the reason
+        return True  # a recommendation states the reason instead
     text = _plain(error)
     rule = _RULE.search(text)
     if rule and re.search(rf"(?<![\w-]){re.escape(rule[1] or rule[2])}(?![\w-])", context):
@@ -545,9 +576,10 @@ def _is_shown(error: str, context: str) -> bool:
 
 
 def _ends(error: str) -> str:
-    """Shorten a long error. If it compares two values, keep their difference; otherwise cut out the middle.
+    """Shorten an error that is too long to be printed in full.
 
-    The beginning is kept because it names the kind of error, and the end because it says what was wrong.
+    If the error compares two values, the part in which they differ is kept. In any other error, the middle is cut out,
+    because the beginning names the kind of error and the end says what was wrong.
     """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
@@ -563,7 +595,7 @@ def _plain(text: str) -> str:
 
 
 def anchor(number: int, entry: ReportEntry) -> str:
-    """Return the fragment that GitHub generates for a finding's heading."""
+    """Return the URL fragment that GitHub generates for the heading of a finding."""
     heading = f"{number}. {inline.uncode(labels.subject(entry))}".lower()
     return quote("".join(c for c in heading.replace(" ", "-") if c.isalnum() or c in "-_"), safe="-_")
 
@@ -583,7 +615,7 @@ def _finding(number: int, entry: ReportEntry, text: _Text, report: Report) -> It
 def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
     """Yield a line for each outcome of a finding's replays.
 
-    It has the outcome, a command, its exit code, and the place of its log in the data.
+    The line has the outcome, a command with its exit code, and the place of the log in the data file.
     """
     lines: dict[str, list[str]] = defaultdict(list)
     places: dict[str, str] = {}
@@ -601,7 +633,7 @@ def _proof(entry: ReportEntry, report: Report) -> Iterator[str]:
 
 
 def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
-    """Describe the replays and their outcome. Also return the index of the replay whose log a reader should open."""
+    """Describe the outcome of an eval's replays. Also return the index of the replay whose log a reader should open."""
     counts = list(proof.counts())
     # Show the last replay, which decided the outcome, unless a quotation is from the log of another replay.
     number = next(
@@ -616,10 +648,10 @@ def _replays(proof: ProofSummary, quoted: Collection[str]) -> tuple[str, int]:
 
 
 def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
-    """Yield a line for each text that only some trials have, and the quotations.
+    """Yield a line for each text that not all trials share, and the lines of the quotations.
 
-    If the quotations of the trials differ, only those of the first trial are printed, below its line. The data has the
-    others.
+    If the trials have different quotations, only those of the first trial are printed, directly below its line. The
+    quotations of the other trials are only in the data file.
     """
     quoted, facts = snippets.render(entry.snippets), _shared_facts(entry, report)
     differ = any(part.snippets != entry.snippets for part in entry.each)
@@ -639,10 +671,11 @@ def _trials(entry: ReportEntry, text: _Text, report: Report) -> Iterator[str]:
 
 
 def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
-    """Return the first line under a finding's heading. People correct its bold label.
+    """Return the line directly below a finding's heading. People correct a label by editing the bold label in this
+    line.
 
-    If several judges decided in the report, the line names this finding's judge. If a person corrected the label, the
-    line also has the judge's label and reason.
+    If several judges decided failures of the report, the line names the judge of this finding. If a person corrected
+    the label, the line also states the judge's label and its reason.
     """
     label = labels.of(entry)
     bold = f"**{label.classification or labels.UNCLASSIFIED}**"
@@ -661,7 +694,10 @@ def label_line(entry: ReportEntry, summary: str, report: Report) -> str:
 
 
 def _shared_facts(entry: ReportEntry, report: Report) -> list[str]:
-    """Return the facts that are the same for all trials of a finding."""
+    """Return the facts that are the same for all trials of a finding.
+
+    For a finding without trials, these are all facts.
+    """
     first, *others = ([*_facts(part, report)] for part in entry.each)
     return [fact for fact in first if all(fact in facts for facts in others)]
 
@@ -689,12 +725,15 @@ def _facts(entry: ReportEntry, report: Report) -> Iterator[str]:
 
 
 def _overruled(entry: ReportEntry) -> JudgeLabel | None:
-    """Return the judge's label if a person gave a different one, else None."""
+    """Return the judge's label if a person replaced it with a different one, otherwise None."""
     return entry.judge if entry.judge and entry.judge.classification != entry.classification else None
 
 
 def _decided(entry: ReportEntry, report: Report) -> str:
-    """Return a model's confidence, and the name of the judge if several judges decided in the report."""
+    """Return the confidence of a model that judged.
+
+    If several judges decided failures of the report, also name the judge.
+    """
     judge = entry.judge
     if judge is None or proves(judge.id) or by_people(judge.id):
         return ""
@@ -704,7 +743,10 @@ def _decided(entry: ReportEntry, report: Report) -> str:
 
 
 def _consulted_judges(report: Report) -> list[str]:
-    """Return the judges that were asked. Replays, and people's corrections of earlier runs, are not among them."""
+    """Return the ids of the judges that were asked.
+
+    Replays and people's corrections of earlier runs also decide failures, but they are not asked.
+    """
     return [judge for judge in report.judges if not (proves(judge) or by_people(judge))]
 
 
@@ -720,7 +762,10 @@ def reviewer_lines(entry: ReportEntry) -> list[str]:
 
 
 def _history(entry: ReportEntry, earlier: Sequence[str]) -> str:
-    """Return how the finding relates to earlier reports. They are named by date, and linked in the table at the top."""
+    """Return how the finding relates to earlier reports.
+
+    An earlier report is named by its date. The table at the top of the page has links to the reports.
+    """
     recurrence = entry.recurrence
     if recurrence.kind == "new":
         return ""
@@ -760,7 +805,7 @@ def _members(entry: ReportEntry) -> list[str]:
 
 
 def member_lists(entry: ReportEntry) -> list[str]:
-    """Return the lists of a group's evals, with one line per category."""
+    """Return the evals of a group as a markdown list. The list has one line per category."""
     categories = groupby(entry.evals, lambda ref: ref.category)
     return [f"- {inline.name(c) if c else '(no category)'}: {', '.join(map(_member, refs))}" for c, refs in categories]
 
@@ -791,7 +836,11 @@ def _patterns(report: Report) -> Iterator[str]:
 
 
 def _is_repeated(pattern: Pattern, report: Report) -> bool:
-    """Return whether the pattern is already stated in a recommendation, in the first lines, or in the only finding."""
+    """Return whether the page already states the pattern elsewhere.
+
+    The pattern can be stated in a recommendation, in the first lines of the page, or in the only finding to which it
+    applies.
+    """
     if pattern.kind == "cause":
         return any(item.evals == pattern.evals for item in report.recommendations if item.group != "none")
     if pattern.kind == "known-gaps":
@@ -813,7 +862,10 @@ def _resolved(report: Report) -> str:
 
 
 def _unless(report: Report) -> str:
-    """Return a caveat if the source names only failures, because its other evals might not have completed."""
+    """Return a caveat that some evals might not have completed.
+
+    Returns an empty string if all evals completed, or if the source names every eval of the run.
+    """
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
@@ -870,7 +922,10 @@ def _actions(report: Report) -> Iterator[str]:
 
 
 def _findings(paths: Sequence[str], report: Report) -> str:
-    """Return numbers for findings whose evals are all named, and paths for evals of other findings."""
+    """Return references to the findings of the evals in `paths`.
+
+    A finding is referred to by number if all of its evals are in `paths`. Other evals are referred to by path.
+    """
     references = inline.render_references(paths, report.entries)
     numbers = [int(reference) for reference in references if reference.isdecimal()]
     return ", ".join(
@@ -879,7 +934,7 @@ def _findings(paths: Sequence[str], report: Report) -> str:
 
 
 def _links(report: Report, numbers: Sequence[int]) -> str:
-    """Return links to findings. If there are many, return only their numbers."""
+    """Return links to findings. If there are more than `MOST_LINKED`, return only their numbers."""
     return inline.ranges(numbers) if len(numbers) > MOST_LINKED else _and(_link(report, number) for number in numbers)
 
 

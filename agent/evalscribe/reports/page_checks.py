@@ -1,4 +1,4 @@
-"""Check one page of a report: whether it can be parsed and is consistent, its file name, links and quotations."""
+"""Check one page of a report: its syntax and consistency, its file name, its links and its quotations."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,13 +26,16 @@ EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 FINDING = re.compile(r"###\s+(\d+)[.)]\s")
 FACTS = ("|", "# ", "### ", "**", "As run ")
-"""The first words of generated lines that state facts outside fences."""
+"""Prefixes of the generated lines, outside fences, that state facts from the data."""
 MOST_EDITED = 10
-"""Maximum changed lines that get a problem each."""
+"""Maximum number of changed lines that are reported as a problem each. The remaining lines are reported together."""
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
-    """Check the file name. `name` is the path in the reports folder, or, for a file outside it, only the file name."""
+    """Check the file name of a report.
+
+    `name` is the report's path in the reports folder. For a file outside that folder, it is only the file name.
+    """
     path = PurePosixPath(name)
     run = report.run
     match = NAME.fullmatch(path.name)
@@ -44,14 +47,14 @@ def naming(report: Report, name: str) -> Iterator[LineProblem]:
     folders = path.parts[:-1]
     if folders and folder_fit(run.provider, run.model, folders) is None:
         expected = "/".join(model_folder(run.provider, run.model))
-        yield LineProblem(1, "error", f"the run is of {expected}, and is not found in this folder, {'/'.join(folders)}")
+        yield LineProblem(1, "error", f"reports of this run belong in {expected}, not in {'/'.join(folders)}")
 
 
 def front_matter(edits: PageEdits, data: str) -> Iterator[LineProblem]:
-    """Check that the front matter agrees with the data."""
+    """Check that the front matter of a page agrees with its data file."""
     evidence = edits.report.evidence
     if evidence and not EVIDENCE.fullmatch(evidence):
-        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is not `sha256:` and 8 digits")
+        yield LineProblem(1, "warning", f"evidence {evidence!r} in the data is not `sha256:` followed by 8 digits")
     for at, line in enumerate(lines_of(edits.page)[:HEAD] if edits.mergeable else (), 1):
         if line.startswith("revision: ") and line.removeprefix("revision: ") != str(edits.written.revision):
             revision = line.removeprefix("revision: ")
@@ -72,7 +75,7 @@ LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
-"""Maximum characters of a line in which links are searched for. Longer lines are skipped."""
+"""Maximum number of characters of a line in which links are looked for. Longer lines are skipped."""
 MOST_LISTED = 5
 """Maximum number of further lines that are listed for a repeated link."""
 
@@ -80,14 +83,14 @@ MOST_LISTED = 5
 def links(text: str, report: Report | None, name: str, exists: Callable[[str], bool]) -> Iterator[LineProblem]:
     """Check the links of a page.
 
-    Generated links must lead to a report. People can link to any file, so a broken link that a person added is only a
-    warning. If a person wrote the whole report (`report` is None), it is a notice.
+    A broken link that evalscribe generated is an error. A broken link that a person added is a warning. If a person
+    wrote the whole report, every broken link is only a notice.
 
     Args:
-        text: The page.
-        report: The parsed page; None for a report that a person wrote.
-        name: Path of the report in the reports folder.
-        exists: Returns True if a file with this path exists in the reports folder.
+        text: Text of the page.
+        report: The report that the page contains. None if a person wrote the report.
+        name: Path of the report relative to the reports folder.
+        exists: Function that returns whether a file with the given path exists in the reports folder.
     """
     wrong: dict[tuple[ProblemLevel, str], list[int]] = {}
     for number, level, message in _wrong(text, report, name, exists):
@@ -97,7 +100,10 @@ def links(text: str, report: Report | None, name: str, exists: Callable[[str], b
 
 
 def _also(lines: list[int]) -> str:
-    """Return a phrase that names the further lines with the same link, because each link is reported only once."""
+    """Return a phrase that names the other lines with the same link.
+
+    The link itself is reported only at its first line.
+    """
     numbers = ", ".join(map(str, lines[:MOST_LISTED])) + (" …" if len(lines) > MOST_LISTED else "")
     return f" (also in {'line' if len(lines) == 1 else 'lines'} {numbers})" if lines else ""
 
@@ -110,7 +116,7 @@ def _wrong(text: str, report: Report | None, name: str, exists: Callable[[str], 
                 yield LineProblem(number, "error" if report else "notice", message)
         elif (path := unquote(target.partition("#")[0].partition("?")[0])) and "\0" not in path:
             if path.endswith(f"../{LABELS_PAGE}") and "/" not in name:
-                continue  # a copy outside the folder of reports
+                continue  # this is a copy of the report outside the reports folder
             level: ProblemLevel = "error" if path in generated else "warning" if report else "notice"
             yield from _of_file(number, path, level, name, exists)
 
@@ -123,11 +129,11 @@ def _of_file(
     if path.startswith("/") or target == ".." or target.startswith("../"):
         yield LineProblem(number, level, f"the link {path!r} leaves the folder of reports")
     elif not exists(target):
-        yield LineProblem(number, level, f"the link {path!r} leads to nothing: there is no {target}")
+        yield LineProblem(number, level, f"the link {path!r} is broken: {target} does not exist")
 
 
 def _targets(text: str) -> Iterator[tuple[int, str]]:
-    """Yield line number and target of each link outside code."""
+    """Yield the line number and the target of each link that is outside code."""
     for number, line in outside_fences(text):
         if len(line) > LONGEST or ("](" not in line and "]:" not in line):
             continue
@@ -148,30 +154,30 @@ def _odd_address(target: str) -> str | None:
 
 
 def linked_reports(report: Report) -> frozenset[str]:
-    """Return the names of the reports that generated lines link to."""
+    """Return the file names of the reports to which generated lines link."""
     repeated = (name for entry in report.entries for part in entry.each for name in part.recurrence.reports)
     return frozenset((*report.earlier, *repeated, *(follow_up.report for follow_up in report.follow_ups)))
 
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
 HEAD = 40
-"""Number of lines in which a report's kind is searched for. The lines are searched as text because the front matter can
-be broken.
+"""Number of lines at the start of a page in which the kind of the report is looked for. The lines are searched as plain
+text, because the front matter can be invalid.
 """
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
 
 class PagePart(NamedTuple):
     line: int
-    """Number of the first line, counted from 1."""
+    """Line number of the first of the `lines`, counted from 1."""
     lines: list[str]
 
 
 class PageCheck(NamedTuple):
     report: Report | None
-    """None if the page cannot be read."""
+    """The report that the page contains. None if the page cannot be read."""
     findings: tuple[PagePart, ...]
-    """The lines of each finding."""
+    """Lines of each finding, in the order of the findings."""
     problems: tuple[LineProblem, ...]
 
 
@@ -180,13 +186,13 @@ def is_generated(text: str) -> bool:
 
 
 def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bases: Iterable[str] = ()) -> PageCheck:
-    """Check a generated report without its evidence.
+    """Check a report that evalscribe wrote, without comparing it with the evidence.
 
     Args:
-        source: The page and its data.
-        name: As in `links`.
-        exists: As in `links`.
-        bases: Texts that might be the page as evalscribe wrote it.
+        source: The page and its data file.
+        name: Path of the report relative to the reports folder.
+        exists: Function that returns whether a file with the given path exists in the reports folder.
+        bases: Candidates for the text of the page before people edited it.
     """
     text = source.text
     conflicts = tuple(markers(text))
@@ -208,16 +214,19 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
 
 
 def _edited(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield a notice if editable parts were edited, and an error for each edit of a generated line."""
+    """Yield a notice if people edited parts that are meant to be edited.
+
+    Yield an error for each edit of a generated line.
+    """
     if not edits.mergeable:
         yield LineProblem(
-            1, "notice", "written by an earlier version; it gets the present form when it is written again"
+            1, "notice", "in an older report format; the format is updated when the report is written again"
         )
         return
     changed = sum(new != old for new, old in zip(edits.report.entries, edits.written.entries, strict=False))
     if changed or edits.report != edits.written:
         message = f"{pluralise(changed, 'finding')} edited" if changed else "edited"
-        yield LineProblem(1, "notice", f"{message} by people; the data follows when the report is written again")
+        yield LineProblem(1, "notice", f"{message} by people; the data is updated when the report is written again")
     if not edits.base_known:
         message = "neither the store nor git has the page as it was written: changed lines cannot be detected"
         yield LineProblem(1, "notice", message)
@@ -229,7 +238,10 @@ def _edited(edits: PageEdits) -> Iterator[LineProblem]:
 
 
 def _changed_facts(edits: PageEdits) -> Iterator[LineProblem]:
-    """Yield an error for each generated line that was changed or removed, and each added line that looks generated."""
+    """Yield an error for each generated line that was changed or removed.
+
+    An added line that looks like a generated line is also an error.
+    """
     facts, written = _generated_lines(edits.page), _generated_lines(edits.base)
     for line, before, now in edits.outside_edits:
         if now is not None and line in facts:
@@ -248,7 +260,10 @@ def _short(line: str) -> str:
 
 
 def _generated_lines(page: str) -> dict[int, str]:
-    """Return the lines that look generated, by line number: headings, labels, tables and quotations."""
+    """Return the lines that look generated, keyed by line number.
+
+    Headings, labels, and lines of tables and quotations look generated.
+    """
     outside = dict(outside_fences(page))
     lines = enumerate(lines_of(page), 1)
     return {
@@ -259,7 +274,10 @@ def _generated_lines(page: str) -> dict[int, str]:
 
 
 def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
-    """Return the lines of each finding of the report. A finding that is missing on the page has no lines."""
+    """Return the lines of each finding of the report.
+
+    The list of lines is empty for a finding that the page does not have.
+    """
     lines = lines_of(text)
     starts = {}
     for number, line in outside_fences(text):
@@ -282,7 +300,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def outside_fences(text: str) -> Iterator[tuple[int, str]]:
-    """Yield number and text of each line outside fences and front matter."""
+    """Yield the number and the text of each line that is neither in a fence nor in front matter."""
     lines = lines_of(text)
     return ((at + 1, line) for at, line, fenced in _fenced(lines, _after_front_matter(lines)) if not fenced)
 
@@ -294,7 +312,9 @@ def _after_front_matter(lines: list[str]) -> int:
 
 
 def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
-    """Yield index and text of each line, and whether it is in a fence or opens or closes one."""
+    """Yield the index and the text of each line, and whether the line belongs to a fence, including its first and last
+    line.
+    """
     fence = ""
     for at, line in enumerate(lines[start:], start):
         mark = FENCE.fullmatch(line)
@@ -309,9 +329,9 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
 
 
 def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
-    """Yield an error for each conflict marker of a merge.
+    """Yield an error for each conflict marker that a merge left.
 
-    With `code`, also for those in fences, which can be quotations.
+    If `code` is True, markers inside fences are also reported. A marker inside a fence can be part of a quotation.
     """
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
@@ -321,9 +341,9 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
 
 
 def outside_fences_and_front(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines outside fences and those of the front matter.
+    """Yield the lines outside fences, including those of the front matter.
 
-    Most merges conflict at the revision in the front matter.
+    The front matter is included because most merge conflicts are about the revision in it.
     """
     numbers = dict(outside_fences(text))
     first = min(numbers, default=1)
@@ -337,7 +357,7 @@ def _unreadable(error: UnreadableReport) -> LineProblem:
 
 
 def quotations(part: PagePart) -> tuple[Quoted, ...]:
-    """Return the quotations of a finding, with their line numbers."""
+    """Return the quotations of a finding, with their line numbers on the page."""
     block = _generated_block(part)
     if block is None:
         items = (snippets.parse_item(text, line) for line, text in enumerate(part.lines, part.line))
@@ -349,7 +369,7 @@ def quotations(part: PagePart) -> tuple[Quoted, ...]:
 
 
 def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[LineProblem]:
-    """Check the quotations of a finding against the evidence."""
+    """Compare the quotations of a finding with the evidence, and yield the problems."""
     for snippet, line, last in quoted:
         document = evidence.document(snippet.role, snippet.path) or _renamed(evidence, snippet)
         if document is None:
@@ -364,9 +384,9 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
-    """Warn if a quotation that is marked as unverified is in the evidence.
+    """Warn if the evidence contains a quotation that is marked as unverified.
 
-    It is only a warning, because a part that is not printed might be wrong.
+    The problem is only a warning, because a part of the quotation that is not printed might be wrong.
     """
     if _stands_at(snippet, document, snippet.first, last):
         place = f"{snippet.role} {snippet.path}:{snippet.first}"
@@ -385,9 +405,9 @@ def _misplaced(snippet: Snippet, document: Document, last: int) -> str:
 
 
 def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> bool:
-    """Return whether a quotation equals these lines of a document.
+    """Return whether a quotation equals the given lines of a document.
 
-    If it joins several lines, white space is ignored.
+    If the quotation joins several lines into one, white space is ignored.
     """
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
@@ -404,7 +424,10 @@ def _squeezed(text: str) -> str:
 
 
 def _renamed(evidence: Evidence, snippet: Snippet) -> Document | None:
-    """Return the document whose printed name is the snippet's path."""
+    """Return the document that is printed under the path of the snippet.
+
+    The printed path can differ from the document's path.
+    """
     documents = (document for document in evidence.of(snippet.role))
     return next((d for d in documents if _printed(d) == snippet.path), None)
 
@@ -414,7 +437,7 @@ def _printed(document: Document) -> str:
 
 
 def _generated_block(part: PagePart) -> PageBlock | None:
-    """Return the finding's first fence that evalscribe generated."""
+    """Return the first code fence of a finding that evalscribe generated; None if there is none."""
     opened, mark = 0, ""
     for at, line in enumerate(part.lines):
         match = FENCE.fullmatch(line)

@@ -1,8 +1,8 @@
-"""Find people's edits on a page, and apply them to the page's data or to the next version of the page.
+"""Find the edits that people made on a page, and apply them to the page's data or to the next version of the page.
 
-The editable parts are the bold label under a finding's heading, `Reviewer:` lines, added text (notes) and the section
-`Actions taken`. Their edits are applied to the data. Edits of other parts are kept on the page by a three-way merge of
-lines.
+The editable parts of a page are the bold label under a finding's heading, `Reviewer:` lines, added text (notes) and the
+section `Actions taken`. Edits of these parts are applied to the data. Edits of other parts are kept on the page by a
+three-way merge of lines.
 """
 
 import re
@@ -34,20 +34,25 @@ _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
 _LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
 _AT_END = re.compile(r"\s*[:–—-]+\s*(\S.*)")
 _ALIKE = 0.6
-"""Minimum similarity of a paragraph to a generated paragraph for it to count as a rewording.
+"""Minimum similarity for a changed paragraph to count as a rewording of a generated paragraph.
 
 Measured on the edits in `tests/support/report_edits.py`: rewordings of one or two words are above 0.8, unrelated
 sentences below 0.5.
 """
 _MOST_PAIRS = 10_000
-"""Maximum pairs of changed paragraphs that are compared. If there are more, the page counts as a different page."""
+"""Maximum number of pairs of changed paragraphs that are compared. If there are more pairs, no paragraph counts as
+reworded.
+"""
 
 
 class TextPart(Frozen):
-    """A block of the page, or the lines of a block without the label and `Reviewer:` lines. Lines count from 1."""
+    """A block of the page, or some lines of a block.
+
+    If a block has a label or `Reviewer:` lines, the part has only its other lines. Line numbers are counted from 1.
+    """
 
     owner: int | Section
-    """Number of the finding that contains the part. Outside findings, the section."""
+    """Number of the finding that contains the part. For a part outside findings, the name of its section."""
     kind: str
     text: str
     first: int
@@ -55,22 +60,22 @@ class TextPart(Frozen):
 
 
 class PageFinding(Frozen):
-    """One finding as parsed from the page. Line numbers count from 1."""
+    """A finding as parsed from the page. Line numbers are counted from 1."""
 
     number: int
     subject: str
     """The text of the finding's heading after the number."""
     members: str = ""
-    """Markdown of the list of a group's evals; empty for a single eval."""
+    """Markdown list of a group's evals. Empty for a finding on a single eval."""
     heading: int
     label: PageLabel | None = None
-    """None if the label's line is missing or cannot be parsed."""
+    """Label on the page. None if the line with the label is missing or cannot be parsed."""
     label_line: int
-    """Line number of the label. Without a label, that of the heading."""
+    """Number of the line with the label. If there is no label, number of the line with the heading."""
     tail: str = ""
-    """Rest of the line after the label."""
+    """Text in the label's line after the label."""
     problem: str = ""
-    """Reason why the label's line cannot be parsed; empty if it can."""
+    """Reason why the line with the label cannot be parsed. Empty if it can be parsed."""
     reviewer: tuple[str, ...] = ()
     reviewer_lines: tuple[int, ...] = ()
 
@@ -85,7 +90,7 @@ class ParsedPage(Frozen):
     headings: tuple[str, ...]
     """Headings of sections and findings."""
     actions: str | None
-    """Text of `Actions taken`; None if the section is missing."""
+    """Text of the section `Actions taken`. None if the section is missing."""
     actions_line: int
 
     @property
@@ -94,42 +99,43 @@ class ParsedPage(Frozen):
 
 
 class LineEdit(NamedTuple):
-    """An edited line outside the editable parts."""
+    """An edited line outside the parts that are meant to be edited."""
 
     line: int
-    """Number of the line on the page; for a removed line, the number of the next line."""
+    """Number of the line on the page. For a removed line, number of the line that now stands in its place."""
     before: str | None
-    """The line as evalscribe wrote it; None for an added line."""
+    """Text of the line as evalscribe wrote it. None for a line that was added."""
     now: str | None
-    """The line on the page; None for a removed line."""
+    """Text of the line on the page. None for a line that was removed."""
 
 
 class PageEdits(Frozen):
-    """A report to which people's edits of its page are applied."""
+    """A report with people's edits applied, and what is needed to merge the edits into a new page."""
 
     report: Report
-    """The report in the data, but with labels, reviewers, notes and actions from the page."""
+    """The report in the data file, but with the labels, reviewers, notes and actions that are on the page."""
     written: Report
-    """The report in the data, without people's edits."""
+    """The report in the data file, without the edits that people made on the page."""
     base: str
-    """The page as evalscribe wrote it, without people's text in the editable parts."""
+    """The page as evalscribe wrote it, without any text that people added to the editable parts."""
     base_known: bool
-    """False if the page as evalscribe wrote it is lost. Then `base` is rendered from the data."""
+    """True if the page as evalscribe wrote it is available. If it is lost, `base` is rendered from the data instead."""
     other_text: str
-    """The page on disk, but with its editable parts unedited. It differs from `base` where other parts were edited."""
+    """The page on disk, but with all edits of its editable parts undone. Lines that differ from `base` are edits of
+    other parts.
+    """
     front: tuple[str, ...] = ()
     """Lines that a person added to the front matter."""
     numbers: tuple[int, ...] = ()
-    """For each line of `other_text`, its line number on the page. Empty if `other_text` is the whole page."""
+    """For each line of `other_text`, the number of this line on the page. Empty if `other_text` is the whole page."""
     page: str
-    """The page on disk."""
+    """Text of the page on disk."""
     mergeable: bool = True
-    """False for a page in an older format, because edits outside its editable parts cannot be merged into a new page.
-    """
+    """False for a page in an older format. Edits of generated text on such a page cannot be merged into a new page."""
 
     @property
     def outside_edits(self) -> tuple["LineEdit", ...]:
-        """Edits outside the editable parts, in the order of the page."""
+        """Edits of lines outside the editable parts, in the order of the page."""
         return () if self.other_text == self.base else tuple(self._line_edits())
 
     def _line_edits(self) -> Iterator["LineEdit"]:
@@ -142,16 +148,16 @@ class PageEdits(Frozen):
 
 
 def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdits:
-    """Return the report of a page with people's edits applied.
+    """Return the report of a page, with the edits that people made on the page.
 
     Args:
-        text: The page.
-        written: The report in the page's data.
-        bases: Texts that might be the page as evalscribe wrote it: from the store, and from git.
+        text: Text of the page.
+        written: The report in the page's data file.
+        bases: Candidates for the text of the page before people edited it, from the store and from git.
 
     Raises:
-        UnreadableReport: An editable part cannot be parsed; the error gives the line.
-        ConflictingEdits: A finding has one label in its heading and another below it.
+        UnreadableReport: An editable part cannot be parsed. The message has the line.
+        ConflictingEdits: A finding has a label in its heading that differs from the label below the heading.
     """
     plain = normalised(text)
     digest = _front(plain, "written")
@@ -176,7 +182,10 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
 
 
 def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdits:
-    """Read labels, reviewers and actions of a page that is newer than its data, as can happen after a wrong merge."""
+    """Read the labels, reviewers and actions of a page that is newer than its data file.
+
+    A wrong merge can leave a page in this state.
+    """
     page, old = parse_page(text), parse_page(rendered)
     pairs, numbers = _same_findings(page.findings, old.findings), _numbers(written, old)
     entries = list(written.entries)
@@ -196,7 +205,7 @@ def _labels_of_newer_page(text: str, rendered: str, written: Report) -> PageEdit
 
 
 def normalised(text: str) -> str:
-    r"""Return the text with `\n` as line end, and without a byte order mark or trailing white space on lines."""
+    r"""Return the text with `\n` as line end. A byte order mark, and white space at the ends of lines, are removed."""
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "\n".join(line.rstrip() for line in lines).rstrip("\n") + "\n"
 
@@ -207,7 +216,10 @@ def _front(text: str, name: str) -> str | None:
 
 
 def parse_page(text: str) -> ParsedPage:
-    """Parse the editable parts of a page, and its other text. Raises `UnreadableReport`."""
+    """Parse a page into its editable parts and its other text.
+
+    Raises `UnreadableReport` if two findings have the same number or the page has conflict markers.
+    """
     parts: list[TextPart] = []
     findings: list[tuple[PageBlock, list[PageBlock]]] = []
     headings: list[str] = []
@@ -252,16 +264,19 @@ def parse_page(text: str) -> ParsedPage:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part, but each item of a list separately, so that an added item changes no other part."""
+    """Yield a block as one part.
+
+    For a list, yield each item as a part of its own, so that an added item changes no other part.
+    """
     for item in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=item.line, last=item.end)
 
 
 def _refuse_quoted_markers(page: str, written: str) -> None:
-    """Raise `UnreadableReport` for a conflict marker in a quotation, unless `written` quotes it as evidence.
+    """Raise `UnreadableReport` if a quotation has a conflict marker that is not evidence.
 
-    Fences that people added can contain markers.
+    A marker is evidence if the quotation in `written` has it, too. Fences that people added can contain any markers.
     """
     if not any(map(blocks.MARKER.match, page.split("\n"))):
         return
@@ -269,14 +284,14 @@ def _refuse_quoted_markers(page: str, written: str) -> None:
     for block in blocks.read(page):
         new = Counter(_fenced(block)) - quoted
         if len(new) == len(set(_fenced(block))):
-            continue  # it has no line in common with a quotation
+            continue  # this block shares no line with a quotation
         for at, line in enumerate(block.source.split("\n")):
             if blocks.MARKER.match(line) and line in new:
                 raise _conflict(block.line + at)
 
 
 def _fenced(block: PageBlock) -> list[str]:
-    """Return the lines inside a fence; empty for other blocks."""
+    """Return the lines inside a fence. For any other block, return an empty list."""
     return block.source.split("\n")[1:-1] if block.kind == "fence" else []
 
 
@@ -334,9 +349,9 @@ def _lines(block: PageBlock) -> list[tuple[int, str]]:
 
 
 def _reviewers(block: PageBlock, lines: list[tuple[int, str]], label_line: int) -> list[tuple[int, int, list[str]]]:
-    """Return the `Reviewer:` statements of a block with their first and last lines.
+    """Return the `Reviewer:` statements of a block, each with its first and last line.
 
-    A statement also ends at a label.
+    A statement ends at the next statement, at a label, or at the end of the block.
     """
     if block.kind == "heading":
         _, statements = labels.split_reviewer(block.text)
@@ -363,9 +378,9 @@ def _nested(item: PageBlock) -> str:
 
 
 def _without(owner: int, block: PageBlock, lines: list[tuple[int, str]], apart: set[int]) -> Iterator[TextPart]:
-    """Yield the lines of a block except those whose numbers are in `apart`.
+    """Yield the lines of a block, without the lines whose numbers are in `apart`.
 
-    Consecutive lines of an item form one part.
+    Consecutive lines of the same list item form one part.
     """
     items = {item.line for item in block.items} if block.kind == "bullet_list" else set()
     run: list[tuple[int, str]] = []
@@ -387,7 +402,11 @@ class _LabelLine(Frozen):
 
 
 def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
-    """Return the first line with a label, or the first line that looks like one with its problem, or None."""
+    """Return the first line that has a label.
+
+    If there is none, return the first line that looks like a label, with the reason why it cannot be parsed. If there
+    is no such line either, return None.
+    """
     odd: _LabelLine | None = None
     paragraphs = [block for block in below if block.kind == "paragraph"]
     for block in paragraphs:
@@ -413,7 +432,7 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
 
 
 class _Reading:
-    """Compares a page with the page as evalscribe wrote it, and applies people's edits to the report in the data."""
+    """Compares a page with the original that evalscribe wrote, and applies people's edits to the report in the data."""
 
     def __init__(
         self, plain: str, tidied: NumberedLines, page: ParsedPage, then: ParsedPage, written: Report, base_known: bool
@@ -421,7 +440,7 @@ class _Reading:
         self.plain, self.tidied, self.page, self.then = plain, tidied, page, then
         self.written, self.base_known = written, base_known
         self.pairs = _same_findings(page.findings, then.findings)
-        """For each finding, by its current number on the page: the finding as evalscribe wrote it."""
+        """The original of each finding, as evalscribe wrote it, keyed by the finding's current number on the page."""
         self.quotations = _quotations(then)
         self._refuse_hidden()
         self.added = _Additions(page, then, self.pairs)
@@ -455,7 +474,10 @@ class _Reading:
         return ((now, self.pairs[now.number]) for now in self.page.findings if now.number in self.pairs)
 
     def _refuse_hidden(self) -> None:
-        """Raise an error if a heading is no longer parsed as a heading, because the text below it would be misread."""
+        """Raise `UnreadableReport` if a heading is no longer parsed as a heading.
+
+        The text below it would otherwise be misread.
+        """
         headings = set(self.page.headings)
         for heading in self.then.headings:
             if heading in headings:
@@ -508,7 +530,10 @@ class _Reading:
         return tuple(dict.fromkeys((*notes, *unseen, *self._departed(numbers, texts | set(notes_by_text)))))
 
     def _departed(self, numbers: Mapping[int, int], texts: set[str]) -> Iterator[ReportNote]:
-        """Yield notes with people's edits of findings that are on the page but not in newer data."""
+        """Yield notes that keep people's edits of findings that are on the page but no longer in the data.
+
+        Findings can be missing in the data if it is newer than the page.
+        """
         for now, then in self._both():
             if then.number in numbers:
                 continue
@@ -523,7 +548,9 @@ class _Reading:
                 yield ReportNote(section="findings", text=text)
 
     def _refuse_labels_in_headings(self, numbers: Mapping[int, int], entries: Sequence[ReportEntry]) -> None:
-        """Raise an error if a person added a label to a heading and it is not the finding's label."""
+        """Raise `ConflictingEdits` if a person added a label to a finding's heading and the finding has a different
+        label.
+        """
         for now, then in self._both():
             number = numbers.get(then.number)
             added = now.subject[len(then.subject) :] if now.subject.startswith(then.subject) else ""
@@ -540,7 +567,10 @@ class _Reading:
             )
 
     def _base_lines(self) -> Iterator[str]:
-        """Yield the lines of the page as evalscribe wrote it, without notes and `Reviewer:` lines edited later."""
+        """Yield the lines of the page as evalscribe wrote it.
+
+        Notes and `Reviewer:` lines that people edited later are left out.
+        """
         reviewers_unchanged = {then.number: self._same_reviewers(now, then) for now, then in self._both()}
         edited = (finding for finding in self.then.findings if not reviewers_unchanged.get(finding.number, True))
         removed = {at for finding in edited for at in finding.reviewer_lines}
@@ -564,7 +594,7 @@ class _Reading:
         return mine == [self.then.lines[at - 1] for at in then.reviewer_lines]
 
     def _other_lines(self) -> Iterator[tuple[int, str]]:
-        """Yield number and text of the page's lines, with the edits of its editable parts undone."""
+        """Yield the number and the text of each line of the page, with all edits of its editable parts undone."""
         lines: dict[int, str | None] = {}
         for part in self.added.parts:
             lines |= dict.fromkeys(range(part.first, part.last + 1))
@@ -589,9 +619,9 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
-    """Return the notes of a page as evalscribe wrote it.
+    """Return the notes that were on the page when evalscribe wrote it.
 
-    They are its blockquotes, because no generated text is a blockquote.
+    All blockquotes are notes, because evalscribe generates no other text as a blockquote.
     """
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
@@ -605,7 +635,10 @@ def _unquoted_text(part: TextPart) -> str:
 
 
 def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> dict[int, PageFinding]:
-    """Match each finding on the page, by number, with the same finding as evalscribe wrote it."""
+    """Find the original of each finding on the page, as evalscribe wrote it.
+
+    The result is keyed by the current number of the finding.
+    """
     pairs: dict[int, PageFinding] = {}
     remaining = list(then)
     rules = (
@@ -628,9 +661,9 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
 
 
 def _numbers(written: Report, then: ParsedPage) -> dict[int, int]:
-    """Map the number of each finding on the page as evalscribe wrote it to its number in the data.
+    """Map the number of each finding on the original page to its number in the data.
 
-    The numbers differ if a process was killed after it had written newer data and before it wrote the page.
+    The numbers differ if a process was killed between writing newer data and writing the page.
     """
     keys = {(labels.subject(entry), _member_lines(entry)): number for number, entry in enumerate(written.entries, 1)}
     numbers = {
@@ -640,7 +673,8 @@ def _numbers(written: Report, then: ParsedPage) -> dict[int, int]:
     }
     if _front("\n".join(then.lines), "revision") != str(written.revision):
         return numbers
-    same = (finding.number for finding in then.findings if finding.number <= len(written.entries))  # if headings differ
+    # A finding whose heading differs keeps its number.
+    same = (finding.number for finding in then.findings if finding.number <= len(written.entries))
     return {number: number for number in same if number not in numbers.values()} | numbers
 
 
@@ -653,7 +687,7 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
     assert label is not None, "checked by the caller"
     if label.classification is None and entry.classification is not None:
         raise UnreadableReport(
-            "a label cannot be removed without another one: write the label that you think is right", now.label_line
+            "a label cannot be removed, only replaced: write the label that you think is right", now.label_line
         )
     kind = labels.kind_in_force(label, then.label, entry.judge, entry.cause_kind)
     was = then.label.uncertain if then.label else False
@@ -669,9 +703,9 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
 
 
 def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
-    """Return the text that a person added at the end of the label's line.
+    """Return the text that a person added at the end of the line with the label.
 
-    None if the line was edited in another way.
+    Returns None if the line was edited in another way.
     """
     if now.tail == then.tail:
         return ""
@@ -681,7 +715,7 @@ def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
 
 
 class _Additions:
-    """The text that people added to a page, except rewordings of generated text."""
+    """Text that people added to a page. Rewordings of generated text do not count as added."""
 
     def __init__(self, page: ParsedPage, then: ParsedPage, pairs: Mapping[int, PageFinding]) -> None:
         self.page, self.then, self.pairs = page, then, pairs
@@ -689,7 +723,7 @@ class _Additions:
         edited = [change for change in all_changes if change.kind != "equal"]
         moved = Counter(part.text for change in edited for part in self._generated_parts(change))
         self.parts: list[TextPart] = []
-        """Parts that people added, and lines that they added to generated parts."""
+        """Parts that people added, and lines that people added within generated parts."""
         self.unchanged = [
             part
             for change in all_changes
@@ -697,14 +731,14 @@ class _Additions:
             for part in page.parts[change.first : change.last]
             if part.kind == "blockquote"
         ]
-        """Earlier notes that are unchanged."""
+        """Notes of the original page that are unchanged."""
         self.removed_notes = [
             part
             for change in edited
             for part in then.parts[change.first_old : change.last_old]
             if part.kind == "blockquote"
         ]
-        """Earlier notes that people changed, moved or removed."""
+        """Notes of the original page that people changed, moved or removed."""
         for change in edited:
             new = list(page.parts[change.first : change.last])
             reworded = _rewordings(self._generated_parts(change), new)
@@ -721,12 +755,15 @@ class _Additions:
         return [part for part in self.then.parts[change.first_old : change.last_old] if part.kind != "blockquote"]
 
     def _is_in_added_finding(self, part: TextPart) -> bool:
-        """Return whether a part is the heading of an added finding or belongs to one. Such a part is not a note."""
+        """Return whether a part belongs to a finding that a person added, or is its heading.
+
+        The parts of an added finding are not notes.
+        """
         title = part.kind == "heading" and _TITLE.fullmatch(part.text.strip("# ")) is not None
         return isinstance(part.owner, int) and (title or part.owner not in self.pairs)
 
     def notes(self) -> dict[int | Section, list[str]]:
-        """Return the notes, keyed by finding or section. Adjacent parts form one note."""
+        """Return people's notes, keyed by finding or section. Adjacent parts are joined into one note."""
         notes: dict[int | Section, list[str]] = {}
         last: TextPart | None = None
         for part in sorted((*self.parts, *self.unchanged), key=lambda part: part.first):
@@ -793,29 +830,32 @@ def _agrees(label: PageLabel, entry: ReportEntry) -> bool:
 
 
 def _front_end(lines: Sequence[str]) -> int:
-    """Return the number of the line that ends the front matter; 0 without front matter."""
+    """Return the number of the line that ends the front matter. Return 0 if there is no front matter."""
     if not lines or lines[0] != "---":
         return 0
     return next((number for number, line in enumerate(lines[1:], 2) if line == "---"), 0)
 
 
 def finding_line(edits: PageEdits, entry: ReportEntry) -> int:
-    """Return the line number of the heading of the finding that has evals in common with the entry."""
+    """Return the line number of the heading of the finding that has an eval in common with the entry."""
     number = next(n for n, candidate in enumerate(edits.report.entries, 1) if set(candidate.paths) & set(entry.paths))
     lines = enumerate(edits.page.split("\n"), 1)
     return next((at for at, line in lines if re.match(rf"###\s+{number}[.)]", line)), 1)
 
 
 class UnmergedEdits(DataError):
-    """Edits outside the editable parts could not be merged. The message has the lines."""
+    """Edits of generated text could not be merged into the new page.
+
+    The message has the numbers of the edited lines.
+    """
 
 
 _NAMED = 5
-"""Maximum line numbers that the message of `UnmergedEdits` names."""
+"""Maximum number of line numbers in the message of `UnmergedEdits`."""
 
 
 def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
-    """Return an error that names the numbers of the edited lines."""
+    """Return an error whose message has the numbers of the edited lines."""
     numbers = list(dict.fromkeys(edit.line for edit in edits.outside_edits))
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     return UnmergedEdits(
@@ -824,9 +864,9 @@ def unmerged(edits: PageEdits, reason: str) -> UnmergedEdits:
 
 
 def merge_edits(edits: PageEdits, rendered: str) -> str:
-    """Return the newly rendered page with the edits that people made outside the editable parts of the old page.
+    """Return the new page with the edits that people made to generated text on the old page.
 
-    Raises `UnmergedEdits` if generated lines next to an edit have changed, or if the page as evalscribe wrote it is
+    Raises `UnmergedEdits` if generated lines next to an edit have changed, or if the old page as evalscribe wrote it is
     lost.
     """
     if edits.other_text == edits.base:
@@ -840,15 +880,15 @@ def merge_edits(edits: PageEdits, rendered: str) -> str:
 
 
 def with_front(page: str, lines: Sequence[str]) -> str:
-    """Return the page with more lines at the end of its front matter."""
+    """Return the page with the given lines added at the end of its front matter."""
     added = "".join(f"{line}\n" for line in dict.fromkeys(lines))
     return page.replace("\n---\n", f"\n{added}---\n", 1)
 
 
 def merge_lines(mine: str, base: str, theirs: str) -> str | None:
-    """Return the three-way merge that git's `merge-file` computes; None if it conflicts.
+    """Return the three-way merge of the texts that `git merge-file` computes. Return None if it has conflicts.
 
-    Raises `UsageError` without git.
+    Raises `UsageError` if git is not installed.
     """
     require_git()
     with tempfile.TemporaryDirectory() as folder:

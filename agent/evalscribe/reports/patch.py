@@ -1,4 +1,7 @@
-"""Decide which files a patch can change, and apply a model's edits or explain why they cannot be applied."""
+"""Decide which files a patch can change.
+
+Apply the edits that a model proposes, or explain why they cannot be applied.
+"""
 
 import configparser
 import re
@@ -45,7 +48,7 @@ LOCK_FILES = re.compile(
 SECRETS = re.compile(
     r"\.env(?:\..*)?|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519).*|.+\.(?:pem|key|p12|pfx|jks)"
 )
-"""Matches the names of files that contain keys. Such files are never changed and never shown to a model."""
+"""Matches the names of files that contain keys. A patch never changes such a file, and a model never sees it."""
 _IGNORED_BY_FILE_SYSTEMS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
 _UNSEEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _EMPTY_LETTERS = re.compile(
@@ -58,7 +61,7 @@ LONGEST = 400
 
 
 def protected_reason(path: str) -> str | None:
-    """Return why a path is protected, as a phrase that follows "it is"; None if it is not protected."""
+    """Return why a path is protected, as a phrase that follows "it is". Return None if the path is not protected."""
     parts = path.split("/")
     if not path or len(path) > LONGEST or _DRIVE_OR_STREAM.search(path) or path != unicodedata.normalize("NFC", path):
         return "no plain path with `/` below the repository's root"
@@ -75,14 +78,14 @@ def is_unseen(character: str) -> bool:
 
 
 def holds_secrets(path: str) -> bool:
-    """Return whether a file with this name is meant to hold keys."""
+    """Return whether a file with this name usually contains keys."""
     return bool(SECRETS.fullmatch(fold_file_name(PurePosixPath(path).name)))
 
 
 def fold_file_name(name: str) -> str:
-    """Return the form of a name that is the same for all names that a file system can treat as equal.
+    """Return a common form for all names that some file system treats as the same name.
 
-    Some file systems ignore case and Unicode forms.
+    Some file systems ignore case and differences in Unicode form.
     """
     plain = _IGNORED_BY_FILE_SYSTEMS.sub("", unicodedata.normalize("NFKC", name))
     return plain.casefold().rstrip(" .")
@@ -104,22 +107,22 @@ def _reserved(parts: list[str]) -> str | None:
 OUTPUTS = frozenset(
     ("output", "outputs", "results", "runs", "logs", "transcripts", "reports", "generations", "completions", "samples")
 )
-"""Names of folders with model outputs. A category or an eval can have such a name, too."""
+"""Names of folders that usually have outputs of models. A category or an eval can have such a name, too."""
 
 Parts = tuple[str, ...]
-"""The parts of a path."""
+"""Parts of a path, which are separated by `/`."""
 
 
 def parts_of(eval: str) -> Parts:
-    """Return the parts of an eval's path, without its trial."""
+    """Return the parts of an eval's path, without the trial number."""
     return _parts(re.sub(r"#\d+$", "", eval))
 
 
 class EvalFolders:
-    """Finds the folders and files of a repository that are named like evals.
+    """Finds the folders and files in a repository that are named like evals.
 
-    If the end of a path matches the names of several evals, the longest name wins. A name without a category is
-    ambiguous, so it matches only if it occurs in a single place.
+    If the end of a path matches the names of several evals, the longest name is used. A name without a category is
+    ambiguous, so it is used only if a single place in the repository has this name.
     """
 
     def __init__(self, files: Sequence[str], concerned: Iterable[Parts], other_evals: Iterable[Parts]) -> None:
@@ -136,13 +139,16 @@ class EvalFolders:
         return concerned, tuple(folder for folder, name in called if name not in self._concerned)
 
     def means(self, file: str) -> bool:
-        """Return whether a file is named, apart from its suffixes, like an eval that the recommendation concerns."""
+        """Return whether a file is named like an eval that the recommendation concerns.
+
+        The suffixes of the file's name are ignored.
+        """
         return self._eval(_stem(file)) in self._concerned
 
     def _eval(self, parts: Parts) -> Parts | None:
-        """Return the eval with whose name a path ends.
+        """Return the eval whose name stands at the end of a path.
 
-        None if there is no such eval, or if the path is in a folder for outputs.
+        Returns None if there is no such eval, or if the path is inside a folder for outputs.
         """
         for length in self._lengths:
             if parts[-length:] in self._names and not OUTPUTS & {part.casefold() for part in parts[:-length]}:
@@ -216,20 +222,23 @@ class PatchScope(Frozen):
     """The paths that a patch can change or create."""
 
     files: tuple[str, ...]
-    """Existing files that can be changed, beginning with tool settings."""
+    """Existing files that the patch can change. Configuration files of tools come first."""
     folders: tuple[str, ...]
     """Folders of the evals that the recommendation concerns. New files can be created in them."""
     foreign: tuple[str, ...] = ()
-    """Folders of other evals."""
+    """Folders of evals that the recommendation does not concern."""
     existing: frozenset[str] = frozenset()
     """All paths of files and folders in the repository."""
     closed: tuple[str, ...] = ()
-    """Links and submodules. No file can be created at their paths or below them."""
+    """Symbolic links and submodules. The patch cannot create files at their paths or below them."""
     subfolder: str = ""
-    """The folder named by `--repo`, relative to the repository's root; empty for the root."""
+    """Folder that the option `--repo` names, relative to the repository's root. Empty for the root."""
 
     def refusal(self, path: str) -> str | None:
-        """Return why a file must not be changed or created, as a phrase that follows "it is"; None if it is allowed."""
+        """Return why the patch must not change or create a file, as a phrase that follows "it is".
+
+        Returns None if the patch is allowed to do so.
+        """
         if path in self.files:
             return None
         reason = protected_reason(path)
@@ -246,7 +255,9 @@ class PatchScope(Frozen):
         return None if self.owns(path) else "not what the recommendation concerns"
 
     def owns(self, path: str) -> bool:
-        """Return whether the path is in the folder of a concerned eval, outside its folder for outputs."""
+        """Return whether a path is in the folder of an eval that the recommendation concerns, but not in a folder for
+        outputs.
+        """
         inside = FolderIndex(self.folders, self.foreign)
         return inside.folder(path) is not None and not inside.is_output(path)
 
@@ -269,11 +280,11 @@ def patch_scope(
 
     Args:
         files: Files of the repository.
-        group: Kind of the recommendation.
+        group: Group of the recommendation.
         evals: Evals that the recommendation concerns.
-        documents: The findings' graders, tasks, references and gap notes.
-        links: Links and submodules of the repository.
-        subfolder: The folder named by `--repo`.
+        documents: Graders, tasks, expected outputs and known gaps of the findings.
+        links: Symbolic links and submodules of the repository.
+        subfolder: Folder that the option `--repo` names.
         other_evals: Evals that the recommendation does not concern.
     """
     below_subfolder = [path for path in files if not subfolder or path.startswith(f"{subfolder}/")]
@@ -302,7 +313,11 @@ def _belongs(path: str, eval_folders: EvalFolders, inside: FolderIndex) -> bool:
 
 
 def _documented(files: Sequence[str], documents: Iterable[Document], above: Iterable[str]) -> Iterable[str]:
-    """Yield each file that a document's path identifies uniquely, relative to the root or to a folder above an eval."""
+    """Yield the files to which the paths of documents refer.
+
+    The path of a document is relative to the root or to a folder above an eval. A document whose path fits several
+    files is skipped.
+    """
     existing = frozenset(files)
     tops = {"", *above}
     for document in documents:
@@ -322,7 +337,7 @@ def _spelt(path: str) -> str:
 
 
 def _new_parts(path: str, existing: frozenset[str]) -> Iterable[str]:
-    """Return those of the path and its folders that do not exist yet."""
+    """Return the path and its parent folders, without those that already exist."""
     return (part for part in (path, *parents(path)) if part not in existing)
 
 
@@ -336,9 +351,9 @@ Tables = Mapping[str, object]
 
 
 def changes_more_than_tools(path: str, before: str, after: str) -> bool:
-    """Return whether a change affects more than the tables in `_TOOLS`.
+    """Return whether a change of a configuration file affects more than the tables of the tools in `_TOOLS`.
 
-    Also True if one of the texts cannot be parsed.
+    Also returns True if the text before or after the change cannot be parsed.
     """
     name = path.rpartition("/")[2].casefold()
     read = _toml if name == "pyproject.toml" else _ini if name in ("setup.cfg", "tox.ini") else None
@@ -368,18 +383,21 @@ def _ini(text: str) -> Tables:
 
 MOST_EDITS = 60
 LONGEST_NEW = 100_000
-"""Maximum characters that all edits together can write."""
+"""Maximum number of characters of new text in all edits together."""
 REDACTED = "[redacted:"
 FARTHEST = 200
-"""Maximum consecutive blanks within a line. More blanks would hide the text after them beyond the edge of the screen.
+"""Maximum number of consecutive blanks within a line. With more blanks, the text after them could be beyond the edge of
+the screen and go unnoticed.
 """
 
 ReadFileText = Callable[[str], str | None]
-"""Returns the text of the file at this path. None if the file does not exist or is not text."""
+"""Type of a function that returns the text of the file at a path. The function returns None if the file does not exist
+or is not text.
+"""
 
 
 class EditRefusal(Frozen):
-    """The reasons why edits cannot become a patch."""
+    """Reasons why a model's edits cannot become a patch."""
 
     problems: tuple[str, ...]
     forbidden: bool = False
@@ -387,7 +405,10 @@ class EditRefusal(Frozen):
 
 
 def apply_edits(edits: Sequence[Edit], scope: PatchScope, read: ReadFileText) -> tuple[FileChange, ...] | EditRefusal:
-    """Apply all edits or none. Return the changed files, sorted by path, or the reasons why nothing was applied."""
+    """Apply either all edits or none.
+
+    Returns the changed files, sorted by path, or the reasons why nothing was applied.
+    """
     forbidden = dict.fromkeys(f"{e.path!r} is {reason}" for e in edits if (reason := scope.refusal(e.path)) is not None)
     if forbidden:
         return EditRefusal(problems=tuple(forbidden), forbidden=True)
@@ -431,9 +452,9 @@ def _unseen(text: str) -> Counter[str]:
 
 
 def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Container[str]) -> str | None:
-    """Apply an edit to the file's text in `files`, or return the problem with the edit.
+    """Apply an edit to the text of its file in `files`. If that is not possible, return the problem.
 
-    If `read` returns None for an `existing` file, the file is too large or not text.
+    If a file in `existing` cannot be read with `read`, it is too large or not text.
     """
     text = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:
@@ -452,7 +473,10 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Cont
 
 
 def _with_ends_of(text: str, piece: str) -> str:
-    """Give the piece the same line ends as the text. The model saw the text without carriage returns."""
+    """Return `piece` with the same line ends as `text`.
+
+    The model's edit has no carriage returns, because the model saw the text without them.
+    """
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
@@ -475,28 +499,40 @@ def _flaw(change: FileChange) -> str | None:
 
 
 LARGEST = 400_000
-"""Maximum characters of a file that can be shown or changed."""
+"""Maximum number of characters of a file that the model can see or change."""
 MOST_SEARCHED = 400
 """Maximum number of files that a search reads."""
 
 
 class CommitFiles:
-    """The files of a commit, which are read when needed. Only files in `paths` are accessible."""
+    """Files of a commit. A file is read when its text is needed.
+
+    Only the files in `paths` can be read, without those that hold keys.
+    """
 
     def __init__(self, paths: Sequence[str], read: ReadFileText) -> None:
-        """Store the arguments. The order of `paths` is the order of listings and searches."""
+        """Store the arguments.
+
+        Files are listed and searched in the order of `paths`.
+        """
         self.paths = tuple(path for path in paths if not holds_secrets(path))
         self._path_set = frozenset(self.paths)
         self._read = read
         self._texts: dict[str, str | None] = {}
 
     def raw(self, path: str) -> str | None:
-        """Return the file's original text, to which edits are applied. None if the file is too large or not text."""
+        """Return the unchanged text of a file. Edits are applied to this text.
+
+        Returns None if the file is not accessible, too large or not text.
+        """
         text = self._read(path) if path in self._path_set else None
         return text if text is not None and len(text) <= LARGEST and "\0" not in text else None
 
     def text(self, path: str) -> str | None:
-        """Return the file's text as the model sees it, with secrets redacted."""
+        """Return the text of a file as the model sees it, with secrets redacted.
+
+        Return None if the file cannot be read.
+        """
         if path not in self._texts:
             raw = self.raw(path)
             self._texts[path] = None if raw is None else redact(raw.replace("\r\n", "\n"))
@@ -507,7 +543,7 @@ class CommitFiles:
         return tuple(path for path in self.paths if not folder or path.startswith(f"{folder}/"))
 
     def hits(self, words: str, paths: Iterable[str]) -> Iterator[tuple[str, int, str]]:
-        """Yield path, number and text of each line that contains the words. Case is ignored."""
+        """Yield the path, the line number and the text of each line that contains the given words. Case is ignored."""
         for path, _ in zip(paths, range(MOST_SEARCHED), strict=False):
             for number, line in enumerate((self.text(path) or "").split("\n"), 1):
                 if words.casefold() in line.casefold():

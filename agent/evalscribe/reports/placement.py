@@ -1,4 +1,4 @@
-"""Choose the file for a run's report."""
+"""Choose the file into which the report on a run is written."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -12,29 +12,32 @@ from evalscribe.reports.reading import PageSource, read_page, run_of, source_of
 from evalscribe.text import name as printed
 
 BESIDE = ".evalscribe.md"
-"""Suffix of a report that is written beside an existing file because that file must not be overwritten."""
+"""Suffix of a new report's file if the report is written beside an existing file that must not be overwritten."""
 
 
 KIND_LINE = "\nkind: evalscribe-report/"
-"""Text that every report of evalscribe contains. It is found even if a person added text before the front matter."""
+"""Line that every report from evalscribe contains. The search for it also succeeds if a person added text before the
+front matter.
+"""
 
 
 class ReportPlacement(Frozen):
-    """The file for a report."""
+    """The file into which a report is written."""
 
     name: str
     """Path of the file, relative to the reports folder."""
     current: PageSource | None = None
-    """Text and data of the file; None if it does not exist."""
+    """Text and data of the existing file. None if the file does not exist yet."""
     message: str | None = None
-    """Reason why the report is not in its usual file; None if it is."""
+    """Reason why the report is not written to its usual file. None if it is."""
 
 
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:
-    """Return the run's report among the files of its model, or a new file that is named after the date.
+    """Return the file of the run's report. If the run has no report yet, return a new file that is named after the
+    date.
 
-    A run has only one file, even if it is analysed again on another date. If the file cannot be read, it stays
-    unchanged and the report is written beside it.
+    A run has only one file, even if it is analysed again on another date. If this file cannot be read, it is not
+    changed, and the report is written to a new file beside it.
     """
     of_run = sorted((file for file in files if _is_of(run, file)), key=lambda file: file.name)
     refused = {file.name: reason for file in of_run if (reason := _unreadable(file, last_written))}
@@ -50,9 +53,10 @@ def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written:
 
 
 def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
-    """Return the folder of the run's report, relative to the reports folder.
+    """Return the folder for the run's report, relative to the reports folder.
 
-    If a report on the run exists, this is its folder, else the folder of the model's reports.
+    If a report on the run already exists, its folder is returned. Otherwise, the folder of the model's reports is
+    returned.
 
     Args:
         files: Reports on the run's model.
@@ -65,7 +69,7 @@ def folder_of(run: Run, files: Sequence[ReportFile]) -> str:
 def _is_of(run: Run, file: ReportFile) -> bool:
     """Return whether a file is the run's report.
 
-    Its front matter shows that, or its name if the front matter is broken.
+    The file's front matter names the run. If the front matter cannot be parsed, the file's name decides.
     """
     run_id = run_of(file.text)
     torn = run_id is None and KIND_LINE in file.text
@@ -76,7 +80,7 @@ def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
     try:
         read_page(source_of(file), [last_written] if last_written is not None else [])
     except ConflictingEdits:
-        return None  # readable; the merge will report the contradiction
+        return None  # the page can be read; merging it will report the contradiction
     except DataError as error:
         return str(error)
     return None
@@ -93,13 +97,16 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
 
 
 def _of_another(folder: PurePosixPath, stem: str, files: Sequence[ReportFile]) -> bool:
-    """Return whether a report of another run already has a name with this stem and any date."""
+    """Return whether there is already a report of another run whose name has this stem, with any date."""
     same = (file for file in files if file.name.startswith(f"{folder}/{stem}_"))
     return any(run_of(file.text) is not None for file in same)
 
 
 def beside(placement: ReportPlacement, files: Sequence[ReportFile], reason: str) -> ReportPlacement:
-    """Return the file for a new page beside an existing one, into which edits cannot be merged."""
+    """Return a new file beside an existing page.
+
+    The new page is written there because the edits of the existing page cannot be merged into it.
+    """
     message = (
         f"{placement.name} keeps its edits and is left as it is: {reason}; the new page, with the labels, is beside it"
     )
@@ -107,7 +114,7 @@ def beside(placement: ReportPlacement, files: Sequence[ReportFile], reason: str)
 
 
 def _free_name(name: str, files: Sequence[ReportFile]) -> str:
-    """Return a name that is not taken, for a file beside this one."""
+    """Return a name that is not taken, for a new file beside the file `name`."""
     stem = name.removesuffix(".md").removesuffix(".evalscribe")
     candidates = (f"{stem}{f'-{number}' if number > 1 else ''}{BESIDE}" for number in range(1, len(files) + 2))
     return next(candidate for candidate in candidates if not _taken(candidate, files))

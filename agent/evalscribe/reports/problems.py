@@ -1,4 +1,4 @@
-"""Render the problems that a check found, as lines, as GitHub annotations and as markdown."""
+"""Render the problems that a check found as plain lines, as GitHub annotations, and as markdown."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -26,13 +26,16 @@ ROWS = 50
 COMMENT_ROWS = 20
 COMMENT_REPORTS = 10
 COMMENT_SUMMARY = 3000
-"""Maximum characters of the first lines of one report in a comment."""
+"""Maximum number of characters that a comment quotes from the first lines of a report."""
 COMMENT_LIMIT = 60_000
-"""Maximum characters of a comment; GitHub accepts 65,536."""
+"""Maximum number of characters of a comment. GitHub accepts at most 65,536."""
 
 
 def check_lines(checked: CheckResult) -> Iterator[str]:
-    """Yield one line per problem, then a line with the numbers of checked reports and of problems."""
+    """Yield one line for each problem, then the notes.
+
+    The last line has the numbers of checked reports and of problems.
+    """
     for problem in checked.problems:
         yield _line(problem)
     yield from (f"notice: {note}" for note in checked.notes)
@@ -40,7 +43,10 @@ def check_lines(checked: CheckResult) -> Iterator[str]:
 
 
 def check_annotations(checked: CheckResult) -> Iterator[str]:
-    """Yield annotation commands for as many problems as GitHub shows, and plain log lines for the rest."""
+    """Yield annotation commands for at most as many problems as GitHub shows.
+
+    All other problems are plain lines in the log.
+    """
     for level in PROBLEM_LEVELS:
         problems = checked.of(level)
         yield from (_annotation(problem) for problem in problems[:ANNOTATIONS])
@@ -54,12 +60,15 @@ def check_annotations(checked: CheckResult) -> Iterator[str]:
 
 
 def notice(text: str) -> str:
-    """Return the command that makes GitHub annotate a workflow step with a notice."""
+    """Return the workflow command with which GitHub adds a notice to a workflow step."""
     return f"::notice title=evalscribe::{_data(escape_ci_commands(text))}"
 
 
 def check_table(checked: CheckResult, rows: int = ROWS) -> str:
-    """Render markdown with the totals and a table of problems, worst first. Text from reports is escaped."""
+    """Render the totals, and a table of problems, as markdown. Errors come first.
+
+    Text from reports is escaped.
+    """
     worst = [problem for level in PROBLEM_LEVELS for problem in checked.of(level)]
     out = [f"**{_total(checked)}**{_other_counts(checked)}"]
     if worst:
@@ -73,7 +82,7 @@ def check_table(checked: CheckResult, rows: int = ROWS) -> str:
 def check_comment(checked: CheckResult, changed: Sequence[CheckedReport] | None) -> str:
     """Render the comment on a pull request.
 
-    `changed` has the reports that the pull request changes; None if unknown.
+    `changed` has the reports that the pull request changes, or is None if these reports are not known.
     """
     out = [check_table(checked, COMMENT_ROWS)]
     for report in (changed or ())[:COMMENT_REPORTS]:
@@ -98,7 +107,7 @@ def _line(problem: Problem) -> str:
 
 
 def _file(name: str) -> str:
-    """Escape a path so that GitHub's runner does not parse it as part of a command."""
+    """Escape a path. GitHub's runner would otherwise read a path that begins with `::` as a command."""
     return f"./{name}" if name.startswith("::") else name
 
 

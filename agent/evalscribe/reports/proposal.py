@@ -1,4 +1,4 @@
-"""Ask a model for the patch that implements a recommendation."""
+"""Ask a model to propose the patch that implements a recommendation."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FOLDER = "propose"
 SHOWN_FILES = 8_000
-"""Maximum tokens of file text in the first prompt. The model reads other files with tools."""
+"""Maximum number of tokens of file text in the first prompt. The model reads further files with its tools."""
 MOST_SHOWN = 40
 MOST_NAMED = 100
 
@@ -47,7 +47,9 @@ class ConcernedFinding(Frozen):
 
     entry: ReportEntry
     packed: PackedEvidence | None = None
-    """None if the finding's evidence is not in the store, or if other findings already provide enough evidence."""
+    """Evidence of the finding, shortened for the prompt. None if the evidence is not in the store, or if the prompt
+    already has the evidence of enough other findings.
+    """
 
 
 def patch_delimiter(
@@ -101,7 +103,7 @@ def _finding(entry: ReportEntry) -> str:
 
 
 def _of_each(texts: Iterable[str]) -> str:
-    """Join the distinct texts of the trials of a finding."""
+    """Join the texts of a finding's trials. A text that several trials share is included once."""
     return " / ".join(dict.fromkeys(texts))
 
 
@@ -115,7 +117,10 @@ def _excerpts(concerns: Iterable[ConcernedFinding], delimiter: Delimiter) -> Ite
 
 
 def _short_files(scope: PatchScope, files: CommitFiles) -> list[tuple[str, str]]:
-    """Return the first files that can be changed. Short files include their whole text."""
+    """Return the paths and texts of changeable files, as many as fit into the first prompt.
+
+    A file that is too long for the remaining space is left out.
+    """
     room = SHOWN_FILES
     texts = []
     for path in scope.files[:MOST_SHOWN]:
@@ -186,11 +191,17 @@ TOOLS = tuple(tool_of(name, fields) for name, fields in NAMES.items())
 
 
 class ToolMisuse(Exception):
-    """A tool call that cannot be answered. The reason is sent to the model."""
+    """Error for a tool call that cannot be answered.
+
+    The message is the reason, which is sent to the model.
+    """
 
 
 def fields_of(call: ToolCall) -> BaseModel:
-    """Parse the call's fields. Raises `ToolMisuse`."""
+    """Parse the arguments of a tool call.
+
+    Raises `ToolMisuse` if the tool does not exist or the arguments are invalid.
+    """
     if call.name not in NAMES:
         raise ToolMisuse(f"There is no tool {quote_json(call.name[:80])}; there are {', '.join(NAMES)}.")
     try:
@@ -200,9 +211,9 @@ def fields_of(call: ToolCall) -> BaseModel:
 
 
 class PatchTools:
-    """The tools that read the files of one commit.
+    """Tools with which the model reads the files of a commit.
 
-    Their results are delimited, so that the model reads them as data.
+    Results are enclosed in delimiters, so that the model treats them as data.
     """
 
     def __init__(self, files: CommitFiles, scope: PatchScope, delimiter: Delimiter) -> None:
@@ -211,7 +222,10 @@ class PatchTools:
         self._delimiter = delimiter
 
     def answer(self, call: ToolCall, arguments: BaseModel) -> ToolResult:
-        """Return the result of a tool call. Never raises: an invalid call gets an error as its result."""
+        """Return the result of a tool call.
+
+        An invalid call raises no exception; its result is an error message for the model.
+        """
         try:
             about, lines = self._run(arguments)
         except ToolMisuse as misused:
@@ -271,7 +285,7 @@ CUT_OFF = "Your last answer was cut off because it was too long. Think less, and
 
 
 class ProposalLimits(TurnBounds):
-    """Limits of a proposal."""
+    """Limits for one conversation that proposes a patch."""
 
     turns: int = 16
     answer_tokens: int = 16_000
@@ -280,11 +294,11 @@ class ProposalLimits(TurnBounds):
     broken: int = 2
     """Maximum number of patches that are sent back to the model because they do not apply."""
     forbidden: int = 1
-    """Maximum number of patches that are sent back to the model because they touch unrelated files."""
+    """Maximum number of submitted patches that are sent back to the model because they change something unrelated."""
 
 
 class PatchConversation:
-    """One conversation with the model. An object is used only once."""
+    """One conversation in which a model proposes a patch. Each object is used for a single conversation."""
 
     def __init__(
         self,
@@ -308,10 +322,10 @@ class PatchConversation:
         self._forbidden = 0
 
     async def run(self) -> Proposal:
-        """Run the conversation.
+        """Run the conversation until the model submits a patch that applies.
 
         Raises:
-            DataError: The model produces no patch that applies.
+            DataError: The model submits no patch that applies.
             UnavailableError: The model does not answer.
         """
         while not self._turns.last:
@@ -378,7 +392,10 @@ class PatchConversation:
         return ToolResult(call_id=call.id, text=text, is_error=True)
 
     def _give_up(self, reason: str) -> DataError:
-        """Return the error, and drop the cached answers so that a later request gets new ones."""
+        """Return the error to raise.
+
+        Cached answers of the model are dropped, so that the next request gets new answers.
+        """
         self._turns.forget()
         return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 
@@ -397,7 +414,7 @@ EFFORT: Effort = "high"
 
 
 class Proposer:
-    """Proposes a patch for one recommendation: from the files of one commit, and with one model."""
+    """Proposes a patch for a recommendation. The patch is based on the files of one commit and written by one model."""
 
     def __init__(
         self,
@@ -427,17 +444,17 @@ class Proposer:
 
     @property
     def key(self) -> str:
-        """Return the content id of the question.
+        """Content id of everything that the model is asked.
 
-        A cached answer with this id is used if its edits still apply to the files.
+        A cached proposal with this id is used if its edits still apply to the files.
         """
         return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: "AnalysisStore", *, fresh: bool = False) -> Proposal:
-        """Return the cached proposal, or ask the model if there is none or `fresh` is set.
+        """Return the cached proposal. If there is none, its edits no longer apply, or `fresh` is True, ask the model.
 
         Raises:
-            DataError: The model produces no patch that applies.
+            DataError: The model submits no patch that applies.
             UnavailableError: The model does not answer.
         """
         cached = None if fresh else store.proposal(self.key)
@@ -455,7 +472,11 @@ class Proposer:
         return proposal
 
     def patch(self, proposal: Proposal, *, run: str, recommendation: str, base: str) -> Patch:
-        """Build the patch against the files of the commit `base`, for which this object was created."""
+        """Build the patch from a proposal.
+
+        `base` must be the commit whose files this object was created with. Raises `DataError` if the proposal does not
+        apply.
+        """
         changes = self._changes(proposal)
         if isinstance(changes, EditRefusal):
             raise DataError(f"the proposal does not apply: {'; '.join(changes.problems)}. Nothing was changed.")

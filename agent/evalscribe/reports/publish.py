@@ -1,4 +1,4 @@
-"""Publish a report: commit it on a branch for its run, push that branch, and open a pull request."""
+"""Publish a report: commit it on the branch of its run, push this branch, and open a pull request."""
 
 import re
 import time
@@ -30,7 +30,7 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class LocalReport:
-    """The local report and its path in the repository."""
+    """A report on this computer, and its place in the git repository."""
 
     remote: str
     branch: str
@@ -39,9 +39,11 @@ class LocalReport:
     source: PageSource
     report: Report
     bases: Callable[[], Iterable[str]]
-    """Returns texts that might be the page as evalscribe wrote it."""
+    """Function that returns candidates for the text of the page before people edited it."""
     own_files: Mapping[str, str]
-    """Texts of files such as `labels.md` that belong to the reports folder, keyed by path in the repository."""
+    """Texts of the files that evalscribe keeps in the reports folder, such as `labels.md`, keyed by path in the
+    repository.
+    """
 
     @property
     def data_path(self) -> str:
@@ -50,23 +52,23 @@ class LocalReport:
 
 
 class BranchPlan(Frozen):
-    """The planned commit, based on the current state of the remote."""
+    """Plan of the commit to publish, based on the current state of the remote."""
 
     base: str
-    """Name of the main branch."""
+    """Name of the remote's main branch."""
     main: str
-    """Newest commit of the main branch."""
+    """Id of the newest commit on the main branch."""
     tip: str | None
-    """Newest commit of the run's branch; None if there is no such branch."""
+    """Id of the newest commit on the run's branch. None if the branch does not exist."""
     parent: str
     merging: str | None = None
     text: str
     data: str | None
     report: Report
     on_branch: PageSource | None = None
-    """The page and its data in the commit `parent`; None if that commit lacks them."""
+    """The page and its data in the commit `parent`. None if this commit does not have the page."""
     own_files: Mapping[str, str]
-    """Those files of the reports folder that the commit `parent` lacks."""
+    """Files that evalscribe keeps in the reports folder and that the commit `parent` does not have yet."""
     merged: bool = False
     """True if the main branch has this text, and the run's branch has no other version that waits to be merged."""
 
@@ -83,13 +85,14 @@ class BranchPlan(Frozen):
 
 
 def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
-    """Plan a commit on top of the run's branch.
+    """Plan the commit that publishes a report.
 
-    If that branch is merged or does not exist, plan it on top of the main branch.
+    The commit is based on the run's branch. If that branch is already merged or does not exist, the commit is based on
+    the main branch.
 
     Raises:
         UsageError: The remote has no main branch.
-        DataError: Edits on the remote contradict local edits.
+        DataError: Edits on the remote contradict the local report.
     """
     main = repository.fetch(local.remote)
     if main is None:
@@ -143,7 +146,7 @@ def _parse_remote(repository: GitRepository, local: LocalReport, commit: str, br
 
 
 def _united(local: LocalReport, remote_pages: Mapping[str, PageSource | None]) -> tuple[PageSource, Report]:
-    """Merge the edits that people made in the remote's versions into the local page and its data."""
+    """Merge the edits that people made on the remote into the local page and its data."""
     source, report = local.source, local.report
     for branch, remote_page in remote_pages.items():
         if remote_page is None or remote_page == source:
@@ -162,50 +165,53 @@ def _united(local: LocalReport, remote_pages: Mapping[str, PageSource | None]) -
 
 
 TRIES = 5
-"""Maximum attempts to push. A retry is needed if the remote's branch moves during a push."""
+"""Maximum number of attempts to push. Another attempt is needed if the remote's branch changes during a push."""
 PAUSE_S = 0.2
 
 
 class Publication(Frozen):
-    """A finished publication, or the plan that a dry run made."""
+    """A publication that was made, or that a dry run planned."""
 
     report: Path
     data: Path | None = None
-    """The file with the report's data."""
+    """Path of the report's data file."""
     remote: str
     branch: str
     base: str
     """The branch into which the pull request is to be merged."""
     files: tuple[str, ...]
-    """Files in the commit; empty if the branch already has them."""
+    """Paths of the files in the commit. Empty if the branch already has these files."""
     commit: str | None = None
     title: str
     body: str
     pull_request: PullRequest | None = None
-    """None if the forge was not contacted, which is so in a dry run and if the report is already merged."""
+    """The pull request. None if the forge was not contacted: in a dry run, or if the report is already merged."""
     merged: bool = False
     """True if the remote's main branch already has this text."""
     richer: bool = False
-    """True if the published text has edits that the local file lacks."""
+    """True if the published text contains edits from the remote that the local file does not have."""
     missing: tuple[str, ...] = ()
-    """Paths in the repository of those linked reports that the remote's main branch lacks."""
+    """Paths in the repository of earlier reports to which the report links and which the remote's main branch does not
+    have.
+    """
 
 
 def publish_report(
     workspace: Workspace, name: str, *, remote: str | None = None, draft: bool = False, dry_run: bool = False
 ) -> Publication:
-    """Push a report on its own branch, and open or update its pull request. No local file or branch changes.
+    """Push a report on its own branch, and open or update its pull request. No local file or branch is changed.
 
     Args:
-        workspace: Provides the report and the forge's token.
-        name: Path of the report, its name in the reports folder, or the first characters of its run's id.
-        remote: Name of the remote. None selects the current branch's remote, else `origin`, else the only remote.
+        workspace: Provides the report and the token for the forge.
+        name: Name of the report, in any form that `find_report` accepts.
+        remote: Name of the remote. If None, the remote of the current branch is used, otherwise `origin`, otherwise the
+            only remote.
         draft: True to open the pull request as a draft.
         dry_run: True to plan the publication without pushing.
 
     Raises:
         DataError: evalscribe did not write the report, or its edits contradict edits on the remote.
-        EvalscribeError: Repository, remote or forge cannot be used. The message has the reason.
+        EvalscribeError: The repository, the remote or the forge cannot be used. The message has the reason.
     """
     file = find_report(workspace, name)
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
@@ -234,7 +240,7 @@ def publish_report(
 
 
 def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
-    """Yield texts that could be the page as evalscribe wrote it: from the store, if there is one, and from git."""
+    """Yield candidates for the text of the page before people edited it, from the store and from git."""
     run = run_of(file.text)
     stored = workspace.store.analyses.get_report(run) if run and workspace.has_store else None
     if stored:
@@ -244,9 +250,9 @@ def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
 
 
 def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFile) -> dict[str, str]:
-    """Return the files that belong to the reports folder, keyed by path in the repository.
+    """Return the files that evalscribe keeps in the reports folder, keyed by path in the repository.
 
-    Empty for a report outside the folder.
+    Returns an empty dictionary if the report is outside the reports folder.
     """
     root, top = library.root.resolve(), repository.root.resolve()
     if not file.path.resolve().is_relative_to(root) or not root.is_relative_to(top):
@@ -255,9 +261,9 @@ def _own_files(library: ReportsFolder, repository: GitRepository, file: ReportFi
 
 
 def _pushed(repository: GitRepository, local: LocalReport) -> tuple[BranchPlan, PushedBranch | None]:
-    """Push the report. If the remote moved meanwhile, plan and push again.
+    """Push the report. If the remote has changed in the meantime, plan the commit again and retry.
 
-    Return the last plan, and the push if one was needed.
+    Returns the last plan. Also returns the push, or None if no push was needed.
     """
     for attempt in range(TRIES):
         plan = plan_branch(repository, local)
@@ -311,12 +317,15 @@ def _publication(
 
 
 def _linked(path: str, report: Report) -> list[str]:
-    """Return the paths in the repository of the earlier reports that a report links to."""
+    """Return the paths in the repository of the earlier reports to which a report links."""
     return sorted(normpath(str(PurePosixPath(path).parent / name)) for name in linked_reports(report))
 
 
 def branch_of(report: Report, path: str) -> str:
-    """Return the branch `evalscribe/<provider>/<model>/<run>`. The run is named as in the file name."""
+    """Return the name of the report's branch, `evalscribe/<provider>/<model>/<run>`.
+
+    The run's id is abbreviated as in the file name of the report.
+    """
     run, name = report.run, PurePosixPath(path).name
     stems = report_stems(run.id)
     stem = next((stem for stem in reversed(stems) if name.startswith(f"{stem}_")), stems[0])
@@ -325,7 +334,7 @@ def branch_of(report: Report, path: str) -> str:
 
 
 def _ref_part(part: str) -> str:
-    """Convert a text to a valid part of a branch name: no `..`, no trailing dot, no `.lock`."""
+    """Convert a text to a valid part of a branch name, without `..`, a dot at the end, or the ending `.lock`."""
     part = re.sub(r"\.{2,}", ".", part).rstrip(".")
     return re.sub(r"\.lock$", "-lock", part) or "unnamed"
 
@@ -354,7 +363,7 @@ def _by_people(source: PageSource) -> bool:
 
 
 def _inside(repository: GitRepository, file: ReportFile) -> str:
-    """Return the report's path in its repository."""
+    """Return the report's path in its repository. Raises `UsageError` if the file is outside the repository."""
     try:
         return file.path.resolve().relative_to(repository.root.resolve()).as_posix()
     except ValueError as error:
@@ -362,13 +371,16 @@ def _inside(repository: GitRepository, file: ReportFile) -> str:
 
 
 def _first_lines(report: Report) -> str:
-    """Return the text between the report's title and the table about its run, without people's notes."""
+    """Return the lines between the report's title and the table about its run, without people's notes."""
     _title, *lines = first_lines(report)
     return "\n".join(lines).strip()
 
 
 def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
-    """Load the newest earlier report to which the report links; None if it is missing or cannot be read."""
+    """Load the newest of the earlier reports to which the report links.
+
+    Returns None if there is none or if it cannot be read.
+    """
     name = PurePosixPath(report.earlier[0]).name if report.earlier else None
     files = library.of_model(report.run.provider, report.run.model) if name else ()
     for file in files:

@@ -1,6 +1,7 @@
-"""Render title and text of a report's pull request, which tell reviewers where to look first.
+"""Render the title and the text of a report's pull request. The text tells reviewers where to look first.
 
-Evidence is printed only in code spans and as normalised prose, so that no forge acts on text that a model wrote.
+Evidence is printed only in code spans and as normalised prose. Forges therefore do not react to text that a model
+wrote.
 """
 
 import posixpath
@@ -15,11 +16,11 @@ from evalscribe.model.finding import RecurrenceKind
 from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
-"""Maximum characters of the text. GitHub accepts 65,536, which must also hold evalscribe's markers and people's
-additions.
+"""Maximum number of characters of the pull request's text. GitHub accepts 65,536. The rest is for evalscribe's markers
+and for text that people add.
 """
 MOST_LISTED = 20
-"""Maximum number of names or lines that a list prints."""
+"""Maximum number of names or lines in a list."""
 LOW_CONFIDENCE = 0.6
 TEXT = 200
 SEEN: dict[RecurrenceKind, str] = {
@@ -31,15 +32,15 @@ SEEN: dict[RecurrenceKind, str] = {
 
 
 class PublishedReport(Frozen):
-    """The report's place in the repository, and the earlier report with which it is compared."""
+    """Where a report is published, and the earlier report with which it is compared."""
 
     branch: str
     path: str
     """Path of the report in the repository, with `/` as separator."""
     summary: str
-    """The report's first lines, without people's text."""
+    """First lines of the report, without text that people wrote."""
     previous: Analysis | None = None
-    """The newest earlier report; None if there is none."""
+    """The newest earlier report on the model. None if there is none."""
 
 
 def pull_request_title(report: Report) -> str:
@@ -54,7 +55,10 @@ def commit_message(report: Report) -> str:
 
 
 def _title_words(report: Report) -> str:
-    """Name run and model by parts of paths, because a forge acts on this text. A model could be called `fixes #1`."""
+    """Return words that name the run and the model.
+
+    The model is named as in paths, because a forge reacts to some texts. A model could be called `fixes #1`.
+    """
     model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
     return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
@@ -83,7 +87,7 @@ def _summary(report: Report, published: PublishedReport) -> Iterator[str]:
 
 
 def _changes(report: Report, published: PublishedReport) -> Iterator[str]:
-    """Yield lines on what changed since the newest earlier report."""
+    """Yield lines that state what has changed since the newest earlier report."""
     if not report.earlier:
         yield "**No earlier report** of this model was compared."
         yield from _followed(report)
@@ -104,7 +108,7 @@ def _changes(report: Report, published: PublishedReport) -> Iterator[str]:
 
 
 def _followed(report: Report) -> Iterator[str]:
-    """Yield lines on the outcomes of actions that were taken after earlier reports on any model."""
+    """Yield lines with the outcomes of actions that were taken after earlier reports on any model."""
     for follow_up in report.follow_ups[:MOST_LISTED]:
         unless = _unless(report) if follow_up.outcome == "held" else ""
         text = prose.prose(follow_up.text, TEXT)
@@ -112,13 +116,19 @@ def _followed(report: Report) -> Iterator[str]:
 
 
 def _unless(report: Report) -> str:
-    """Return the caveat about incomplete evals if the source lists only failures."""
+    """Return a caveat about incomplete evals.
+
+    Returns an empty string if all evals completed, or if the source names every eval of the run.
+    """
     open_ = 0 if report.run.names_all else report.run.incomplete
     return f" (or among the {open_} that never completed)" if open_ else ""
 
 
 def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
-    """Yield a line for each pair of an old and a new label, where labels differ from the previous report."""
+    """Yield a line for each change of a label since the previous report.
+
+    Findings with the same old label and the same new label share a line.
+    """
     before = {finding.eval: finding.classification for finding in previous.findings} if previous else {}
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
@@ -129,7 +139,10 @@ def _labels(report: Report, previous: Analysis | None) -> Iterator[str]:
 
 
 def _changed_by_people(report: Report) -> Iterator[str]:
-    """Yield a line for each pair of an old and a new label, where a person changed the label."""
+    """Yield a line for each change of a judge's label by a person.
+
+    Findings with the same old label and the same new label share a line.
+    """
     pairs: dict[tuple[str, str], list[str]] = {}
     for n, entry in enumerate(report.entries, 1):
         if entry.reviewed and entry.judge and entry.classification not in (None, entry.judge.classification):
@@ -141,7 +154,7 @@ def _changed_by_people(report: Report) -> Iterator[str]:
 
 
 def _eyes(report: Report) -> Iterator[str]:
-    """Yield one line for each finding that needs a person's attention, with all reasons."""
+    """Yield a line for each finding that a person should look at, with all the reasons."""
     lines = [
         f"- {n}. {_code(_subject(entry))}: {', '.join(reasons)}"
         for n, entry in enumerate(report.entries, 1)
@@ -183,18 +196,21 @@ def _subject(entry: ReportEntry) -> str:
 
 
 def _link(published: PublishedReport) -> str:
-    """Return a link to the report's page, relative to the pull request's address."""
+    """Return a link to the page of the report. The link is relative to the address of the pull request."""
     return f"[{_code(posixpath.basename(published.path))}](../blob/{quote(published.branch)}/{quote(published.path)})"
 
 
 def _name(path: str) -> str:
-    """Return the file name. If a shell would need quotes around it, return the placeholder `REPORT`."""
+    """Return the name of a report's file for use in a shell command.
+
+    If the name would have to be quoted in a shell, return the placeholder `REPORT`.
+    """
     name = posixpath.basename(path)
     return name if re.fullmatch(r"[\w.-]{1,200}", name) and not name.startswith("-") else "REPORT"
 
 
 def _code(text: str) -> str:
-    """Return a text as a code span, with its backticks replaced."""
+    """Return a text as a code span on one line. Backticks in the text are replaced."""
     line = prose.cut(prose.one_line(text).replace("`", "'"), TEXT)
     return f"`{line}`"
 

@@ -1,4 +1,7 @@
-"""Find and read reports. A report with front matter is evalscribe's own; all others are read as free-form pages."""
+"""Find and read reports.
+
+A report whose front matter says so was written by evalscribe. Every other report is read as a free-form page.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,15 +38,15 @@ class ParsedReport:
 
     analysis: Analysis
     date: str | None
-    """The ISO date that the report states, else the one in its file name."""
+    """Date of the report in ISO format. If the report does not state its date, the date in its file name."""
     run_ids: tuple[str, ...]
     """Ids of the runs that the report is about."""
     other_experiments: tuple[str, ...]
-    """Further experiments that the report mentions. The report does not list their failures."""
+    """Other experiments that the report mentions. The report does not list the failures of these experiments."""
 
 
 class PageSource(Frozen):
-    """The texts of a page and of its data file."""
+    """Text of a page, and text of its data file."""
 
     name: str
     """The page's file name, with or without its folder."""
@@ -62,12 +65,12 @@ def source_of(file: ReportFile) -> PageSource:
 def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
     """Read a page that evalscribe wrote, and apply people's edits.
 
-    `bases` are texts that might be the page as evalscribe wrote it.
+    `bases` are candidates for the text of the page before people edited it.
 
     Raises:
         UnreadableReport: An editable part cannot be parsed, or evalscribe did not write the page.
-        ConflictingEdits: Labels contradict each other.
-        DataError: The data is missing or cannot be read.
+        ConflictingEdits: A finding has labels that contradict each other.
+        DataError: The data file is missing or cannot be read.
     """
     if not has_data(source.text):
         return _read_old_page(source.text, bases)
@@ -75,7 +78,7 @@ def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
 
 
 def _data(source: PageSource) -> Analysis:
-    """Return a page's data. Raises `DataError` if the data is missing, broken, or about another run."""
+    """Parse the data of a page. Raises `DataError` if the data is missing, invalid, or about another run."""
     if source.data is None:
         raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
     data = read_data(source.data, source.data_name)
@@ -108,7 +111,10 @@ def _read_old_page(text: str, bases: Iterable[str]) -> PageEdits:
 
 
 def _as_judged(report: Report) -> Report:
-    """Return the report with the judge's labels and without people's text. It stands in for a lost original."""
+    """Return the report with only the judge's labels, and without text from people.
+
+    The result replaces the original report if the original page is lost.
+    """
     entries = tuple(
         replaced(entry, classification=entry.judge.classification, reviewer=(), notes=())
         if entry.judge
@@ -119,15 +125,19 @@ def _as_judged(report: Report) -> Report:
 
 
 def read_report(text: str, name: str, data: str | None = None) -> Analysis:
-    """Parse a report. Facts that the report does not state are None. Raises `DataError` if it cannot be read."""
+    """Parse a report. Facts that the report does not state are None in the result.
+
+    Raises `DataError` if the report cannot be read.
+    """
     return parse_report(text, name, data).analysis
 
 
 def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
-    """Parse a report like `read_report`, with more facts. A missing date is taken from the file name.
+    """Parse a report like `read_report`, but return more facts.
 
-    If a page's data is missing or broken, it is read like a report that people wrote. Texts are redacted because people
-    can add secrets to reports, and the texts are used in prompts and new reports.
+    If the report states no date, the date in its file name is used. If the data file of a page is missing or invalid,
+    the page is read like a report that people wrote. The texts are redacted, because people can add secrets to reports,
+    and the texts are later used in prompts and new reports.
     """
     name = name.rpartition("/")[2]
     try:
@@ -137,7 +147,8 @@ def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
 
 
 def _reading(source: PageSource, name: str) -> ParsedReport:
-    from evalscribe.redaction.redact import redact  # Import no judging code for `reports list` on an empty folder.
+    # Imported here so that `reports list` does not import judging code if the folder has no reports.
+    from evalscribe.redaction.redact import redact
 
     text = redact(source.text)
     if has_data(text):
@@ -162,7 +173,10 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
 
 
 def _with_labels(analysis: Analysis, text: str) -> Analysis:
-    """For a page whose data is missing or broken, add the labels under its headings to its findings."""
+    """Add the labels on a page to its findings.
+
+    The page's labels are used if its data file is missing or invalid.
+    """
     try:
         findings = parse_page(normalised(text)).findings
     except UnreadableReport:
@@ -186,7 +200,7 @@ def _analysis_with_actions(report: Report) -> Analysis:
 
 
 def _kind(text: str) -> str | None:
-    """Return the `kind` in the front matter; None if there is none."""
+    """Return the `kind` that the front matter states. Return None if it states none."""
     kind = front_matter(text).get("kind")
     return str(kind) if kind is not None else None
 
@@ -198,7 +212,7 @@ def run_of(text: str) -> str | None:
 
 
 class ListedReport(Frozen):
-    """A report, or the reason why it cannot be parsed."""
+    """A report in a list of reports. If the report cannot be parsed, `problem` has the reason."""
 
     name: str
     analysis: Analysis | None = None
@@ -206,9 +220,9 @@ class ListedReport(Frozen):
 
 
 def list_reports(library: ReportsFolder, model: str | None = None) -> tuple[ListedReport, ...]:
-    """Return all reports of the folder, sorted by name.
+    """Return all reports in the reports folder, sorted by name.
 
-    With `provider/model`, in any spelling, return those on this model.
+    If a model is given as `provider/model`, in any spelling, return only the reports on this model.
     """
     return tuple(_listed(file) for file in _files(library, model))
 
@@ -221,10 +235,10 @@ def _listed(file: ReportFile) -> ListedReport:
 
 
 def find_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report by its path, its name in the reports folder, or its run.
+    """Find a report by its path, by its name in the reports folder, or by its run.
 
-    The run is given by its id, the first characters of the id, its URL, or the name of an experiment's run. Raises
-    `NotFoundError` if none or more than one matches.
+    A run is named by its id, the first characters of its id, its URL, or the name of the run in its experiment. Raises
+    `NotFoundError` if no report matches, or more than one.
     """
     try:
         path = Path(name)
@@ -237,14 +251,18 @@ def find_report(workspace: Workspace, name: str) -> ReportFile:
 
 
 def _file(path: Path, name: str) -> ReportFile:
-    """Read a report with its data. Raises `OSError`."""
+    """Read a report and its data file. Raises `OSError` if the report cannot be read."""
     text, beside = path.read_text("utf-8", errors="replace"), path.with_name(data_name(path.name))
     data = beside.read_text("utf-8", errors="replace") if has_data(text) and beside.is_file() else None
     return ReportFile(path=path, name=name, text=text, data=data)
 
 
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
-    """Find a report like `find_report`, but only in the reports folder. For callers that must not read other files."""
+    """Find a report like `find_report`, but only in the reports folder.
+
+    The function is for callers that must not read any other files. Raises `NotFoundError` if no report matches, or more
+    than one.
+    """
     reports = list(workspace.reports.all())
     files = [file for file in reports if _means(name, file)]
     files = files or list(_document(workspace.reports, name)) or _of_run(reports, name)
@@ -265,13 +283,16 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
 
 
 def _last_parts(path: str) -> tuple[str, str]:
-    """Return a report's file name, and the first part of that name: the first characters of the run's id."""
+    """Return the file name of a report, and the part of it that abbreviates the run's id."""
     file = path.rpartition("/")[2]
     return file, file.partition("_")[0]
 
 
 def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
-    """Return the reports on the run with this id or URL. File names contain only the first characters of a run's id."""
+    """Return the reports on the run with this id or URL.
+
+    The reports themselves are read, because their file names have only the first characters of the run's id.
+    """
     if "://" in name:
         name = re.split("[/?#]", name.partition("/run/")[2])[0]
     stem = run_id_prefix(name)
@@ -287,7 +308,10 @@ def _runs_of(file: ReportFile) -> tuple[str, ...]:
 
 
 def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
-    """Yield the document that has this name in the reports folder and is not a report, such as a comparison."""
+    """Yield the document with this name if it is not a report.
+
+    For example, it can be a comparison of runs. Nothing is yielded if the reports folder has no such document.
+    """
     for candidate in (name, f"{name}.md"):
         with suppress(DataError):
             if is_report(candidate) and (text := library.document(candidate)) is not None:
@@ -295,7 +319,7 @@ def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
 
 
 def reload_report(file: ReportFile) -> ReportFile:
-    """Read the report again. Raises `NotFoundError` if that is no longer possible."""
+    """Read a report again from its file. Raises `NotFoundError` if the file can no longer be read."""
     try:
         return _file(file.path, file.name)
     except OSError as error:
@@ -308,7 +332,10 @@ def _means(name: str, file: ReportFile) -> bool:
 
 
 def name_of(library: ReportsFolder, file: ReportFile) -> str:
-    """Return the report's path in the reports folder. Raises `UsageError` for a report outside it."""
+    """Return the report's path relative to the reports folder.
+
+    Raises `UsageError` if the report is outside this folder.
+    """
     names = (other.name for other in library.all() if other.path.resolve() == file.path.resolve())
     name = next(names, None)
     if name is None:
@@ -319,7 +346,11 @@ def name_of(library: ReportsFolder, file: ReportFile) -> str:
 
 
 def text_of(file: ReportFile) -> str:
-    """Return the file's current text with its line ends and byte order mark, so that an edit changes nothing else."""
+    """Return the current text of a report's file, with its line ends and byte order mark.
+
+    Line ends are kept so that an edit changes nothing else in the file. Raises `DataError` or `NotFoundError` if the
+    file cannot be read.
+    """
     try:
         return file.path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -329,7 +360,7 @@ def text_of(file: ReportFile) -> str:
 
 
 def load_analysis(file: ReportFile) -> Analysis:
-    """Parse a report. Raises `DataError` if it cannot be read."""
+    """Parse a report from its file. Raises `DataError` if the report cannot be read."""
     return read_report(file.text, file.name, file.data).model_copy(update={"report_path": file.name})
 
 
@@ -344,9 +375,9 @@ def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
 
 
 def findings_of_run(library: ReportsFolder, run: Run) -> dict[str, FindingSummary]:
-    """Return the findings in the run's current report, keyed by printed path, with people's corrections.
+    """Return the findings in the run's current report, with people's corrections, keyed by printed path.
 
-    Empty without a report.
+    Returns an empty dictionary if the run has no report.
     """
     for file in library.of_model(run.provider, run.model, run.id):
         try:

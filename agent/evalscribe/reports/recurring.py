@@ -1,4 +1,4 @@
-"""List evals that keep failing for one model, or that fail in the same way for several models."""
+"""List evals that fail repeatedly with one model, and evals that fail in the same way with several models."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -42,10 +42,10 @@ MOST_NAMED = 10
 
 
 class ReportReference(Frozen):
-    """A report that lists a failure of an eval."""
+    """A report in which an eval is listed as a failure."""
 
     report: str
-    """File name."""
+    """File name of the report."""
     date: str | None = None
 
 
@@ -53,15 +53,15 @@ class RecordedAction(Frozen):
     """An action taken on an eval's failure, and the outcome of this action."""
 
     model: str
-    """The model whose report records the action, as its folder in the reports folder."""
+    """Model whose report records the action, as the name of the model's folder in the reports folder."""
     report: ReportReference
     text: str
     outcome: FollowUpOutcome
-    """Outcome of the action in later runs of the same experiment, with any model."""
+    """Outcome of the action, as shown by later runs of the same experiment with any model."""
 
 
 class RecurringRow(Frozen):
-    """All failures of one eval with one model."""
+    """All known failures of one eval with one model."""
 
     model: str
     """The model's folder in the reports folder: `provider/model`."""
@@ -71,10 +71,10 @@ class RecurringRow(Frozen):
     times: int
     """Number of runs in which the eval failed."""
     labels: tuple[Classification, ...] = ()
-    """The labels of the failures without duplicates, newest first."""
+    """Labels of the failures, newest first, without duplicates."""
     causes: tuple[str, ...] = ()
     kinds: tuple[CauseKind, ...] = ()
-    """The kinds of cause without duplicates, newest first."""
+    """Kinds of cause of the failures, newest first, without duplicates."""
     proved: bool = False
     """True if replays proved the newest label to be right."""
     actions: tuple[RecordedAction, ...] = ()
@@ -87,21 +87,25 @@ class RecurringRow(Frozen):
 
 class RecurringEvals(Frozen):
     rows: tuple[RecurringRow, ...] = ()
-    """Rows sorted by model; within each model by number of failures (highest first), then by path."""
+    """Rows sorted by model. Within each model, the eval with the most failures comes first. Evals with equally many
+    failures are sorted by path.
+    """
     notes: tuple[str, ...] = ()
     """Notes on files that could not be read."""
 
 
 @dataclass(frozen=True)
 class ModelReport:
-    """A report and its position among the reports on its model."""
+    """A report and its rank among the reports on its model."""
 
     model: str
     place: int
-    """Position among the reports on the model; 0 is the newest."""
+    """Rank among the reports on the same model. The newest report has rank 0."""
     report: PastReport
     failures: Mapping[str, FindingSummary]
-    """Findings, keyed by eval path. A bare name is completed to a path with the help of the model's other reports."""
+    """Findings of the report, keyed by eval path. If the report names an eval without its category, the path is taken
+    from other reports on the model.
+    """
 
     @property
     def reference(self) -> ReportReference:
@@ -117,9 +121,9 @@ class ModelReport:
         return by_eval
 
     def follows(self, other: "ModelReport") -> bool:
-        """Return whether the report's run is later than another's.
+        """Return whether this report's run is later than the run of another report.
 
-        Runs of two models on the same day are never ordered.
+        If runs of two different models have the same date, neither counts as later.
         """
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
         if self.report.run == other.report.run or not same:
@@ -129,7 +133,7 @@ class ModelReport:
         return bool(self.report.date and other.report.date) and (self.report.date or "") > (other.report.date or "")
 
     def now(self, eval: str, find_record: FindRecord) -> LaterRun:
-        """Return the eval's result in the report's run."""
+        """Return the result that the report shows for an eval."""
         finding = self.failures.get(eval)
         run, failures = self.report.analysis.run, self.report.analysis.findings
         if finding is None:
@@ -139,7 +143,7 @@ class ModelReport:
 
 
 def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load reports, grouped by model, newest first. Also return notes on files that cannot be read."""
+    """Load reports and group them by model, newest first. Also return notes about files that cannot be read."""
     reports: list[tuple[str, PastReport]] = []
     notes: list[str] = []
     for file in files:
@@ -150,7 +154,10 @@ def load_model_reports(files: Sequence[ReportFile]) -> tuple[tuple[ModelReport, 
 
 
 def group_by_model(reports: Iterable[tuple[str, PastReport]]) -> tuple[ModelReport, ...]:
-    """Group reports by model, newest first. Each comes with its folder, relative to the reports folder."""
+    """Group reports by model, newest first within each model.
+
+    Each report is given with its folder, relative to the reports folder.
+    """
     folders: dict[tuple[str, ...], dict[str, list[PastReport]]] = {}
     for folder, report in reports:
         folders.setdefault(_key(folder), {}).setdefault(folder, []).append(report)
@@ -163,7 +170,10 @@ def group_by_model(reports: Iterable[tuple[str, PastReport]]) -> tuple[ModelRepo
 
 
 def _key(folder: str) -> tuple[str, ...]:
-    """Return a key that is the same for all folders of a model: its vendor's, and those of providers that serve it."""
+    """Return a key that is the same for all folders of a model.
+
+    A model has several folders if its vendor and other providers serve it.
+    """
     provider, slash, model = folder.partition("/")
     return model_key(provider, model) if slash else (folder,)
 
@@ -175,11 +185,10 @@ def _plainest(folder: str) -> tuple[int, str]:
 def recurring_in_reports(
     files: Sequence[ReportFile], models: Sequence[str] = (), find_record: FindRecord = lambda *_: None
 ) -> RecurringEvals:
-    """Return the recurring evals of the models in the given folders, or of all models.
+    """Return the recurring evals of the models in the given folders. If no folder is given, return those of all models.
 
-    Each unreadable file becomes a note.
-
-    `files` are the reports on all models, because a later report on any model can show the outcome of an action.
+    `files` must have the reports on all models, because a later report on any model can show the outcome of an action.
+    For each file that cannot be read, a note is returned.
     """
     reports, notes = load_model_reports(files)
     keys = set(map(_key, models))
@@ -191,7 +200,10 @@ def recurring_in_reports(
 def actions(
     eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], find_record: FindRecord
 ) -> Iterator[RecordedAction]:
-    """Yield the actions on an eval that the reports in `mine` record, with their outcomes in later reports."""
+    """Yield the actions on an eval that the reports in `mine` record.
+
+    The outcomes are taken from later reports in `everywhere`.
+    """
     for report in mine:
         for text, finding in report.actions_by_eval.get(eval, ()):
             later = [other.now(eval, find_record) for other in everywhere if other.follows(report)]
@@ -203,7 +215,10 @@ def actions(
 def actions_by_eval(
     reports: Sequence[ModelReport], find_record: FindRecord = lambda *_: None
 ) -> Mapping[str, Sequence[RecordedAction]]:
-    """Return all actions that the reports record, keyed by eval path, with their outcomes in later reports."""
+    """Return all actions that the given reports record, keyed by eval path.
+
+    The outcome of each action is taken from later reports.
+    """
     recorded: dict[str, list[RecordedAction]] = defaultdict(list)
     for report in reports:
         for eval in report.actions_by_eval:
@@ -212,7 +227,7 @@ def actions_by_eval(
 
 
 def _model_reports(model: str, reports: Sequence[PastReport]) -> Iterator[ModelReport]:
-    """Convert the reports on one model. They are sorted, newest first."""
+    """Convert the reports on one model. `reports` must be sorted, with the newest report first."""
     paths = _paths_by_bare_name(finding.eval for report in reports for finding in report.analysis.findings)
     for place, report in enumerate(map(_outline, reports)):
         failures = {paths.get(finding.eval, finding.eval): finding for finding in report.analysis.findings}
@@ -228,7 +243,7 @@ def _outline(report: PastReport) -> PastReport:
 
 
 def _paths_by_bare_name(evals: Iterable[str]) -> dict[str, str]:
-    """Map each bare name to its path. A bare name that several paths share is left out."""
+    """Map each bare name to the path that has this name. A bare name that several paths share is left out."""
     paths: dict[str, set[str]] = {}
     for path in evals:
         if "/" in path:
@@ -262,10 +277,10 @@ def _row(
 
 
 class AffectedModel(Frozen):
-    """A model with which an eval fails in the same way as with others."""
+    """A model with which an eval fails in the same way as with other models."""
 
     model: str
-    """`provider/model`."""
+    """Name of the model: `provider/model`."""
     runs: tuple[str, ...]
     label: Classification | None = None
     """Label in force in the newest report on a run that has this failure."""
@@ -276,26 +291,28 @@ class AffectedModel(Frozen):
 
 
 class SharedFailure(Frozen):
-    """A version of an eval, in one experiment, that fails in the same way with several models."""
+    """A version of an eval that fails in the same way with several models in one experiment."""
 
     eval: str
     experiment: str
     step: str | None
     signature: str
-    """Error signature, which includes the failed step."""
+    """Error signature that all of the failures share. The failed step is part of the signature."""
     failing: int
     models: int
-    """Number of models that can be compared."""
+    """Number of models whose results can be compared."""
     affected: tuple[AffectedModel, ...]
-    """The models that fail in this way, sorted by name."""
+    """Models with which the eval fails in this way, sorted by name."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way in an earlier version of this eval. They are not counted."""
+    """Models with which an earlier version of the eval failed in the same way. These models are not counted."""
     actions: tuple[RecordedAction, ...] = ()
 
 
 class SharedFailures(Frozen):
     rows: tuple[SharedFailure, ...] = ()
-    """Rows sorted by number of models (highest first), then by path."""
+    """Rows sorted by the number of models, with the highest number first. Rows with the same number are
+    sorted by path.
+    """
     notes: tuple[str, ...] = ()
 
 
@@ -307,14 +324,14 @@ def find_shared_failures(
     least: int = 2,
     find_record: FindRecord = lambda *_: None,
 ) -> SharedFailures:
-    """Find evals that fail in the same way for at least `least` models.
+    """Find the evals that fail in the same way with at least `least` models.
 
     Args:
-        experiments: For each experiment, all failures of its stored runs, and its complete runs.
+        experiments: All failures in the stored runs of each experiment, and the complete runs of the experiment.
         files: Reports on all models.
-        labels: Human labels from git.
-        least: Minimum number of models for a result.
-        find_record: Looks up the failure of an eval in an earlier run.
+        labels: Labels that people gave, as read from git.
+        least: Minimum number of models with which an eval must fail in the same way.
+        find_record: Function that looks up the fingerprint of an eval's failure in an earlier run.
     """
     groups = [
         (same, across)
@@ -335,7 +352,11 @@ def find_shared_failures(
 
 
 def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: int) -> Iterator[str]:
-    """Yield a note on each eval of an experiment that fails with several models, but not in the same way."""
+    """Yield notes about the evals of an experiment that fail with several models, but not in the same way.
+
+    One note names the evals whose failures differ, and another note names the evals whose failures could not be
+    compared.
+    """
     models: dict[str, dict[str, bool]] = defaultdict(dict)
     for failure in failures:
         if failure.eval not in reported:
@@ -356,9 +377,9 @@ def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: in
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load the reports on the models of these runs. If one of them records an action, load all reports.
+    """Load the reports on the models of the given runs. If one of these reports records an action, load all reports.
 
-    The other reports are loaded only if needed, because parsing a report with a thousand failures takes a second.
+    All reports are loaded only if they are needed, because parsing a report with a thousand failures takes a second.
     """
     words = {run[:SHORTEST_PREFIX] for run in runs}
     folders = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
@@ -376,7 +397,9 @@ def _folder(file: ReportFile) -> str:
 def _failure_groups(
     failures: Sequence[CompactFailure], complete: Sequence[CompleteRun]
 ) -> Iterator[tuple[list[CompactFailure], CrossModelFailures]]:
-    """Yield groups of failures with the same eval version and signature, each with the results of all models."""
+    """Yield each group of failures with the same eval version and the same signature, together with the results of all
+    models.
+    """
     by_eval: dict[str, list[CompactFailure]] = defaultdict(list)
     groups: dict[tuple[object, ...], list[CompactFailure]] = defaultdict(list)
     for failure in failures:
@@ -439,16 +462,17 @@ def _model(
 
 
 Key = tuple[str, ...]
-"""Key of a model. All spellings of the model's name have the same key."""
+"""Type of a model's key. All spellings of the model's name give the same key."""
 
 
 def recurring_evals(
     library: ReportsFolder, models: Sequence[str] = (), store: "AnalysisStore | None" = None
 ) -> RecurringEvals:
-    """Return the recurring evals of all reports, or of those on the named models (`provider/model`, in any spelling).
+    """Return the recurring evals of all models, or only those of the named models.
 
-    Models of the shipped sample are left out, unless they are named or there are no others. With a store, the outcomes
-    of actions are more precise. Raises `NotFoundError` if a model has no report.
+    A model is named by `provider/model`, in any spelling. Models of the shipped sample are included only if they are
+    named, or if there are no other models. The outcomes of actions are more precise if `store` is given. Raises
+    `NotFoundError` if a named model has no report.
     """
     folders = []
     for provider, name in map(_split_model, models):
@@ -465,11 +489,10 @@ def recurring_evals(
 def load_shared_failures(
     library: ReportsFolder, store: "AnalysisStore", models: Sequence[str] = (), least: int = 2
 ) -> SharedFailures:
-    """Return evals that fail in the same way with at least `least` models.
+    """Return the evals that fail in the same way with at least `least` models.
 
-    Uses the stored runs of the named models, or of all.
-
-    Raises `NotFoundError` if a named model has neither a stored run nor a report.
+    The stored runs of the named models are compared. If no model is named, all stored runs are compared. Raises
+    `NotFoundError` if a named model has neither a stored run nor a report.
     """
     by_key = {model_key(*_split_model(model)): model for model in models}
     gathered = _Gathered(store, frozenset(by_key))
@@ -484,7 +507,10 @@ def load_shared_failures(
 
 
 class _Gathered:
-    """The failures and the complete runs of each experiment. Only one run at a time is loaded."""
+    """Failures and complete runs of each experiment in the store.
+
+    Only one run at a time is held in memory while they are collected.
+    """
 
     def __init__(self, store: "AnalysisStore", keys: frozenset[Key]) -> None:
         self.stored_keys: set[Key] = set()
@@ -517,7 +543,7 @@ def _split_model(model: str) -> tuple[str, str]:
 
 
 def _uncounted(library: ReportsFolder, models: Sequence[str], stored_keys: Set[Key]) -> list[str]:
-    """Return a note on each model with reports but without a stored run."""
+    """Return a note for each model that has a report but no stored run."""
     files = [file for model in models for file in library.of_model(*_split_model(model))] if models else library.all()
     folders = {str(PurePosixPath(file.name).parent) for file in files}
     missing = sorted(

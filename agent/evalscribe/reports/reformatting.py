@@ -1,4 +1,4 @@
-"""Undo the changes of an editor's formatter: aligned tables, added blank lines, different bullets, escapes."""
+"""Undo the changes that an editor's formatter makes: aligned tables, added blank lines, other bullets, and escapes."""
 
 import re
 from collections.abc import Sequence
@@ -17,7 +17,10 @@ _BAR = re.compile(r"(?<!\\)\|")
 
 
 class TextChange(NamedTuple):
-    """A region in two sequences that is either equal or changed, as in `SequenceMatcher.get_opcodes`."""
+    """A region of two sequences that is either equal in both or changed.
+
+    The fields are those of `SequenceMatcher.get_opcodes`.
+    """
 
     kind: str
     first_old: int
@@ -27,7 +30,7 @@ class TextChange(NamedTuple):
 
 
 class NumberedLines(NamedTuple):
-    """Lines with their line numbers on the page, counted from 1."""
+    """Lines of text, each with its line number on the page. Line numbers are counted from 1."""
 
     lines: list[str]
     numbers: list[int]
@@ -40,8 +43,9 @@ class NumberedLines(NamedTuple):
 def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
     """Return the changes that turn one sequence into the other.
 
-    Equal beginnings and ends are matched first, then elements that both sequences have once and in the same order,
-    because `SequenceMatcher` takes minutes for the similar lines of a thousand findings.
+    Equal elements at both ends are matched first. Of the remaining elements, those that occur once in each sequence and
+    in the same order are matched next. `SequenceMatcher` compares only the rest, because it would take minutes for the
+    many similar lines of a thousand findings.
     """
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -63,9 +67,10 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
 
 
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
-    """Return the page with the base's blank lines.
+    """Return the page without the changes that a formatter made.
 
-    Lines that differ from the base only in formatting are replaced by the base's.
+    If a line differs from a line of `base` only in its formatting, it is replaced by that line. Blank lines between
+    such lines are taken from `base`, too.
     """
     page_forms, base_forms = _forms(page.lines), _forms(base)
     page_indexes = [at for at, form in enumerate(page_forms) if form is not None]
@@ -101,7 +106,7 @@ def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
 
 
 def _forms(lines: Sequence[str]) -> list[str | None]:
-    """Return the part of each line that a formatter never changes; None for a blank line outside fences."""
+    """Return the part of each line that a formatter does not change. For a blank line outside fences, this is None."""
     forms: list[str | None] = []
     fence = ""
     in_front = lines[:1] == ["---"]

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 SHORTEST_PREFIX = 6
-"""Minimum characters of an abbreviated run id. A shorter word could match any id by chance."""
+"""Minimum number of characters of an abbreviated run id. A shorter abbreviation could match an unrelated id
+by chance.
+"""
 
 
 class ReviewerLabel(Frozen):
@@ -45,7 +47,7 @@ class Disagreement(Frozen):
     run: str
     eval: str
     more: int
-    """Number of further evals in the group to which the same people gave the same labels."""
+    """Number of other evals in the group that have the same conflicting labels from the same people."""
     report: str
     opinions: tuple[ReviewerLabel, ...]
 
@@ -55,7 +57,7 @@ class PendingLabel(Frozen):
 
     report: str
     branch: str | None
-    """Name of the branch that has them; None for the working tree."""
+    """Name of the branch that has the corrections. None if they are only in the working tree."""
     corrections: int
 
 
@@ -70,7 +72,7 @@ class SyncResult(Frozen):
     ref: str
     commit: str
     labels: int
-    """Number of labels, including those that were replaced later."""
+    """Number of labels found, including labels that were replaced later."""
     reviewers: tuple[str, ...]
     reports: int
     """Number of reports with labels."""
@@ -95,7 +97,7 @@ class ExportedLabels(Frozen):
     contradicted: int
     """Number of failures that were not exported because two reports on the run label them differently."""
     not_stored: int
-    """Number of failures that were not exported because the store lacks their run."""
+    """Number of failures that were not exported because the store does not have them."""
 
 
 def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None = None) -> SyncResult:
@@ -131,7 +133,8 @@ def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None 
 def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     """Return the labels in the merged reports, without storing them.
 
-    Outside a git repository, return the stored labels. Raises `NotFoundError` if there are none.
+    If the reports folder is in no git repository, or the merged reports have no labels, return the stored labels.
+    Raises `NotFoundError` if there are no stored labels either.
     """
     try:
         by_report = _labels_by_report(_Reader(store), library, library.merged(None))
@@ -143,7 +146,7 @@ def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[Huma
 def _labels_by_report(
     reader: "_Reader", library: ReportsFolder, merged: MergedReports
 ) -> dict[str, tuple[HumanLabel, ...]]:
-    """Return the labels in each merged report, keyed by the report's name."""
+    """Return the labels of each merged report, keyed by the report's name. Copies of another report are left out."""
     versions = library.versions_of(merged.reports, merged.commit)
     by_report = {name: reader.labels(name, states) for name, states in versions}
     for copy in reader.copies():
@@ -152,9 +155,9 @@ def _labels_by_report(
 
 
 def export_labels(store: "AnalysisStore", path: Path) -> ExportedLabels:
-    """Export the labels in force on stored runs, as a dataset for `judge-eval`.
+    """Write the labels in force on stored runs to a file, as a dataset for `judge-eval`.
 
-    Raises `NotFoundError` if there are none.
+    Raises `NotFoundError` if there are no labels, or if no labelled failure is in the store.
     """
     labels = _labels(store)
     agreed = labels_in_force(labels)
@@ -188,7 +191,7 @@ def _labels(store: "AnalysisStore") -> tuple[HumanLabel, ...]:
 
 
 class _Reader:
-    """Parses versions of reports."""
+    """Parses the versions of reports, and remembers the reports that cannot be read."""
 
     def __init__(self, store: "AnalysisStore") -> None:
         self._store = store
@@ -196,7 +199,7 @@ class _Reader:
         self.newest: dict[str, Analysis] = {}
         """The newest readable version of each merged report, keyed by name."""
         self._since: dict[str, int] = {}
-        """For each report, the age of its newest readable version."""
+        """For each report, the age of its first version. Of several reports on a run, the oldest is the original."""
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
         reading = cache(self.read)
@@ -219,9 +222,10 @@ class _Reader:
         return self._with_full_paths(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
-        """Yield judges' reports on runs about which an older report exists. Each is also added to `unread`.
+        """Yield the names of judges' reports on runs on which there is already an older report, and add these reports
+        to `unread`.
 
-        Their labels are copies of those in the older report and would count twice.
+        The labels in a newer report repeat those in the older report and would be counted twice.
         """
         first: dict[str, str] = {}
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
@@ -234,7 +238,7 @@ class _Reader:
 
     @staticmethod
     def read(page: PageSource) -> Analysis | str:
-        """Parse a page. If it cannot be read, return the reason."""
+        """Parse a page. If the page cannot be read, return the reason as a string."""
         try:
             return read_report(page.text, page.name, page.data)
         except DataError as error:
@@ -251,7 +255,10 @@ class _Reader:
         )
 
     def _run(self, run_id: str) -> str:
-        """Return the id of the stored run to which an abbreviated id refers, or the abbreviated id if there is none."""
+        """Return the id of the stored run to which an abbreviated id refers.
+
+        If no stored run, or more than one, fits the abbreviation, it is returned unchanged.
+        """
         if self._store.get_run(run_id) or len(run_id) < SHORTEST_PREFIX:
             return run_id
         matches = self._store.run_ids(run_id)
@@ -271,7 +278,7 @@ def _readable(content: Analysis | str) -> Analysis | None:
 
 
 def _with_distinct_names(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """Where people have the same name, add the e-mail address to it."""
+    """If several people have the same name, add their e-mail addresses to the name."""
     emails: dict[str, set[str]] = {}
     for label in labels:
         emails.setdefault(label.reviewer, set()).add(label.email)
@@ -307,7 +314,7 @@ def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[ob
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
     """Yield the failures to which people gave different labels.
 
-    Failures of a group with the same labels are yielded once.
+    If several failures of a group have the same labels from the same people, they are yielded as one.
     """
     groups: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
     for conflicting in disagreements(labels):
@@ -323,9 +330,9 @@ def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
 
 
 def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
-    """Yield the number of unmerged corrections for each report and branch.
+    """Yield the number of corrections that are not merged yet, for each report and branch.
 
-    A correction on several branches counts once.
+    If several branches have the same correction, it is counted once.
     """
     reported: set[object] = set()
     for report in unmerged:

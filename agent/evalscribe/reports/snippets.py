@@ -1,8 +1,9 @@
 """Render and parse the quotations of a finding.
 
-If a finding quotes a single line, the quotation is a list item. Otherwise all its quotations are in one fence, with
-their places as comments at line ends. A statement of several lines is joined into one line if only white space changes.
-The line range in its place then has a dash, not a hyphen.
+If a finding quotes a single line, the quotation is a list item. In any other case, all its quotations are in one fence,
+and the place of each quotation is a comment at the end of its first line. A statement that extends over several lines
+is joined into one line if this changes nothing but white space. The line range of a joined statement is written with a
+dash instead of a hyphen.
 """
 
 import re
@@ -21,10 +22,12 @@ PLACE = re.compile(rf"(.*?) *  (?:#|//|--) {_PLACE}")
 ITEM = re.compile(rf"- (`+.+`+) {_PLACE}")
 LONGEST = 4000
 ALIGNED = 80
-"""Maximum characters of a line of output or reference whose place is aligned with the others."""
+"""Maximum number of characters of a quoted line for its place to be aligned with the places of other lines. Only lines
+of output and expected output are aligned.
+"""
 SIDES = ("output", "expected")
 JOINED = 120
-"""Maximum characters of a line that is made by joining several lines."""
+"""Maximum number of characters of a line that results from joining several lines."""
 _STRING = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""")
 _INSIDE = re.compile(r"\s+(?=[)\]])|(?<=[(\[])\s+")
 LANGUAGES = {
@@ -56,14 +59,14 @@ DASHES = {"sql", "lua"}
 
 
 class Quoted(NamedTuple):
-    """A quotation as a page shows it."""
+    """A quotation as it is shown on a page."""
 
     snippet: Snippet
-    """The quotation. If lines were joined, its text is one line."""
+    """The quotation itself. If its lines were joined, the text is a single line."""
     line: int
-    """Line number on the page at which the quotation begins."""
+    """Number of the line on the page at which the quotation begins."""
     last: int
-    """Line number in the document at which the quotation ends."""
+    """Number of the line in the quoted document at which the quotation ends."""
 
 
 def render(snippets: Sequence[Snippet]) -> list[str]:
@@ -88,7 +91,11 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
 
 
 def _joined(text: str) -> str:
-    """Join the lines if all but the last end inside brackets, none has a comment, and the result is short."""
+    """Join the lines of a statement.
+
+    The lines are joined only if every line except the last ends inside brackets, no line has a comment, and the result
+    is short enough. If not, the text is returned unchanged.
+    """
     lines = [line.strip() for line in text.split("\n")]
     if len(lines) == 1:
         return lines[0]
@@ -100,7 +107,7 @@ def _joined(text: str) -> str:
 
 
 def parse(block: PageBlock) -> list[Quoted]:
-    """Parse the quotations in a fence. Raises `UnreadableReport`."""
+    """Parse the quotations in a fence. Raises `UnreadableReport` if a quotation has no valid place."""
     lines = block.text.split("\n")[:-1]
     quoted = []
     at = 0
@@ -116,7 +123,7 @@ def parse(block: PageBlock) -> list[Quoted]:
 
 
 def parse_item(text: str, line: int) -> Quoted | None:
-    """Parse a list item. Returns None if it is not a quotation."""
+    """Parse a list item as a quotation. Return None if it is not a quotation."""
     match = ITEM.fullmatch(text) if len(text) <= LONGEST else None
     return _quoted(match, inline.uncode(match[1]), [], line) if match else None
 
@@ -149,9 +156,9 @@ def _language(snippets: Sequence[Snippet]) -> str:
 
 
 def is_generated(block: PageBlock) -> bool:
-    """Return whether evalscribe generated the fence.
+    """Return whether evalscribe generated a fence.
 
-    Then its first line ends with a place, unlike the fences of people.
+    The first line of a generated fence ends with the place of a quotation. Fences that people write do not.
     """
     first = block.text.partition("\n")[0]
     return len(first) <= LONGEST and PLACE.fullmatch(first) is not None

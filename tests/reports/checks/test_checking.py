@@ -120,7 +120,7 @@ def test_the_error_has_the_line_as_it_was(page: PageSource) -> None:
 def test_a_valid_edit_is_a_notice_that_the_data_follows(page: PageSource, changes: list[tuple[str, str]]) -> None:
     (one,) = check_page(edited(page, *changes), NAME, anywhere).problems
     assert one.level == "notice"
-    assert "the data follows when the report is written again" in one.what
+    assert "the data is updated when the report is written again" in one.what
 
 
 def test_another_label_behind_the_heading_is_refused_with_both_lines(page: PageSource) -> None:

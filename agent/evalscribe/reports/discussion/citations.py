@@ -1,4 +1,4 @@
-"""Resolve the citations in an answer, and neutralise text that only looks like a citation."""
+"""Resolve the citations in a model's answer, and escape text that only looks like a citation."""
 
 import re
 import unicodedata
@@ -19,15 +19,15 @@ BARE = rf"(?:{_PLACES})\s*\Z"
 """Matches a document role, such as `output`, at the end of the text."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
-"""Matches the start of text that could be a citation. Whether it is one can only be seen from the complete text."""
+"""Matches the start of text that could be a citation. Only the complete text shows whether it is one."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
-"""Matches the text received so far after an opening bracket, if it is too short to tell whether a citation begins."""
+"""Matches the text after an opening bracket if too little of it has arrived to tell whether a citation begins."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
 OPENING = re.compile(f"[{_OPENERS}]")
-"""Matches characters that look like the opening bracket of a citation."""
+"""Matches characters that are, or look like, the opening bracket of a citation."""
 _BRACKET = re.compile(rf"[{_OPENERS}\]]")
 _REACH = 61
-"""Number of characters, counted from the bracket, that are enough to recognise a citation."""
+"""Number of characters, including the opening bracket, that are enough to recognise a citation."""
 _ALIKE = {
     "a": "аαɑᴀ",
     "c": "сϲᴄ",
@@ -48,27 +48,29 @@ _ALIKE = {
     "w": "ԝωᴡ",
     "x": "хχ",
 }
-"""For each Latin letter that citations use, the look-alike letters, mostly from other scripts."""
+"""For each Latin letter that citations use, the letters that look like it. Most look-alike letters are from other
+scripts.
+"""
 _LATIN = str.maketrans({other: letter for letter, lookalikes in _ALIKE.items() for other in lookalikes})
 _BLANK = re.compile(r"[^\S\n\t]")
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
-"""Invisible letters and marks."""
+"""Matches invisible letters and marks."""
 
 
 def visible_text(piece: str) -> str:
-    """Remove invisible characters, which could hide a forged citation from the parser."""
+    """Remove invisible characters. Invisible characters could hide a forged citation from the parser."""
     if piece.isascii() and piece.isprintable():
         return piece
     return _UNSEEN.sub("", _BLANK.sub(" ", visible(piece.replace("\r", ""))))
 
 
 def is_forged(words: str, at: int = 0) -> bool:
-    """Return whether a bracket imitates a citation with letters of other scripts.
+    """Return whether a bracket imitates a citation with letters from other scripts.
 
-    Other brackets cannot be mistaken for citations, because every displayed citation has a number or refers to the
-    report.
+    Only brackets with a finding's number or the word `report` are considered, because every displayed citation has one
+    of these.
     """
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
@@ -84,7 +86,7 @@ def _digit(character: str) -> str:
 
 
 def escape_citations(words: str) -> str:
-    """Escape quoted words so that they cannot start a citation or close the bracket around them."""
+    """Escape brackets in quoted text. The text can then neither start a citation nor close the bracket around it."""
     depth = 0
 
     def harmless(bracket: re.Match[str]) -> str:
@@ -111,11 +113,11 @@ HELP = """\
 - `[report:<RANGE>text</RANGE>]` cites what the report says.
 What stands between <RANGE> and </RANGE> is compared with that very document: copy it exactly and in whole words, leave
 nothing out, and leave out line numbers and delimiters. One finding, one document and one place in each bracket."""
-"""Instructions on citations for the model."""
+"""Instructions for the model on how to write citations."""
 LONGEST = 6_000
-"""Maximum characters of a citation. Longer text is not read as a citation."""
+"""Maximum number of characters of a citation. A longer citation is cut off and is not verified."""
 LONGEST_QUOTE = 160
-"""Maximum characters of a quotation that are displayed."""
+"""Maximum number of characters displayed of a quotation."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
@@ -128,10 +130,13 @@ _NOTHING = Subject.of("nothing", [])
 
 
 class AnswerResolver:
-    """Resolves the citations of an answer that arrives in pieces."""
+    """Resolves the citations in an answer while the answer is being received."""
 
     def __init__(self, dossier: ReportEvidence, at_hand: Callable[[], int | None]) -> None:
-        """Store the arguments. `at_hand` returns the number of the finding that citations without a number refer to."""
+        """Store the arguments.
+
+        `at_hand` returns the number of the finding to which a citation without a number refers.
+        """
         self.citations: list[AnswerCitation] = []
         self._dossier = dossier
         self._at_hand = at_hand
@@ -140,20 +145,20 @@ class AnswerResolver:
 
     @property
     def text(self) -> str:
-        """All text returned so far."""
+        """All text that has been returned for display."""
         return self._output.getvalue()
 
     def feed(self, piece: str) -> str:
-        """Add a piece of the answer. Return the text that can be displayed now."""
+        """Add the next part of the answer. Return the text that can now be displayed."""
         self._pending += visible_text(piece)
         return self._emit(self._settled(last=False))
 
     def end(self) -> str:
-        """Return the remaining text. An incomplete citation in it becomes plain text."""
+        """Return the rest of the answer's text for display. A citation that is still incomplete is not verified."""
         return self._emit(self._settled(last=True))
 
     def say(self, words: str) -> str:
-        """Insert a text of evalscribe itself into the answer."""
+        """Add text from evalscribe, instead of from the model, to the answer. Return this text."""
         return self._emit(words)
 
     def _emit(self, text: str) -> str:
@@ -180,7 +185,7 @@ class AnswerResolver:
         return text
 
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
-        """Return the offset at which the citation ends; None if its end has not arrived yet."""
+        """Return the offset at which the citation ends. Return None if its end has not arrived yet."""
         names, remaining = self._names(start), self._pending[start.end() :]
         if not last and any(name.startswith(remaining) for name in names):
             return None
@@ -197,14 +202,17 @@ class AnswerResolver:
         return None
 
     def _cut_off(self) -> int:
-        """Return the offset at which an unclosed citation is cut off, so that little of the answer is lost to it."""
+        """Return the offset at which to cut off a citation that is not closed.
+
+        The citation is cut off at the next closing bracket or line end. The text after that is displayed normally.
+        """
         end = _BREAKS.search(self._pending)
         return end.start() if end else len(self._pending)
 
     def _names(self, start: re.Match[str]) -> list[str]:
-        """Return the item names that a citation can have.
+        """Return the names of the items to which a citation can refer.
 
-        They are needed because a document's path can contain brackets.
+        Because names can contain brackets, the names must be known to find the bracket that closes the citation.
         """
         subject = self._subject(start[1], self._pending[start.end() :])
         return [item.mark for item in subject.items] if subject else []
@@ -221,7 +229,10 @@ class AnswerResolver:
         return int(number) if number else self._at_hand()
 
     def _resolved(self, bracket: str, at: int) -> str:
-        """Render the citations of a bracket, which starts at offset `at` of the answer, as one bracket each."""
+        """Render every citation inside a bracket in a bracket of its own.
+
+        `at` is the offset of the original bracket in the answer.
+        """
         inner = bracket.removeprefix("[")
         if not bracket.endswith("]"):
             return self._resolve_part(inner, at, closed=False)
@@ -264,7 +275,10 @@ class AnswerResolver:
 
 
 def _parts(inner: str) -> list[str]:
-    """Split a bracket's text into citations. It is split at each comma or semicolon that a new citation follows."""
+    """Split the text of a bracket into citations.
+
+    The text is split at a comma or semicolon only if another citation follows.
+    """
     masked = _QUOTATION.sub(lambda quote: "\0" * len(quote[0]), inner)
     parts, begin = [], 0
     for comma in _NEXT.finditer(masked):
@@ -274,13 +288,18 @@ def _parts(inner: str) -> list[str]:
 
 
 def _with_range(body: str) -> str:
-    """Convert the bracket to the grammar of `judging.citations`, in which `<RANGE>` replaces plain quotation marks."""
+    """Convert the text of a bracket to the grammar of `judging.citations`.
+
+    In that grammar, `<RANGE>` and `</RANGE>` replace quotation marks.
+    """
     plain = None if "<RANGE>" in body else _PLAIN_QUOTE.search(body)
     return f"[{body[: plain.start()]}:<RANGE>{plain[1]}</RANGE>]" if plain else f"[{body}]"
 
 
 def _has_other_text(bracket: str, citations: Sequence[ResolvedCitation]) -> bool:
-    """Return whether a bracket contains text besides its citations. Such text would remain unchecked."""
+    """Return whether a bracket contains text besides its citations. Text besides the citations would not be
+    verified.
+    """
     for citation in reversed(citations):
         bracket = bracket[: citation.start_idx] + bracket[citation.end_idx :]
     return bool(bracket.strip(" ,;[]\n"))
@@ -306,17 +325,17 @@ def _place(n: int | None, target: CitationTarget) -> str:
 
 
 def _really(target: CitationTarget, subject: Subject) -> str:
-    """Return the cited text as it stands in the document, on one line."""
+    """Return the cited text from the document itself, on one line."""
     return cut(one_line((subject.text_of(target) or "")[target.start_idx : target.end_idx]), LONGEST_QUOTE)
 
 
 def _in_marks(words: str) -> str:
-    """Put words in quotation marks, or in a code span if they contain quotation marks themselves."""
+    """Put text in quotation marks. If the text itself contains quotation marks, put it in a code span instead."""
     return code(escape_citations(words)) if '"' in words else f'"{escape_citations(words)}"'
 
 
 def _unverified_text(n: int | None, body: str) -> str:
-    """Render an unverified citation as the model wrote it."""
+    """Render an unverified citation in the words of the model, and mark it as unverified."""
     words = escape_citations(cut(one_line(_TAGS.sub(" ", body)), LONGEST_QUOTE))
     return f"[{_numbered(n)}{words}] (unverified)"
 

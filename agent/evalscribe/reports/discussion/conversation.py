@@ -1,6 +1,6 @@
-"""Discuss a report, either with a model or by lookup without one.
+"""Discuss a report with a model or, if no model is used, by lookup.
 
-The model answers and calls tools a limited number of times.
+For each question, the model can call tools a limited number of times.
 """
 
 import asyncio
@@ -61,9 +61,9 @@ class Exchange:
     def __init__(self, question: str) -> None:
         self.question = question
         self.answer = ""
-        """Empty until the answer is complete."""
+        """Text of the answer. It stays empty until the answer is complete."""
         self.turns: list[Message] = []
-        """Turns after the question; empty when only the answer is kept."""
+        """Messages after the question, including tool calls. Empty if only the answer is kept."""
 
     def messages(self) -> list[Message]:
         question = Message(role="user", text=self.question)
@@ -78,9 +78,10 @@ class Exchange:
 
 class DiscussionHistory:
     def __init__(self, opening: str, room: int) -> None:
-        """Start a conversation. `opening` precedes the first question.
+        """Start a conversation.
 
-        `room` is the maximum number of tokens of all messages.
+        `opening` is the text before the first question. `room` is the maximum number of tokens of all messages
+        together.
         """
         self._opening = opening
         self._room = room
@@ -94,15 +95,18 @@ class DiscussionHistory:
         return Exchange(question)
 
     def reopen(self, opening: str) -> None:
-        """Replace the opening. Questions and answers of earlier exchanges stay, but their tool calls are dropped."""
+        """Replace the opening text.
+
+        The questions and answers of earlier exchanges are kept, but the tool calls in them are dropped.
+        """
         self._opening = opening
         for exchange in self._past:
             exchange.turns = []
 
     def end(self, exchange: Exchange, answer: str, *, complete: bool) -> None:
-        """Finish an exchange.
+        """Finish an exchange and add it to the history.
 
-        It is dropped if it has no text. If it was interrupted, the text so far is kept.
+        An exchange without answer text is not added. If the answer was interrupted, its text so far is added.
         """
         if not answer.strip():
             return
@@ -112,7 +116,11 @@ class DiscussionHistory:
         self._past.append(exchange)
 
     def messages(self, exchange: Exchange) -> tuple[Message, ...]:
-        """Return the messages of earlier exchanges and of the current one, within the limit `room`."""
+        """Return the messages of all earlier exchanges and of the current exchange.
+
+        If the messages would exceed the token limit, the oldest tool calls are dropped first, then the oldest
+        exchanges.
+        """
         self._make_room(exchange.tokens)
         first, *others = [message for past in (*self._past, exchange) for message in past.messages()]
         return (first.model_copy(update={"text": f"{self._opening}\n\n{first.text}"}), *others)
@@ -145,7 +153,7 @@ class Find(ToolFields):
 
 
 def _of_finding(tool: Tool) -> Tool:
-    """Return a tool for reading a failure's evidence, extended by an argument with the finding's number."""
+    """Return a copy of a tool that reads a failure's evidence, with the finding's number as an additional argument."""
     schema = tool.input_schema
     fields = {"finding": _NUMBER, **schema["properties"]}
     return tool.model_copy(update={"input_schema": {**schema, "properties": fields, "required": list(fields)}})
@@ -157,18 +165,23 @@ _EVIDENCE = frozenset(tool.name for tool in READING_TOOLS)
 
 
 class DiscussionTools:
-    """The model's tools for reading the report and its evidence.
+    """Tools with which the model reads the report and its evidence.
 
-    Results are delimited, so that the model reads them as data.
+    Results are enclosed in delimiters, so that the model treats them as data.
     """
 
     def __init__(self, dossier: ReportEvidence) -> None:
         self.at_hand: int | None = next(iter(dossier.topics)) if len(dossier.topics) == 1 else None
-        """Number of the finding whose evidence was read last, or of the only finding."""
+        """Number of the finding whose evidence was read last. If no evidence has been read, the number of the report's
+        only finding, or None if the report has several.
+        """
         self._dossier = dossier
 
     def answer(self, call: ToolCall) -> ToolResult:
-        """Return the result of a tool call. Never raises: an invalid call returns an error text."""
+        """Return the result of a tool call.
+
+        An invalid call raises no exception; its result is an error message for the model.
+        """
         if call.name in _EVIDENCE:
             return self._of_evidence(call)
         if call.name not in REPORT_TOOLS:
@@ -227,7 +240,7 @@ LIKELY_TURNS = 3
 LIKELY_READING = 2_000
 LIKELY_ANSWER = 400
 REPORT_SHARE = 3
-"""Divisor of the context window: lines of the report fill at most `1 / REPORT_SHARE` of it."""
+"""Lines of the report fill at most `1 / REPORT_SHARE` of the model's context window."""
 GAVE_UP = {
     "refusal": "the model refused to answer",
     "context_exceeded": "the discussion is too long for the model; begin a new one",
@@ -235,14 +248,14 @@ GAVE_UP = {
 
 
 class DiscussionLimits(TurnBounds):
-    """Limits of one question."""
+    """Limits for answering a single question."""
 
     answer_tokens: int = 4_000
     seconds: float = 300.0
 
 
 class ModelDiscussion:
-    """A conversation about one report."""
+    """A conversation with a model about one report."""
 
     def __init__(
         self,
@@ -253,9 +266,9 @@ class ModelDiscussion:
         *,
         cost: Callable[[Usage], float] | None = None,
     ) -> None:
-        """Load the prompt templates. `cost` returns the price of a call in USD.
+        """Store the arguments and load the prompt templates.
 
-        Raises `UsageError` for a broken template.
+        `cost` returns the price of a usage in USD. Raises `UsageError` if a template is broken.
         """
         self._model = model
         self._prompts = prompts
@@ -272,7 +285,7 @@ class ModelDiscussion:
         self._history = DiscussionHistory(self._opening(), room * 9 // 10)
 
     def about(self, dossier: ReportEvidence) -> None:
-        """Continue the conversation with the current version of the report."""
+        """Continue the conversation with a new version of the report."""
         self._dossier = dossier
         self._tools = DiscussionTools(dossier)
         self._history.reopen(self._opening())
@@ -287,9 +300,9 @@ class ModelDiscussion:
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
         """Answer a question.
 
-        If only this question fails, the answer states the problem. Raises `EvalscribeError` if no question can be
-        answered.
-        If the call is cancelled, the text displayed so far stays part of the conversation.
+        If only this question fails, the reason is in `broken_off` of the answer. Raises `EvalscribeError` if no further
+        question could be answered either. If the call is cancelled, the text displayed so far stays part of the
+        conversation.
         """
         pending = _PendingQuestion(
             self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
@@ -321,7 +334,10 @@ class ModelDiscussion:
         return self._prompts.render(f"{FOLDER}/system.md.j2", citations=HELP)
 
     def _opening(self) -> str:
-        """Render the beginning of the conversation: the report as data, and the findings whose evidence is missing."""
+        """Render the text that opens the conversation.
+
+        The opening has the report as delimited data, and the list of findings whose evidence is missing.
+        """
         lines = self._dossier.text.split("\n")
         room = self._model.context_tokens // REPORT_SHARE
         count, used = 0, 0
@@ -341,7 +357,7 @@ class ModelDiscussion:
 
 
 class _PendingQuestion:
-    """A question while it is being answered."""
+    """A question that is being answered."""
 
     def __init__(
         self,
@@ -362,11 +378,14 @@ class _PendingQuestion:
 
     @property
     def answer_text(self) -> str:
-        """The answer so far, as the model wrote it."""
+        """The answer received so far, as the model wrote it."""
         return self._answer_text.getvalue()
 
     async def run(self, request: Callable[[Exchange], Request]) -> str | None:
-        """Ask the question. Return the reason if the answer stays incomplete, else None."""
+        """Ask the model until the question is answered.
+
+        Returns None if the answer is complete, otherwise the reason why it is not.
+        """
         while not self._turns.last:
             self._part()
             try:
@@ -384,7 +403,7 @@ class _PendingQuestion:
         return self._turns.usage
 
     def flush(self) -> None:
-        """Display the text that has been held back."""
+        """Display text that was held back because it could have been the start of a citation."""
         self._show(self.resolver.end())
 
     def _hear(self, piece: str) -> None:
@@ -402,7 +421,10 @@ class _PendingQuestion:
             self._show(self.resolver.say("\n\n"))
 
     def _take(self, reply: Reply) -> tuple[bool, str | None]:
-        """Process a reply. Return whether the question is finished, and, if it got no answer, the reason."""
+        """Process one reply of the model.
+
+        Returns whether the question is finished. If it is finished without a complete answer, also returns the reason.
+        """
         if reply.stop in GAVE_UP:
             return True, GAVE_UP[reply.stop]
         if reply.stop == "max_tokens":
@@ -424,15 +446,15 @@ NO_MODEL = (
 
 
 STAGE = "discuss"
-"""Name of the stage under which the usage of the model calls is counted."""
+"""Name of the stage under which the model calls of discussions are counted."""
 
 
 def open_discussion(workspace: Workspace, name: str) -> "Discussion":
-    """Open a discussion of a report with the configured model, or without any model.
+    """Open a discussion of a report with the configured model. If the judge is `rules`, no model is used.
 
     Args:
         workspace: Provides the report, its evidence and the models.
-        name: Report name as in `find_report`.
+        name: Name of the report, in any form that `find_report` accepts.
 
     Raises:
         EvalscribeError: The report does not exist, or the model cannot be used.
@@ -462,7 +484,7 @@ def _model(workspace: Workspace) -> Model | None:
 
 
 def stage_usage(spent: Mapping[str, Usage]) -> tuple[StageUsage, ...]:
-    """Return the usage of each stage in which calls were made."""
+    """Return the usage of each stage that made model calls."""
     return tuple(stage for stage in spent_summary(spent).stages if stage.calls)
 
 
@@ -483,17 +505,18 @@ class Discussion:
         """Load the report.
 
         Args:
-            file: The report.
-            store: The store with its evidence.
+            file: File of the report.
+            store: The store with the evidence of the report's run.
             prompts: The prompt templates.
-            model: The model that answers; None to answer by lookup.
-            cost: Returns the price of a usage in USD.
-            budget: The budget as text for display.
-            consent: The user's consent to call the model, checked before each question; None if it was given.
+            model: The model that answers. If None, questions are answered by lookup.
+            cost: Function that returns the price of a usage in USD.
+            budget: Description of the budget, for display.
+            consent: The user's consent to call the model, which is checked before each question. None means that the
+                user has agreed.
 
         Raises:
-            DataError: The report cannot be read.
-            UsageError: A template is broken.
+            DataError: The report cannot be parsed.
+            UsageError: A prompt template is broken.
         """
         self.report = file
         self._store = store
@@ -510,12 +533,13 @@ class Discussion:
         return tuple(line for line in (self._model_note(), *lookup, *self._prompts_note(), *self._missing()) if line)
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
-        """Answer a question with resolved citations, and stream the text to `on_text`.
+        """Answer a question, resolve the citations in the answer, and stream the answer's text to `on_text`.
 
-        Without consent to call the model, this and later questions are answered by lookup in report and evidence.
+        If the user does not consent to calling the model, this question and all later ones are answered by lookup in
+        the report and its evidence.
 
-        First reloads the report, because people might have edited it. The model gets the new text. Raises
-        `EvalscribeError` if no question can be answered; other problems are in `DiscussionAnswer.broken_off`.
+        The report is reloaded first, because people might have edited it. The model then sees the new text. Raises
+        `EvalscribeError` if no question can be answered. Any other problem is in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
         question = redact(question)
@@ -530,7 +554,7 @@ class Discussion:
         return await LookupDiscussion(self._dossier).ask(question, on_text)
 
     def _read_again(self) -> None:
-        """Reload the report. If it cannot be read now, keep the version that was read last."""
+        """Reload the report. If that fails, keep the version that was loaded before."""
         with suppress(NotFoundError, DataError):
             file = reload_report(self.report)
             if file.text != self.report.text:
@@ -557,7 +581,10 @@ class Discussion:
         return [f"The evidence {self._whose([n for n, _ in missing])}is missing: {missing[0][1]}"]
 
     def _whose(self, missing: Sequence[int]) -> str:
-        """Return `of findings 1, 2` if the evidence of these is missing; empty if all evidence is missing."""
+        """Return a phrase such as `of findings 1, 2`, which names the findings without evidence.
+
+        Returns an empty string if the evidence of all findings is missing.
+        """
         if len(missing) >= min(len(self._dossier.topics), MOST_LOOKED_AT):
             return ""
         several = "findings" if len(missing) > 1 else "finding"
@@ -565,5 +592,8 @@ class Discussion:
 
 
 def _dossier(file: ReportFile, store: "AnalysisStore") -> ReportEvidence:
-    """Load the evidence, and redact the report, because a person could have added a secret to it."""
+    """Return the report with access to its evidence.
+
+    The report's text is redacted, because a person could have added a secret to it.
+    """
     return ReportEvidence(file.name, redact(file.text), load_analysis(file), store)

@@ -1,4 +1,4 @@
-"""The report under discussion and its evidence, and search through both."""
+"""The report under discussion and its evidence, with a search through both."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 
 
 class AnswerCitation(Frozen):
-    """One citation in an answer, with its status."""
+    """One citation in an answer, with the result of its verification."""
 
     finding: int | None
-    """Number of the cited finding. None for the report itself, and for a citation without a number."""
+    """Number of the cited finding. None if the report itself is cited, or if the citation has no number."""
     citation: ResolvedCitation
-    """The citation. Its offsets count characters of `DiscussionAnswer.text`."""
+    """The resolved citation. The offsets in it count characters of `DiscussionAnswer.text`."""
 
 
 class DiscussionAnswer(Frozen):
     question: str
     text: str
-    """The answer as displayed. Each citation in it shows its verified place, or is marked as unverified."""
+    """Text of the answer as displayed. Each citation in the text shows its verified place or is marked as
+    unverified.
+    """
     citations: tuple[AnswerCitation, ...] = ()
     usage: Usage = Usage()
     broken_off: str | None = None
@@ -47,7 +49,7 @@ class DiscussionAnswer(Frozen):
 
 
 REPORT = "report"
-"""Word with which citations refer to the report."""
+"""Word with which a citation refers to the report instead of to a document."""
 MOST_CACHED = 64
 """Maximum number of findings whose evidence is held in memory."""
 MOST_LOOKED_AT = 30
@@ -55,15 +57,22 @@ MOST_LOOKED_AT = 30
 
 
 class EvidenceMissing(Exception):
-    """A finding's evidence is not available. The message has the reason and how to get the evidence."""
+    """The evidence of a finding is not available.
+
+    The message has the reason and, if the evidence can be loaded, the command that loads it.
+    """
 
 
 class NumberedFinding(Frozen):
-    """A numbered finding: one eval, a group of evals that share a verdict, or a task's trials with a verdict each."""
+    """A numbered finding of the report.
+
+    A finding is about one eval, about a group of evals that share a verdict, or about several trials of a task that
+    each have a verdict.
+    """
 
     n: int
     findings: tuple[FindingSummary, ...]
-    """The finding of each eval, in the report's order. All have the same label."""
+    """The finding of each eval, in the order of the report. All findings in the tuple have the same label."""
 
     @property
     def first(self) -> FindingSummary:
@@ -79,22 +88,26 @@ class NumberedFinding(Frozen):
 
 
 class ReportEvidence:
-    """A report with its evidence. Evidence is loaded from the store when it is first needed."""
+    """A report and the evidence of its findings.
+
+    The evidence of a finding is loaded from the store when it is needed for the first time.
+    """
 
     def __init__(self, name: str, text: str, analysis: Analysis, store: "AnalysisStore") -> None:
-        """Store the report's name, text and parsed content."""
+        """Store the report's name, text and parsed content, and the store that has its evidence."""
         self.name = name
         self.text = text
         self.analysis = analysis
         self.topics = {topic.n: topic for topic in _topics(analysis)}
-        # The evidence is older than the report, so it should not contain a hash of it; `_load_evidence` checks.
+        # The delimiter is a hash of the report. The evidence is older than the report, so it should not contain this
+        # hash. `_load_evidence` checks that it does not.
         self.delimiter = Delimiter(content_id(["discussion", text]), (text,))
         self._store = store
         self._evidence: dict[int, Evidence | EvidenceMissing] = {}
         self._subjects: dict[int, Subject] = {}
 
     def evidence(self, n: int) -> Evidence:
-        """Return a finding's evidence. Raises `EvidenceMissing`."""
+        """Return the evidence of finding `n`. Raises `EvidenceMissing` if it is not available."""
         if n not in self._evidence:
             self._forget()
             self._evidence[n] = self._load_evidence(n)
@@ -104,7 +117,7 @@ class ReportEvidence:
         return result
 
     def available_evidence(self) -> Iterator[tuple[int, Evidence]]:
-        """Yield number and evidence of each finding whose evidence is available."""
+        """Yield the number and the evidence of each finding whose evidence is available."""
         for n in self.topics:
             try:
                 yield n, self.evidence(n)
@@ -112,20 +125,23 @@ class ReportEvidence:
                 continue
 
     def missing(self) -> tuple[tuple[int, str], ...]:
-        """Return the number and the reason for each finding whose evidence is missing.
+        """Return the number of each finding whose evidence is missing, with the reason.
 
-        Only the first `MOST_LOOKED_AT` are checked.
+        Only the first `MOST_LOOKED_AT` findings are checked.
         """
         return tuple((n, reason) for n in islice(self.topics, MOST_LOOKED_AT) if (reason := self._reason(n)))
 
     def toolbox(self, n: int) -> EvidenceTools:
-        """Return tools for reading a finding's evidence. Raises `EvidenceMissing`."""
+        """Return tools for reading the evidence of finding `n`.
+
+        Raises `EvidenceMissing` if the evidence is not available.
+        """
         return EvidenceTools(self.evidence(n), self.delimiter)
 
     def subject(self, n: int | None) -> Subject | None:
-        """Return the texts against which citations of finding `n` are checked, or those of the report if `n` is None.
+        """Return the texts against which citations of finding `n` are checked.
 
-        Returns None if they are unavailable.
+        If `n` is None, the text is the report itself. Returns None if the finding's evidence is not available.
         """
         if n is None:
             return self._report
@@ -142,7 +158,11 @@ class ReportEvidence:
 
     @cached_property
     def run(self) -> Run | None:
-        """The stored run of the report. A report that a person wrote can abbreviate the run's id."""
+        """The report's run in the store. None if the store does not have the run.
+
+        A report that a person wrote can abbreviate the run's id. An abbreviated id is accepted if it fits only one
+        stored run.
+        """
         run_id = self.analysis.run.id
         if not run_id:
             return None
@@ -157,14 +177,17 @@ class ReportEvidence:
 
     @cached_property
     def _evals(self) -> dict[str, Eval]:
-        """Failed evals, keyed by printed path, and also by bare name if the name is unique."""
+        """The failed evals of the run, keyed by printed path.
+
+        An eval with a unique bare name is also keyed by this name.
+        """
         failures = self.run.failures if self.run else ()
         names = [one_line(eval.name) for eval in failures]
         bare = {name: eval for name, eval in zip(names, failures, strict=True) if names.count(name) == 1}
         return bare | {printed_path(eval.path): eval for eval in failures}
 
     def _forget(self) -> None:
-        """Drop the evidence that was loaded first if the maximum number is reached."""
+        """If `MOST_CACHED` findings are held in memory, drop the evidence of the one that was loaded first."""
         if len(self._evidence) >= MOST_CACHED:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
@@ -196,18 +219,19 @@ class ReportEvidence:
 
 
 def how_to_get(dossier: ReportEvidence) -> str:
-    """Return the command that loads the run's evidence into the store.
+    """Return a hint with the command that loads the run's evidence into the store.
 
-    It names the run by its URL if known, else by its id.
+    The command names the run by its URL, or by its id if the URL is not known.
     """
     run = dossier.analysis.run.url or dossier.analysis.run.id or "RUN"
     return f"`evalscribe analyze {one_line(run)}` reads the evidence (RUN may be its URL, id or snapshot folder)"
 
 
 def _topics(analysis: Analysis) -> Iterator[NumberedFinding]:
-    """Yield each finding with its number.
+    """Yield the report's findings, grouped by number.
 
-    If a person wrote the report and its numbers are missing or repeated, positions are used instead.
+    If numbers are missing or used for several findings, as can happen in a report that a person wrote, findings are
+    numbered by their position instead.
     """
     groups: dict[int, list[FindingSummary]] = {}
     numbered = all(finding.n is not None for finding in analysis.findings) and _unambiguous(analysis)
@@ -217,7 +241,7 @@ def _topics(analysis: Analysis) -> Iterator[NumberedFinding]:
 
 
 def _unambiguous(analysis: Analysis) -> bool:
-    """Return whether, for each number, all findings with this number belong to one group."""
+    """Return whether all findings with the same number belong to the same group."""
     groups: dict[int | None, set[str | None]] = {}
     for finding in analysis.findings:
         groups.setdefault(finding.n, set()).add(finding.group or finding.eval)
@@ -225,30 +249,35 @@ def _unambiguous(analysis: Analysis) -> bool:
 
 
 AROUND = 2
-"""Number of context lines on each side of a hit. Also the maximum distance in lines between the words of a hit."""
+"""Number of context lines before and after a search hit. The other searched words must also be within this number of
+lines.
+"""
 MAX_HITS = 2_000
-"""Maximum number of hits that are collected and ranked. The report is searched before the evidence."""
+"""Maximum number of search hits that are collected and ranked. The report is searched first, then the evidence."""
 
 
 class SearchHit(Frozen):
-    """A line with at least one of the words, and the lines around it."""
+    """A line that contains at least one of the searched words, with the lines around it."""
 
     finding: int | None
-    """Number of the finding; None for the report."""
+    """Number of the finding to whose evidence the line belongs. None for a line of the report."""
     place: str
-    """The report's name, or the role and path of a document."""
+    """Name of the text that has the line: the report's name, or the role and path of a document."""
     line: int
-    """Number of the line that was hit, from 1."""
+    """Number of the line that contains the words, counted from 1."""
     first: int
     """Line number of the first line in `lines`."""
     lines: tuple[str, ...]
-    """The line that was hit, with its context."""
+    """The line that contains the words, together with its context lines."""
     together: bool
-    """True if the line itself contains all words."""
+    """True if this line alone, without the lines around it, contains all of the searched words."""
 
 
 def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return the best hits in which all words occur, ignoring case. Hits in the same text never overlap."""
+    """Return the best places that contain all words within a few lines. Case is ignored.
+
+    Places in the same text do not overlap. A line that itself contains all words ranks first.
+    """
     folded_words = tuple(dict.fromkeys(word.casefold() for word in words if word))
     hits = list(islice(_hits(dossier, folded_words), MAX_HITS)) if folded_words else []
     best: list[SearchHit] = []
@@ -259,7 +288,10 @@ def search_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> t
 
 
 def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tuple[SearchHit, ...]:
-    """Return hits that contain some of the words. Hits with more words and with rarer words come first."""
+    """Return lines that contain at least one of the words.
+
+    Lines with more words, and with rarer words, rank first.
+    """
     folded_words = tuple(dict.fromkeys(word.casefold() for word in words if word))
     lines: list[tuple[frozenset[str], SearchHit]] = []
     for n, place, text in _texts(dossier):
@@ -280,7 +312,10 @@ def rank_report(dossier: ReportEvidence, words: Sequence[str], most: int) -> tup
 
 
 def _texts(dossier: ReportEvidence) -> Iterator[tuple[int | None, str, Sequence[str]]]:
-    """Yield number, name and lines of each text: the report, which has no number, and every available document."""
+    """Yield each text that is searched, with its finding's number, its name and its lines.
+
+    The report comes first and has no number. The documents of all available evidence follow.
+    """
     yield None, dossier.name, dossier.text.split("\n")
     for n, evidence in dossier.available_evidence():
         for document in evidence.documents:

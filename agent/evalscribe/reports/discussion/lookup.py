@@ -1,4 +1,4 @@
-"""Answer questions about a report by lookup, without a model, and recognise typed commands."""
+"""Answer questions about a report by lookup, without a model, and recognise the commands that a user types."""
 
 import re
 from collections import Counter
@@ -22,7 +22,7 @@ from evalscribe.text import cut, pluralise, printable
 
 MOST_HITS = 10
 MOST_NEAR = 4
-"""Maximum number of displayed hits that contain only some of the words."""
+"""Maximum number of displayed hits if no hit contains all of the words."""
 STOP_WORDS = frozenset(
     (
         *("a", "about", "am", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can"),
@@ -33,9 +33,9 @@ STOP_WORDS = frozenset(
         *("which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your"),
     )
 )
-"""Common words that a search ignores."""
+"""Common words that are left out when a search for all words of the question has found nothing."""
 WIDTH = 200
-"""Maximum characters of a line of evidence that are displayed."""
+"""Maximum number of characters displayed of a line of evidence."""
 HELP = """\
 4                    finding 4 in the report, and the lines that it quotes, in their context
 category/name        the same for the finding on this eval
@@ -47,7 +47,9 @@ q                    end"""
 _SHOW = re.compile(r"(?:please\s+)?(?:(?:show|explain)(?:\s+me)?\s+)?(?:finding\s+|#)?(.+?)\s*[?.!]*", re.IGNORECASE)
 _TOKEN = re.compile(r"[\w./#@-]*\w")
 _PUNCTUATION = re.compile(r"[\s.,;:!?\u2026\u2013-]*")
-"""Matches a question of punctuation only. Such a question is not searched, because it would match every text."""
+"""Matches a question that consists only of punctuation. Such a question is not searched for, because it would match
+every text.
+"""
 
 
 NOT_SEARCHED = "Missing evidence was not searched."
@@ -69,10 +71,10 @@ class LookupDiscussion:
         yield from _separated(self._answers(question)) or self._nothing()
 
     def _answers(self, question: str) -> list[Iterable[str]]:
-        """Return the first result that is not empty of several lookups.
+        """Try several lookups in turn, and return the first result that is not empty.
 
-        These are: the item that a command names, findings with all of the words, hits with all words, any items that
-        are named, findings with one of the words, and the nearest hits.
+        The lookups are: the item that a command names, findings that match all words, places with all words, items that
+        the question names anywhere, findings that match any word, and the most similar places.
         """
         match = _SHOW.fullmatch(question.strip())
         tokens = _TOKEN.findall(question)
@@ -92,9 +94,9 @@ class LookupDiscussion:
         ]
 
     def _findings_with(self, words: Sequence[str], which: Callable[[Iterable[bool]], bool]) -> list[Iterable[str]]:
-        """Return one line for each finding whose step, label and kinds of cause match the words.
+        """Return one line for each finding whose step, label and kind of cause match the words.
 
-        `which` is `all` or `any` of them.
+        `which` is `all` if every word must match, or `any` if one word is enough.
         """
         folded_words = [word.casefold() for word in words]
         topics = [
@@ -110,7 +112,10 @@ class LookupDiscussion:
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
     def _near(self, words: Sequence[str]) -> list[Iterable[str]]:
-        """Return the hits with all words except stop words, else the hits with most of these words."""
+        """Return the places that contain all words except stop words.
+
+        If there are none, return the most similar places.
+        """
         words = _content(words)
         if hits := search_report(self._dossier, words, MOST_HITS):
             return [*map(_hit, hits)]
@@ -189,7 +194,7 @@ class LookupDiscussion:
 
 
 def _content(words: Iterable[str]) -> list[str]:
-    """Return the words except stop words, without the punctuation around them."""
+    """Remove stop words, and strip the punctuation around the remaining words."""
     bare = (word.strip(".,;:!?\"'()`") for word in words)
     return [word for word in bare if word and word.casefold() not in STOP_WORDS]
 
@@ -205,7 +210,7 @@ def _kinds(topic: NumberedFinding) -> set[str]:
 
 
 def _finding_lines(topic: NumberedFinding) -> Iterator[str]:
-    """Yield the lines of the report that are about a finding."""
+    """Yield lines with what the report states about a finding."""
     first = topic.first
     yield f"{topic.n}. {topic.title}: {_label(first)}"
     facts = {"Step": first.step, "Error": first.error, "Cause": first.cause, "Judge": _judge(first)}
@@ -231,7 +236,7 @@ def _judge(finding: FindingSummary) -> str | None:
 
 
 def _quoted(citation: CitationSummary) -> Iterator[str]:
-    """Yield the lines of a quotation as the report prints them."""
+    """Yield the place and the lines of a quotation, without any context lines."""
     mark = "" if citation.status == "verified" else f" ({citation.status})"
     yield from ("", f"{_place(citation)}{mark}")
     for number, line in enumerate(citation.text.split("\n"), citation.first):
@@ -272,8 +277,8 @@ _ENDS = frozenset(("q", "quit", "exit"))
 def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...]:
     """Return the ids in a request to implement recommendations, such as `please implement R2 and R3`.
 
-    A line with any other words is a question, and returns nothing. With `bare`, a line with only ids is also a request.
-    Use it after the user was asked which recommendations to implement.
+    If the line has any other words, it is a question, and no ids are returned. If `bare` is True, a line that has only
+    ids is also a request; use this after the user was asked which recommendations to implement.
     """
     match = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", match[1], re.IGNORECASE))) if match else ()

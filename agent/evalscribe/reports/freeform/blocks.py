@@ -17,13 +17,19 @@ BlockKind = Literal["front", "heading", "item", "paragraph", "table", "fence", "
 
 MAX_CHARACTERS = 8_000_000
 MAX_LINES = 100_000
-"""Maximum lines of a report. It takes four seconds to parse 100,000 list items of one word each."""
+"""Maximum number of lines of a report. Parsing 100,000 list items of one word each takes four seconds."""
 MAX_NESTING = 100
-"""Maximum nesting levels. A list takes two levels. Beyond this limit, the parser drops the rest of the text."""
+"""Maximum number of nested elements. Each list uses two levels. Beyond the maximum, the parser silently drops the rest
+of the text.
+"""
 PLAIN = re.compile(r"[^`*~\[\]<>&\\!\n_]*(?:(?<=[A-Za-z0-9])_(?=[A-Za-z0-9])[^`*~\[\]<>&\\!\n_]*)*")
-"""Matches text without inline markup. Most cells of a large table are such text, which need not be parsed."""
+"""Matches text without inline markup, such as most cells of a large table. Text without markup does not have to be
+parsed.
+"""
 MAX_INLINE = 5_000
-"""Maximum characters of a paragraph whose markup is parsed. Parsing takes quadratic time for hostile text."""
+"""Maximum number of characters of a paragraph whose inline markup is parsed. Parsing takes quadratic time for malicious
+text.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +43,10 @@ Line = tuple[StyledSpan, ...]
 
 @dataclass(frozen=True, slots=True)
 class FreeformBlock:
-    """One block of a page. `depth` is the number of lists around it; `level` is the level of a heading."""
+    """One block of a page.
+
+    `depth` is the number of lists that contain the block. `level` is the level of a heading.
+    """
 
     kind: BlockKind
     lines: tuple[Line, ...] = ()
@@ -45,7 +54,7 @@ class FreeformBlock:
     text: str = ""
     """The content of a fence or of the front matter."""
     rows: tuple[tuple[Line, ...], ...] = ()
-    """A table's rows, beginning with the header."""
+    """Rows of a table, including its header, which comes first."""
     level: int = 0
     depth: int = 0
     quoted: bool = False
@@ -67,7 +76,10 @@ def marked(line: Iterable[StyledSpan]) -> str:
 
 
 def split_blocks(text: str) -> tuple[FreeformBlock, ...]:
-    """Return the blocks of a text, in order. Raises `DataError` if the text is too large for a report."""
+    """Return the blocks of a text, in order.
+
+    Raises `DataError` if the text is too large for a report, or if its lists are nested too deeply to be parsed.
+    """
     if len(text) > MAX_CHARACTERS or text.count("\n") > MAX_LINES:
         raise DataError(f"too large to be a report: {len(text):,} characters, {text.count(chr(10)):,} lines")
     grammar = (
@@ -144,7 +156,10 @@ def _lines(grammar: MarkdownIt, content: str) -> tuple[Line, ...]:
 
 
 def _broken(tokens: Iterable[Token]) -> Iterator[Line]:
-    """Yield the spans of each line, without struck-out text and comments."""
+    """Split parsed inline text at line breaks, and yield the spans of each line.
+
+    Struck-out text and comments are left out.
+    """
     line: list[StyledSpan] = []
     strong = struck = 0
     for token in tokens:
@@ -168,7 +183,7 @@ def _append(line: list[StyledSpan], span: StyledSpan) -> None:
 
 
 def _summary(html: str) -> str:
-    """Return the summary of a `<details>` block; empty for other HTML blocks."""
+    """Return the text of the `<summary>` element in an HTML block. Return an empty string if there is none."""
     reader = _Summary()
     reader.feed(html[:MAX_INLINE])
     return " ".join("".join(reader.parts).split())

@@ -1,4 +1,7 @@
-"""Collect a draft finding for each failure that a free-form report lists in headings, lists or tables."""
+"""Collect a draft finding for each failure that a free-form report describes.
+
+A failure can be described by a heading, a field, a list item or a row of a table.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +36,9 @@ _EXPECTED_WORDS = ("expected", "reference", "correct", "good", "right")
 _SIDE = re.compile(
     rf"^\s*(?://|#|--|/\*|<!--|;)+\s*(?:the\s+)?({'|'.join(_OUTPUT_WORDS + _EXPECTED_WORDS)})\b", re.IGNORECASE
 )
-"""Matches a comment in a fence that says whether the lines below it are the model's or from the reference answer."""
+"""Matches a comment in a code block that says where the lines below it come from: the model's output or the reference
+answer.
+"""
 
 
 @dataclass(slots=True)
@@ -41,21 +46,24 @@ class DraftFinding:
     origin: Origin
     evals: tuple[NamedEval, ...] = ()
     label: WrittenLabel | None = None
-    """The label in the heading, table row or list item that names the eval."""
+    """Label that stands beside the eval's name in the heading, table row or list item."""
     inherited: WrittenLabel | None = None
-    """The label of the section or list that contains the finding."""
+    """Label of the section or list that contains the finding. The label applies if the finding states none itself."""
     failing: bool = False
     """True if the finding is in a section that lists failures."""
     level: int = 0
     depth: int = 0
     number: int | None = None
     unsure: bool = False
-    """True if the draft counts as a failure only if it has a label of its own."""
+    """True if the eval's name is a plain word. The draft is then counted as a failure only if it states a label itself.
+    """
     category: str | None = None
     values: dict[Key, list[str]] = field(default_factory=dict)
     fences: list[str] = field(default_factory=list)
     first_key: str = ""
-    """Key of the first field, if the draft began at a field instead of a heading."""
+    """Key of the draft's first field, if the draft began with a field. Empty if it began with a heading, list item or
+    table row.
+    """
 
     @property
     def for_all(self) -> bool:
@@ -63,20 +71,26 @@ class DraftFinding:
 
     @property
     def may_be_category(self) -> bool:
-        """True if the draft has no label, no number, and only one name, which is not a path.
+        """True if the only name in the draft could be the name of a category instead of an eval.
 
-        Such a name can be a category.
+        A name can be a category if it is not a path, and if the draft has neither a label nor a number.
         """
         return len(self.evals) == 1 and "/" not in self.evals[0].name and self.explicit is None and self.number is None
 
     @property
     def is_only_name(self) -> bool:
-        """True if the draft so far consists only of a name."""
+        """True if the draft so far consists only of a name that could be a category, without a remark, fields or code
+        blocks.
+        """
         return self.may_be_category and self.evals[0].remark is None and not self.values and not self.fences
 
     @property
     def stated(self) -> WrittenLabel | None:
-        """The label from a field, else from the text that names the eval, else from the section or list around it."""
+        """The label that applies to the finding.
+
+        The label is taken from a field, otherwise from the text that names the eval, otherwise from the section or list
+        that contains the finding.
+        """
         return self.explicit or self.inherited
 
     @property
@@ -97,9 +111,10 @@ class DraftFinding:
         self.values.setdefault(key, []).append(text)
 
     def snippet(self, key: Literal["output", "expected"]) -> str | None:
-        """Return the field's text.
+        """Return the text of the field `output` or `expected`.
 
-        Without one, return the fenced lines below a comment that says which side they are from.
+        If the finding does not have the field, return the part of a code block that a comment marks as the output or
+        the expected output.
         """
         text = self.text(key)
         if text and not NOTHING.match(text):
@@ -115,7 +130,10 @@ def start_drafts(origin: Origin, line: Line, start: LineStart) -> DraftFinding:
 
 
 def _label_of_field(text: str) -> WrittenLabel | None:
-    """Return the label in the first line of a `Classification` field. Any word in capitals counts as a label."""
+    """Return the label that the first line of a `Classification` field states.
+
+    If the line begins with a word in capitals, the word counts as a label, even if it is not one of evalscribe's four.
+    """
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
     foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
@@ -141,7 +159,10 @@ _EVALS = re.compile(r"^(failed |failing )?(evals?|evaluations?|tests?|tasks?|cas
 
 
 def rows_of(rows: Rows) -> Iterator[DraftFinding]:
-    """Yield a draft for each row of a table that has a column of evals and a column of labels, steps or errors."""
+    """Yield a draft finding for each row of a table that names evals.
+
+    The table must have a column of evals and a column of labels, steps or errors; otherwise, nothing is yielded.
+    """
     columns = _columns(rows)
     if "eval" not in columns or not columns.keys() & {"classification", "step", "error"}:
         return
@@ -153,7 +174,7 @@ def rows_of(rows: Rows) -> Iterator[DraftFinding]:
 
 
 def _columns(rows: Rows) -> dict[Key, int]:
-    """Return the index of each column by its meaning. The header shows the meaning, or else the cells."""
+    """Map the meaning of each column to the column's index. The meaning is inferred from the header and the cells."""
     header = [key_of(plain(cell)) for cell in rows[0]] if rows else []
     columns: dict[Key, int] = {}
     for number, title in enumerate(header):
@@ -213,7 +234,10 @@ def _row(cells: dict[Key, Line]) -> DraftFinding | None:
 
 
 def _evals(cell: Line) -> tuple[NamedEval, ...]:
-    """Return the evals that a cell in a column of evals names. In such a cell, every single word is a name."""
+    """Return the evals that a cell in a column of evals names.
+
+    A single word in such a column always counts as a name.
+    """
     evals = parse_line_start(cell, whole_line=True).evals
     if evals:
         return evals
@@ -240,15 +264,18 @@ class _OpenField:
 
 @dataclass(slots=True)
 class Entries:
-    """Reads blocks one by one and collects draft failures in `drafts`.
+    """Collects draft findings from blocks, which are read one by one.
 
-    `everyone` holds what the report states about all failures.
+    The finding of each failure is added to `drafts`. If the report states something about all failures, such as their
+    common label, the statement is in `everyone`.
     """
 
     drafts: list[DraftFinding] = field(default_factory=list)
     everyone: DraftFinding | None = None
     first: int | None = None
-    """Index of the block with the first failure. The blocks before it form the report's header."""
+    """Index of the block that has the first finding; None if there is no finding. All blocks before the first finding
+    form the report's header.
+    """
     _around: SectionContext = field(default_factory=SectionContext)
     _current: DraftFinding | None = None
     _field: _OpenField | None = None
@@ -292,7 +319,10 @@ class Entries:
             self._around.label_heading(block.level, start.label)
 
     def _part(self, line: Line) -> None:
-        """Open the field that a heading inside a finding names, such as `#### Error`."""
+        """Start the field that a heading inside a finding names.
+
+        For example, `#### Error` starts the field for the error.
+        """
         key = Field(plain(line), ()).means(header=False)
         self._field = None if key == "other" else _OpenField(key, 0, self._block, empty=True)
 
@@ -322,9 +352,9 @@ class Entries:
             self._text(line, block)
 
     def _lists_runs(self, block: FreeformBlock) -> bool:
-        """Return whether a list item belongs to a line `Run IDs:` above it.
+        """Return whether a list item stands below a line `Run IDs:`, and therefore names a run.
 
-        This is checked because run ids look like eval names.
+        Without this check, the run id would be read as the name of an eval.
         """
         above = self._pending[-1] if self._pending and self._current is None else None
         return above is not None and block.depth > 1 and not above.text and above.means(header=True) == "run"
@@ -357,9 +387,10 @@ class Entries:
             self.first = self._block
 
     def _was_category(self, start: LineStart, is_entry: bool = False) -> bool:
-        """If the open heading or item is only a name, make it the category of the evals below and return True.
+        """If the finding in progress consists only of a name, make this name the category of the following evals.
 
-        With `is_entry`, `start` is certainly an entry, so the name can also have a remark or fields.
+        Returns whether that was done. If `is_entry` is True, the text in `start` certainly begins a new finding. The
+        finding in progress can then also have a remark or fields.
         """
         current = self._current
         if current is None or any("/" in item.name for item in start.evals):
@@ -395,7 +426,11 @@ class Entries:
             self._field = _OpenField(key, block.depth, self._block, empty=not item.text)
 
     def _field_entry(self, item: Field, block: FreeformBlock) -> bool:
-        """Begin a finding at a field such as `Eval: basics/003-schedule`. Include the earlier fields of its block."""
+        """Begin a finding at a field that names an eval, such as `Eval: basics/003-schedule`.
+
+        Earlier fields of the same block become part of the finding. Returns False if the field does not name an eval
+        that failed.
+        """
         start = parse_line_start(item.value, whole_line=True)
         current = self._current
         if not start.evals or self._around.topic not in FAILURE_TOPICS:
@@ -412,7 +447,7 @@ class Entries:
         return True
 
     def _statement(self, item: Field) -> None:
-        """Apply a field outside findings to all failures, such as `Classification (all failures): KNOWN_GAP`."""
+        """Read a field that states the label of all failures, such as `Classification (all failures): KNOWN_GAP`."""
         if item.means(header=False) == "classification" and speaks_of_all(item.key) and label_in(item.text):
             self.everyone = DraftFinding("field", label=label_in(item.text))
 
@@ -433,7 +468,7 @@ class Entries:
         return open_field.block == self._block and open_field.key not in ("classification", "step")
 
     def _sentence(self, text: str, block: FreeformBlock) -> None:
-        """Apply a sentence to all failures, such as `All 5 failures are MODEL_FAULT.`"""
+        """Read a sentence that states the label of all failures, such as `All 5 failures are MODEL_FAULT.`"""
         if block.quoted or self._around.topic not in FAILURE_TOPICS or len(text) > 200:
             return
         label = label_in(text)
@@ -465,7 +500,7 @@ class Entries:
         self.drafts.extend(drafts)
 
     def _facts(self, block: FreeformBlock) -> None:
-        """Read the fields of a finding from a table of two columns."""
+        """Add each row of a table with two columns as a field to the current finding."""
         for row in block.rows:
             if len(row) == 2 and self._current is not None:
                 item = Field(plain(row[0]), row[1])
@@ -487,7 +522,7 @@ def _numbered_eval(item: Field) -> bool:
 
 
 def _text_after(line: Line, line_start: LineStart) -> str:
-    """Return the text that follows the evals and label of a list item."""
+    """Return the text of a list item after the evals and the label with which the item begins."""
     text = marked(line)
     begin = text.find(line_start.segments[0][:40])
     return text[begin:] if begin >= 0 else text

@@ -1,7 +1,7 @@
-"""Parse single lines of reports that people wrote, and single words in such lines.
+"""Parse single lines, and words in them, from reports that people wrote.
 
-A line has `key: value` fields, or starts with evals, labels and steps. This module knows all spellings of labels, kinds
-of cause and eval names.
+A line consists of `key: value` fields, or it begins with the names of evals, labels and steps. The module has all known
+spellings of labels, kinds of cause and field names.
 """
 
 import re
@@ -25,7 +25,7 @@ KINDS: dict[str, CauseKind] = {
     "user": "user",
 }
 STEPS = ("filesystem", "install", "deploy", "build", "tsc", "types", "typecheck", "eslint", "lint", "test", "tests")
-"""Words that name a step wherever they occur in a line."""
+"""Words that name a step of the grading, wherever they stand in a line."""
 LABEL = re.compile(
     r"(?<![A-Za-z0-9_])(?:"
     + "|".join(label.replace("_", r"[\s_-]") for label in CLASSIFICATIONS)
@@ -33,7 +33,9 @@ LABEL = re.compile(
     re.IGNORECASE,
 )
 FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9_])")
-"""Matches a label that is not one of evalscribe's four, such as `HARNESS_FAILURE`."""
+"""Matches a label in capitals with an underscore, such as `HARNESS_FAILURE`. The pattern is used to find labels other
+than evalscribe's four.
+"""
 NOT_IN_FORCE = re.compile(
     r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
@@ -42,9 +44,11 @@ NOT_IN_FORCE = re.compile(
 NAME = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)*[A-Za-z0-9][\w.-]*(?:#\d+)?")
 FILE = re.compile(r"\.[A-Za-z]{1,5}$")
 SUPERSEDED = re.compile(f"(?:{LABEL.pattern})[*`~]*\\s*(?:→|->|=>)\\s*(?=[*`]*{LABEL.pattern})", re.IGNORECASE)
-"""Matches a superseded label, which stands before an arrow and the label in force."""
+"""Matches a label that has been replaced by another, as in `MODEL_FAULT → KNOWN_GAP`. The replaced label stands before
+the arrow, and the label in force stands after the arrow.
+"""
 NOTHING = re.compile(r"^\W*(none|nothing|no actions?|n/a)\b", re.IGNORECASE)
-"""Matches the words with which people mark an entry as empty."""
+"""Matches words such as `none` or `n/a`, with which people state that an entry is empty."""
 FRACTION = re.compile(r"\d+(?:[/.,]\d+)?\s*%?")
 
 
@@ -54,20 +58,25 @@ _MAPPED: tuple[tuple[frozenset[str], Classification, CauseKind], ...] = (
     (frozenset(("model", "genuine")), "MODEL_FAULT", "model"),
     (frozenset(("task", "prompt")), "AMBIGUOUS_TASK", "task"),
 )
-"""Label and kind of cause that a word implies in a label other than the four. The first match wins."""
+"""Maps words in a label that is not one of evalscribe's four to a label and a kind of cause. The first entry that
+matches is used.
+"""
 
 
 class WrittenLabel(NamedTuple):
-    """A label as written in a report. `classification` is None if it is not one of the four and has no known words."""
+    """A label as written in a report.
+
+    `classification` is None if the label cannot be mapped to one of evalscribe's four labels.
+    """
 
     classification: Classification | None
     kind: CauseKind | None
     foreign: str | None = None
-    """The label as written if it is not one of the four, else None."""
+    """The label as written, if it is not one of evalscribe's four labels; otherwise None."""
 
 
 def label_in(text: str) -> WrittenLabel | None:
-    """Return the label in force that a short text states, or None."""
+    """Return the label that is in force according to a short text. Return None if the text states no label."""
     text, last_end = SUPERSEDED.sub("", text), 0
     for match in LABEL.finditer(text):
         before, last_end = text[last_end : match.start()], match.end()
@@ -80,9 +89,9 @@ def label_in(text: str) -> WrittenLabel | None:
 
 
 def _mapped(foreign: str, written_kind: CauseKind | None) -> WrittenLabel:
-    """Map a label that is not one of the four to one that is.
+    """Map a label that is not one of evalscribe's four labels to one of them, if possible.
 
-    `written_kind` is the kind of cause written beside the label.
+    `written_kind` is the kind of cause that is written beside the label.
     """
     words = set(foreign.lower().split("_"))
     classification, kind = next(((label, kind) for keywords, label, kind in _MAPPED if words & keywords), (None, None))
@@ -96,13 +105,19 @@ def is_label(text: str) -> bool:
 
 
 def kind_in(after: str) -> CauseKind | None:
-    """Return the kind of cause in parentheses at the beginning of the text after a label."""
+    """Return the kind of cause that is written in parentheses directly after a label.
+
+    `after` is the text after the label.
+    """
     remark = re.match(r"[\s*`]*[(\[]([^()\[\]]{1,60})[)\]]", after)
     return _kind_of_words(remark.group(1)) if remark else None
 
 
 def blame_in(text: str) -> WrittenLabel | None:
-    """Return the kind of cause that a `Classification` field without a label names; None if it blames the model."""
+    """Return the kind of cause that a `Classification` field states instead of a label.
+
+    Returns None if the field blames the model, or if it names no kind of cause.
+    """
     kind = _kind_of_words(text) if len(text) <= 80 else None
     return WrittenLabel(None, kind) if kind in NOT_THE_MODEL else None
 
@@ -115,18 +130,18 @@ def _classification(text: str) -> Classification:
 def _kind_of_words(text: str) -> CauseKind | None:
     """Return the kind of cause that a remark names.
 
-    If the remark has other words too, only the kinds in `NOT_THE_MODEL` are recognised.
+    If the remark consists of several words, only the kinds in `NOT_THE_MODEL` are recognised.
     """
     words = re.split(r"[\s_,/-]+", text.lower())
     kinds = [KINDS[word] for word in words if word in KINDS]
     if not set(words) <= {"simulated", "user"}:
-        kinds = [kind for kind in kinds if kind != "user"]  # most remarks with this word are about other users
+        kinds = [kind for kind in kinds if kind != "user"]  # most remarks with `user` mean other users
     broken = next((kind for kind in kinds if kind in NOT_THE_MODEL), None)
     return broken or (kinds[0] if len(words) == 1 and kinds else None)
 
 
 def is_name(text: str) -> bool:
-    """Return whether a text can be an eval's name: one word, with or without the category."""
+    """Return whether a text can be the name of an eval. A name is one word, with or without the category."""
     return bool(
         len(text) <= 200
         and NAME.fullmatch(text)
@@ -138,7 +153,10 @@ def is_name(text: str) -> bool:
 
 
 def is_marked_name(text: str) -> bool:
-    """Return whether a text looks like an eval's name even in a sentence: it has a slash, a digit, `_` or `-`."""
+    """Return whether a text looks like the name of an eval even within a sentence.
+
+    The text must have a slash, a digit, `_` or `-`.
+    """
     return is_name(text) and bool(re.search(r"[/\d_]|\w-\w", text)) and bool(re.search(r"[A-Za-z]", text))
 
 
@@ -155,7 +173,10 @@ TOKEN = re.compile(r"#\d+\b|[A-Za-z0-9][\w.-]*(?:/[\w.-]+)*(?:#\d+)?")
 
 
 class MentionedEvals:
-    """Finds the evals of a report that a text mentions by path, by bare name, or by number (`#11`)."""
+    """Finds the evals that a text mentions.
+
+    A text can mention an eval of the report by path, by bare name, or by number (`#11`).
+    """
 
     def __init__(self, findings: Sequence[FindingSummary]) -> None:
         self.paths = {finding.eval for finding in findings}
@@ -169,7 +190,7 @@ class MentionedEvals:
         return tuple(dict.fromkeys(path for token in TOKEN.findall(text) for path in self._evals(token)))
 
     def _evals(self, token: str) -> Sequence[str]:
-        """Return the evals that a token names by path, bare name or number, or by the path of an eval's file."""
+        """Return the evals to which a word refers by path, bare name or number, or by the path of an eval's file."""
         token = token.rstrip(".")
         if token in self.paths:
             return [token]
@@ -226,7 +247,7 @@ PLAIN_KEY = re.compile(r"(?:^|[|·•;]\s*)([^\W\d_][\w'’ -]{2,30}?(?:\s*\([^(
 
 class Field(NamedTuple):
     key: str
-    """The key as the author wrote it."""
+    """Key of the field as the author of the report wrote it."""
     value: Line
 
     @property
@@ -238,9 +259,10 @@ class Field(NamedTuple):
         return marked(self.value).strip(" |·•")
 
     def means(self, header: bool) -> Key:
-        """Return the meaning of the key.
+        """Return what the key means.
 
-        It is looked up among the keys of the report's header if `header`, else among those of findings.
+        If `header` is True, the key is looked up among the keys of report headers, otherwise among the keys of
+        findings.
         """
         key = key_of(self.key)
         meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
@@ -252,7 +274,7 @@ class Field(NamedTuple):
 
 
 def parse_fields(line: Line) -> tuple[Field, ...]:
-    """Return the fields of a line; empty if the line is a sentence."""
+    """Return the `key: value` fields of a line. Return an empty tuple if the line is an ordinary sentence."""
     marks = list(_marks(line))
     if not marks or plain(line[: marks[0].span])[:1].isalnum() or plain([marks[0].before])[:1].isalnum():
         return ()
@@ -261,15 +283,17 @@ def parse_fields(line: Line) -> tuple[Field, ...]:
 
 
 class _Mark(NamedTuple):
-    """The position of a key in a line."""
+    """Position of a field's key in a line."""
 
     key: str
     span: int
     before: StyledSpan
-    """The part of the span before the key."""
+    """Text in the key's span that stands before the key."""
     start: int
     after: int
-    """Offset of the value in the span that has the key. For a key in bold, this is the span's length."""
+    """Offset in the key's span at which the value begins. If the value begins in the next span, as after a key in bold,
+    this is the length of the key's span.
+    """
 
 
 def _marks(line: Line) -> Iterator[_Mark]:
@@ -295,7 +319,7 @@ def _is_key(text: str, following: str) -> bool:
 def _is_field_key(text: str) -> bool:
     """Return whether a text is the key of a field.
 
-    A text with a number is not, because `Failure 3: …` numbers an entry.
+    A text with a digit is not a key, because a text such as `Failure 3: …` begins a finding.
     """
     key = key_of(text)
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
@@ -328,7 +352,10 @@ MAX_LEAD = 400
 
 @dataclass(frozen=True, slots=True)
 class NamedEval:
-    """An eval as a report names it. `remark` is the text in parentheses after its name."""
+    """An eval as a report names it.
+
+    `remark` is the text in parentheses after the eval's name.
+    """
 
     name: str
     remark: str | None = None
@@ -340,9 +367,11 @@ class LineStart:
     label: WrittenLabel | None = None
     step: str | None = None
     segments: tuple[str, ...] = ()
-    """The parts of the line after the evals, such as a rate or a reason."""
+    """Texts that follow the evals in the line, such as a rate or a reason."""
     unsure: bool = False
-    """True if the name is a plain word that counts as an eval only because a label or a number stands with it."""
+    """True if the eval's name is a plain word. A plain word counts as a name only if a label or a number stands beside
+    it.
+    """
 
 
 @dataclass(slots=True)
@@ -353,7 +382,11 @@ class _Segment:
 
 
 def parse_line_start(line: Line, whole_line: bool) -> LineStart:
-    """Parse the beginning of a line. With `whole_line`, parse a whole heading, because the label can be at its end."""
+    """Parse the evals, label and step at the beginning of a line.
+
+    If `whole_line` is True, the line is parsed to its end. Headings are parsed to the end, because the label of a
+    heading can be there.
+    """
     segments = _Segments(whole_line)
     for segment in _segments(line):
         segments.take(segment)
@@ -374,7 +407,7 @@ def parse_line_start(line: Line, whole_line: bool) -> LineStart:
 
 @dataclass(slots=True)
 class _Segments:
-    """Collects the facts in the segments of a line, one segment at a time."""
+    """Collects evals, label and step from the segments of a line, one segment at a time."""
 
     whole_line: bool
     evals: list[NamedEval] = field(default_factory=list)
@@ -400,7 +433,10 @@ class _Segments:
             self.texts.append(words)
 
     def _add_remark(self, segment: _Segment) -> None:
-        """Add the remark after a name in bold, as in `**003-crons** (basics)`."""
+        """Add a remark to the last eval.
+
+        A remark after a name in bold, as in `**003-crons** (basics)`, belongs to that name.
+        """
         last = self.evals[-1]
         self.evals[-1] = NamedEval(last.name, last.remark or next(iter(segment.remarks), None))
 
@@ -416,7 +452,10 @@ class _Segments:
 
 
 def _is_step(words: str, whole_line: bool) -> bool:
-    """Return whether the words name a step. In a heading, any one to three words do; elsewhere, only known steps."""
+    """Return whether the words name a step.
+
+    In a heading, any one to three words are taken as a step. Elsewhere, only the words in `STEPS` are.
+    """
     return words.lower() in STEPS or (whole_line and 0 < len(words.split()) <= 3)
 
 
@@ -434,7 +473,7 @@ def _segments(line: Line) -> Iterator[_Segment]:
 
 
 def _undecorated(text: str) -> str:
-    """Return a line without the numbers and signs at its beginning, such as `❌ 3)` and `#4`."""
+    """Remove numbers and symbols, such as `❌ 3)` or `#4`, from the beginning of a text."""
     before = None
     while before != text:
         before, text = text, ORDINAL.sub("", text, count=1)
@@ -451,7 +490,10 @@ def _plain_segments(text: str, strong: bool) -> Iterator[_Segment]:
 
 
 def _hide_remarks(text: str) -> tuple[str, list[str]]:
-    """Replace texts in parentheses with placeholders, so that separators inside them are ignored."""
+    """Replace texts in parentheses with placeholders, and return the new text and the replaced texts.
+
+    The line is later split at separators. A separator inside parentheses must not split it.
+    """
     remarks: list[str] = []
 
     def hide(match: re.Match[str]) -> str:
@@ -462,7 +504,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
 
 
 def _split_label(segment: _Segment) -> tuple[str, WrittenLabel | None]:
-    """Return the segment's words without its label, and the label itself, which can be in parentheses."""
+    """Return the words of a segment without its label, and the label itself. The label can be in parentheses."""
     remarks = " ".join(f"({remark})" for remark in segment.remarks)
     if is_label(segment.text):
         return "", label_in(f"{segment.text} {remarks}")

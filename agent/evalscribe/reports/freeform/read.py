@@ -45,7 +45,9 @@ class _Account:
 def merge_drafts(
     drafts: Sequence[DraftFinding], everyone: DraftFinding | None
 ) -> tuple[tuple[FindingSummary, ...], tuple[ActionTaken, ...]]:
-    """Return one finding per eval, in the report's order, and the actions taken on these findings."""
+    """Merge the drafts into one finding per eval, in the report's order, and collect the actions taken on these
+    findings.
+    """
     names = _Names(drafts)
     accounts: dict[str, _Account] = {}
     for draft in sorted((d for d in drafts if _tells_of_failure(d, everyone)), key=lambda d: _ORDER[d.origin]):
@@ -72,7 +74,7 @@ def _tells_of_failure(draft: DraftFinding, everyone: DraftFinding | None) -> boo
 
 
 class _Names:
-    """Resolves names to eval paths, with the help of the categories and paths that the report uses."""
+    """Resolves names of evals to paths, using the categories and paths that occur in the report."""
 
     def __init__(self, drafts: Sequence[DraftFinding]) -> None:
         pairs = [(draft, item) for draft in drafts for item in draft.evals]
@@ -88,9 +90,9 @@ class _Names:
         self.shape = _shape([bare_name(item.name) for draft, item in pairs if draft.origin != "list" and draft.stated])
 
     def path(self, draft: DraftFinding, item: NamedEval) -> str | None:
-        """Return the path of the eval that a name refers to.
+        """Return the path of the eval to which a name refers.
 
-        None if the name is ambiguous or does not refer to an eval.
+        Returns None if the name is ambiguous or does not refer to an eval.
         """
         path = self._full(draft, item)
         if path in self.categories or not self._fits(draft, path):
@@ -101,9 +103,10 @@ class _Names:
         return next(iter(longer)) if len(longer) == 1 else None
 
     def may_count(self, path: str, item: NamedEval) -> bool:
-        """Return whether a name can be a category.
+        """Return whether a name could be the name of a category instead of an eval.
 
-        It can if it has a count, as in `queries (24/24)`, or if the report names evals by paths.
+        A name can be a category if a count follows it, as in `queries (24/24)`, or if the report names other evals by
+        path.
         """
         return "/" not in path and bool(self.paths or COUNT.match(item.remark or ""))
 
@@ -114,15 +117,18 @@ class _Names:
         return f"{category}/{item.name}" if category else item.name
 
     def _fits(self, draft: DraftFinding, path: str) -> bool:
-        """Return whether a path can be an eval's.
+        """Return whether a path can be the path of an eval.
 
-        In lists, which also name files, it must look like the other evals' names.
+        Lists also name files. In a list, the path must therefore look like the names of the other evals.
         """
         return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare_name(path)))
 
 
 def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
-    """Return the categories of a report that adds one to every eval, as in `001-hello (basics)`; else empty."""
+    """Return the categories that a report writes in parentheses after every eval, as in `001-hello (basics)`.
+
+    Returns an empty set if the report does not name categories in this way.
+    """
     pairs = [(draft.evals[0], draft.step) for draft in drafts if draft.origin == "heading" and len(draft.evals) == 1]
     remarks = {item.remark or "" for item, step in pairs if step}
     steps = {step for _, step in pairs} | set(STEPS)
@@ -135,7 +141,7 @@ def _remarked(drafts: Sequence[DraftFinding]) -> set[str]:
 
 
 def _shape(names: Sequence[str]) -> re.Pattern[str] | None:
-    """Return the pattern of numbered names if the names of all evals are numbered, else None."""
+    """Return the pattern of numbered names if the names of all evals begin with a number, otherwise None."""
     return NUMBERED if names and all(NUMBERED.match(name) for name in names) else None
 
 
@@ -158,7 +164,10 @@ def _finding(account: _Account, everyone: DraftFinding | None) -> FindingSummary
 
 
 def _reasoning(label: WrittenLabel | None, text: str | None) -> str | None:
-    """Return the reasoning. If the report uses another label than the four, the reasoning begins with that label."""
+    """Return the reasoning of a finding.
+
+    If the report states a label that is not one of evalscribe's four, that label is put before the reasoning.
+    """
     if label is None or label.foreign is None:
         return text
     return f"Labelled {label.foreign}. {text}" if text else f"Labelled {label.foreign}."
@@ -171,7 +180,10 @@ def _remarked_step(drafts: Sequence[DraftFinding]) -> str | None:
 
 
 def _group(account: _Account, everyone: DraftFinding | None) -> str | None:
-    """Return an id shared by all failures that one entry of the report describes; None for a single failure."""
+    """Return an id that is the same for all failures that one entry of the report describes.
+
+    Returns None if the entry describes a single failure.
+    """
     shared = next((draft for draft in account.drafts if len(draft.evals) > 1 and draft.origin != "list"), None)
     if shared is not None:
         return content_id(sorted(item.name for item in shared.evals))
@@ -194,17 +206,17 @@ DATE_FORMATS = ("%d %B %Y", "%B %d, %Y", "%d %b %Y", "%b %d, %Y", "%Y/%m/%d", "%
 class FreeformMetadata:
     run: AnalyzedRun
     date: str | None
-    """ISO date that the report states; None without one."""
+    """Date that the report states, in ISO format. None if it states no date."""
     run_ids: tuple[str, ...]
     """Ids of the runs that the report is about, in the report's order."""
     other_experiments: tuple[str, ...]
-    """Experiments of the runs after the first."""
+    """Experiments of all runs except the first."""
 
 
 def read_metadata(blocks: Sequence[FreeformBlock], first: int | None) -> FreeformMetadata:
-    """Read the header, which consists of the blocks before the first finding.
+    """Read the report's header, which consists of the blocks before the first finding.
 
-    `first` is the index of the block with that finding.
+    `first` is the index of the block with the first finding; None if there is no finding.
     """
     fields: dict[Key, list[Field]] = {}
     for item in (*_front(blocks), *_header_fields(blocks[:first])):
@@ -241,7 +253,7 @@ def _header_fields(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
         for line in block.lines:
             fields = parse_fields(line)
             if not fields and heading and block.kind == "item" and block.depth > depth:
-                yield Field(heading.key, line)  # `Run IDs:` with a nested list
+                yield Field(heading.key, line)  # an item of a list that is nested below a line such as `Run IDs:`
                 continue
             yield from fields
             heading, depth = (fields[-1], block.depth) if fields and not fields[-1].text else (None, 0)
@@ -251,7 +263,7 @@ def _header_fields(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
-    """Yield the scalar values of the front matter."""
+    """Yield the values in the front matter that are not lists or mappings, as fields."""
     text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
     for name, value in front_values(text).items():
         if isinstance(value, str | int | float | date):
@@ -259,9 +271,9 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _run_ids(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return texts that look like run ids.
+    """Return all texts in run fields that look like run ids.
 
-    Without any, return the first word of the first field, because ids can have any form.
+    If there are none, return the first word of the first run field, because a run id can have any form.
     """
     run_ids = dict.fromkeys(run_id for item in fields.get("run", ()) for run_id in RUN_ID.findall(item.text))
     return tuple(run_ids) or tuple(word for word in [_word(fields, "run")] if word)
@@ -275,10 +287,10 @@ def _word(fields: dict[Key, list[Field]], key: Key) -> str | None:
 
 
 def _model(fields: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> tuple[str | None, str | None]:
-    """Return model and provider.
+    """Return the model and the provider.
 
-    They are read from texts such as `opus-4-6 (anthropic)` or `google/gemini-3.1-pro`, or from a title such as
-    `Run Analysis: x`.
+    The names are read from a field with a text such as `opus-4-6 (anthropic)` or `google/gemini-3.1-pro`, or from a
+    title such as `Run Analysis: x`.
     """
     model = _word(fields, "model") or _titled_model(blocks)
     remark = next((re.search(r"\(([a-z][a-z-]*)\)", item.text) for item in fields.get("model", ())), None)
@@ -298,13 +310,19 @@ def _experiment(fields: dict[Key, list[Field]]) -> str | None:
 
 
 def _remarks(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
-    """Return the variants that keys such as `Run IDs (variant): …` name in a report on several runs."""
+    """Return the variants in keys such as `Run IDs (variant): …`.
+
+    A report on several runs has one such key per variant.
+    """
     remarks = (re.search(r"\(([A-Za-z][\w-]*)\)", item.key) for item in fields.get("run", ()))
     return tuple(dict.fromkeys(remark.group(1) for remark in remarks if remark))
 
 
 def _rate(fields: dict[Key, list[Field]], header: Sequence[FreeformBlock]) -> tuple[int | None, int | None]:
-    """Return passed and total from a rate such as `54/66 (81.8%)`, taken from a field or else from a table cell."""
+    """Return the number of passed evals and the number of all evals, as stated by a rate such as `54/66 (81.8%)`.
+
+    The rate is read from a field or, if there is none, from a table cell.
+    """
     cells = (plain(cell) for block in header for row in block.rows for cell in row)
     for text in (*(item.text for item in fields.get("rate", ())), *(c for c in cells if PERCENT_RATE.match(c))):
         if (rate := RATE.match(text)) and int(rate.group(1)) <= int(rate.group(2)):
@@ -322,7 +340,10 @@ def _date(fields: dict[Key, list[Field]]) -> str | None:
 
 
 def iso_date(text: str) -> str | None:
-    """Return the first valid ISO date in a text, or None."""
+    """Return the first valid date in a text, in ISO format. Return None if there is none.
+
+    Dates in the formats of `DATE_FORMATS` are converted.
+    """
     for candidate in ISO_DATE.findall(text):
         try:
             return date.fromisoformat(candidate).isoformat()
@@ -337,7 +358,7 @@ def iso_date(text: str) -> str | None:
 
 
 def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMetadata]:
-    """Return the content of the report, with the run and the date that the report states."""
+    """Return the content of a free-form report, and the metadata from its header."""
     entries = Entries().read(blocks)
     header = read_metadata(blocks, entries.first)
     findings, actions = merge_drafts(entries.drafts, entries.everyone)
@@ -353,9 +374,9 @@ def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMe
 
 
 def _new_actions(listed: Iterable[ActionTaken], stated: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
-    """Yield the listed actions, without the evals whose findings already state an action.
+    """Yield the actions that the report lists, without evals whose findings already state an action.
 
-    For these, most listed actions are repetitions.
+    For these evals, most listed actions would be repetitions.
     """
     evals = {eval for action in stated for eval in action.evals}
     for action in listed:

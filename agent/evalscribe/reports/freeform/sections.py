@@ -28,7 +28,7 @@ _TOPICS: dict[Topic, re.Pattern[str]] = {
         r"\bfail|\berror|\baffected|\bclassif|\banaly|\bfinding|\bdetails?\b|\bresults?\b|\bper[- ]eval", re.I
     ),
 }
-"""Maps words in a title to the topic of the section. The first match wins."""
+"""Maps each topic to a pattern for the titles of its sections. If several patterns match a title, the first is used."""
 _GROUPS: dict[RecommendationGroup, re.Pattern[str]] = {
     "none": re.compile(r"\bno (further )?action|\bnothing to do", re.I),
     "lint": re.compile(r"\blint|\bconfig", re.I),
@@ -44,12 +44,12 @@ class Heading:
     level: int
     title: str
     first: bool = False
-    """True if the heading is the title of the document. Such a heading belongs to no section."""
+    """True if the heading is the title of the document. The document's title begins no section."""
 
 
 @dataclass(slots=True)
 class Sections:
-    """The headings of the sections that contain the current block."""
+    """Headings of the sections that contain the current block, from the outermost to the innermost."""
 
     above: list[Heading] = field(default_factory=list)
     heading_count: int = 0
@@ -65,15 +65,19 @@ class Sections:
 
     @property
     def topic(self) -> Topic:
-        """Topic of the outermost title whose topic is not `failures`.
+        """Topic of the current section.
 
-        If there is none, `failures` if a title has that topic.
+        The titles are searched from the outermost to the innermost for a topic other than `failures`. If no title has
+        such a topic, the result is `failures` if any title has this topic, otherwise `none`.
         """
         return _topic(self.titles)
 
     @property
     def around(self) -> Topic:
-        """The topic of all titles but the innermost one, which can be the heading of a finding."""
+        """Topic of the sections around the innermost title.
+
+        The innermost title is ignored because it can be the heading of a finding.
+        """
         return _topic(self.titles[:-1])
 
     @property
@@ -83,9 +87,9 @@ class Sections:
 
     @property
     def label(self) -> WrittenLabel | None:
-        """The label in a section's title, such as `## Known gaps (no action taken)`.
+        """Label in a section's title, as in `## Known gaps (no action taken)`.
 
-        It applies to the section's evals.
+        The label applies to all evals in the section.
         """
         return next((label for title in reversed(self.titles) if (label := _titled(title))), None)
 
@@ -115,16 +119,16 @@ def group_of(title: str) -> RecommendationGroup | None:
 
 
 def speaks_of_all(title: str) -> bool:
-    """Return whether a title or a sentence is about all failures of the run."""
+    """Return whether a title or a sentence is about all failures or all evals of the run."""
     return bool(_EVERY.search(title) and _EVALS.search(title)) and not re.search(
         r"\bnot (all|every|each)\b", title, re.I
     )
 
 
 def _titled(title: str) -> WrittenLabel | None:
-    """Return the label in a title.
+    """Return the label that a title states; None if it states none.
 
-    A title with more than two other words has none, because it only mentions a label.
+    If the title has more than two other words, it only mentions the label and does not state it.
     """
     bare = re.sub(r"\([^()]*\)|[^\w\s]|\b\d+\b", " ", title).strip()
     words = LABEL.sub("", bare).lower().split()
@@ -136,7 +140,7 @@ def _titled(title: str) -> WrittenLabel | None:
 class SectionContext:
     sections: Sections = field(default_factory=Sections)
     _labels: dict[int, WrittenLabel] = field(default_factory=dict)
-    """Labels of list items that contain nested evals, keyed by depth."""
+    """Labels of list items that contain other list items with evals, keyed by depth."""
     _item_categories: dict[int, str] = field(default_factory=dict)
     _heading_categories: dict[int, str] = field(default_factory=dict)
     _heading_labels: dict[int, WrittenLabel] = field(default_factory=dict)
@@ -159,7 +163,10 @@ class SectionContext:
         self._labels[depth] = label
 
     def categorise(self, name: str, level: int, depth: int) -> None:
-        """Record that a heading of this level names a category. Level 0 means a list item of this depth."""
+        """Record the name of a category that a heading or a list item names.
+
+        `level` is the level of the heading, or 0 for a list item. `depth` is the depth of the list item.
+        """
         if level:
             self._heading_categories[level] = name
         else:
@@ -201,7 +208,10 @@ class _Point:
 
 
 def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
-    """Read patterns, recommendations and actions, each with those evals in `findings` that it names."""
+    """Read the patterns, recommendations and actions of a report.
+
+    For each of them, the evals that its text names are added if `findings` has these evals.
+    """
     mentions = MentionedEvals(findings)
     points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]
     return ReportConclusions(
@@ -212,7 +222,10 @@ def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSu
 
 
 def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
-    """Return the actions that people wrote into a report of evalscribe. An action can name recommendations by id."""
+    """Return the actions that people added to a report that evalscribe wrote.
+
+    An action can refer to the report's recommendations by id.
+    """
     mentions = MentionedEvals(report.findings)
     evals_by_id = {
         recommendation.id: recommendation.evals for recommendation in report.recommendations if recommendation.id
@@ -258,7 +271,10 @@ def _pattern(point: _Point, mentions: MentionedEvals) -> PatternSummary:
 
 
 def _recommendations(points: Sequence[_Point], mentions: MentionedEvals) -> Iterator[RecommendationSummary]:
-    """Yield the recommendations under titles that name a group. Without a group, nothing shows what should change."""
+    """Yield the recommendations whose title names a group, such as `model` or `eval`.
+
+    A recommendation outside any group is skipped, because nothing shows what it proposes to change.
+    """
     for point in points:
         group = point.sections.group
         if point.topic == "recommendations" and group is not None:
