@@ -1,6 +1,6 @@
 """evalscribe explains why a model failed an eval run, and who is responsible.
 
-The SDK's names are imported on first use: `import evalscribe` alone loads nothing.
+Each name of the SDK is imported when it is first used, so `import evalscribe` alone loads no other module.
 """
 
 TYPE_CHECKING = False  # type checkers assume True; importing `typing` takes ten times as long as this module

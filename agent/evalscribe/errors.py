@@ -12,8 +12,8 @@
     ├── InterruptError        130  Ctrl-C
     └── TerminatedError       143  SIGTERM
 
-A problem with a single failed eval is a value instead (`evidence.UnreadableEvidence`, `finding.Unclassified`), so
-that the other evals continue.
+A problem with a single failed eval does not raise an exception, so that the other evals are still processed. Such a
+problem is returned as a value: `evidence.UnreadableEvidence` or `finding.Unclassified`.
 """
 
 import errno
@@ -24,11 +24,12 @@ PERMISSION_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP)
 
 
 class EvalscribeError(Exception):
-    """Base of all errors.
+    """Base class of all exceptions of evalscribe.
 
-    The message has one or two lines: the problem, the affected thing, and what to do next. It never has a secret.
-    Fields are written in backticks, such as `deployment_id`. Each surface replaces them with its own names: flags, tool
-    parameters or keyword arguments.
+    The message has one or two lines: the problem, the affected thing, and what to do next. Messages never contain
+    secrets. Names of options and arguments are written in backticks, such as `deployment_id`, and are called fields
+    here. The command line, the MCP server and the SDK replace each field with their own name for it: a flag, a tool
+    parameter or a keyword argument.
     """
 
     exit_code = 70
@@ -38,25 +39,25 @@ class EvalscribeError(Exception):
 
         Args:
             message: The text, with fields in backticks.
-            fields: Names of the fields in the message, for `text`.
+            fields: Names of the fields that `text` replaces in the message.
         """
         super().__init__(message)
         self.fields = fields
 
     def text(self, write_field: Callable[[str], str]) -> str:
-        """Return the message with each field replaced by the surface's name for it, such as a flag."""
+        """Return the message with each field replaced by the name that `write_field` returns for it, such as a flag."""
         return write_fields(str(self), self.fields, write_field)
 
 
 def write_fields(text: str, fields: Sequence[str], write_field: Callable[[str], str]) -> str:
-    """Replace each field's name in backticks by the result of `write_field`, such as a flag."""
+    """Replace each field, with its backticks, by the name that `write_field` returns for it, such as a flag."""
     for field in fields:
         text = text.replace(f"`{field}`", write_field(field))
     return text
 
 
 def flag(field: str) -> str:
-    """Return a field's flag on the command line."""
+    """Return the command-line flag of a field: `--deployment-id` for `deployment_id`."""
     return f"--{field.replace('_', '-')}"
 
 
@@ -65,7 +66,7 @@ class UsageError(EvalscribeError):
 
 
 class ConsentError(UsageError):
-    """A model would be called without the user's consent. Model calls cost money."""
+    """Raised if a model would be called although the user has not agreed to that. Model calls cost money."""
 
 
 class DataError(EvalscribeError):
@@ -73,14 +74,14 @@ class DataError(EvalscribeError):
 
 
 class ChangedError(DataError):
-    """The basis of a change was itself changed meanwhile. Nothing was written."""
+    """Raised if the data to which a change applies was itself changed in the meantime. Nothing was written."""
 
 
 class RubricError(DataError):
-    """A problem in a rubric, a label set or a schema, with its path from the root."""
+    """A problem in a rubric, a label set or a schema, with the path from the root of the document to the problem."""
 
     def __init__(self, path: str, problem: str, where: str | None = None) -> None:
-        """Build the message from location, path and problem.
+        """Build the message from the file, the path in it and the problem.
 
         Args:
             path: Path to the problem, such as `output_schema.properties.label.enum[2]`.
@@ -93,7 +94,7 @@ class RubricError(DataError):
         self.where = where
 
     def __reduce__(self) -> tuple[type["RubricError"], tuple[str, str, str | None]]:
-        """Pickle by the constructor's arguments, so that the error can come from another process."""
+        """Pickle the constructor's arguments, so that the error can be sent from another process."""
         return type(self), (self.path, self.problem, self.where)
 
 
@@ -118,12 +119,12 @@ class TerminatedError(EvalscribeError):
 
 
 def write_error(failure: str, error: OSError, advice: str = "Make it writable.") -> EvalscribeError:
-    """Return the error for a file that cannot be written.
+    """Return the error to raise if a file cannot be written.
 
     Args:
         failure: Start of the message, naming the file: `cannot write PATH`.
         error: The operating system's error.
-        advice: What to do if permissions are the cause.
+        advice: What the user should do if permissions are the cause.
     """
     message = f"{failure}: {error.strerror or error}"
     if error.errno in DISK_FULL:

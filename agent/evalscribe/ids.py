@@ -1,4 +1,4 @@
-"""Content ids, path parts and model names."""
+"""Functions for content ids, names of files and folders, and names of models."""
 
 import hashlib
 import json
@@ -10,23 +10,29 @@ from typing import TypeVar
 from pydantic import BaseModel, ConfigDict
 
 RUN_ID_PREFIX = 8
-"""Length of the run id prefix in a report's file name (seed: `{runIdPrefix}_{date}.md`)."""
+"""Number of characters of the run id in a report's file name.
+
+The format comes from the seed reports: `{runIdPrefix}_{date}.md`.
+"""
 
 UNKNOWN_MODEL = "unknown-model"
-"""Name that a deployment returns for a model whose row was deleted. It matches any model."""
+"""Name that a deployment returns for a model that was deleted from its database. This name matches any model."""
 ROUTING_PROVIDERS = frozenset(
     (
         *("openrouter", "amazon-bedrock", "azure", "google-ai-studio", "google-vertex", "baseten", "cerebras"),
         *("deepinfra", "fireworks", "groq", "nebius", "novita", "parasail", "sambanova", "siliconflow", "together"),
     )
 )
-"""Providers that only serve other vendors' models. Their names do not identify the vendor."""
+"""Providers that only serve models of other vendors, so that the provider's name does not identify the vendor of a
+model.
+"""
 
 
 class Frozen(BaseModel):
-    """Base of values: immutable, without undeclared fields.
+    """Base of immutable value classes that refuse undeclared fields.
 
-    The validator is built on first use, because a command uses only a fifth of the classes that it imports.
+    The validator of a class is built when it is first used, because a command uses only a fifth of the classes that it
+    imports.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -37,10 +43,11 @@ _Value = TypeVar("_Value", bound=Frozen)
 
 
 def share_field_names(value: _Value) -> _Value:
-    """Save memory by sharing pydantic's set of passed field names between values with equal sets.
+    """Save memory by letting values share the set of field names that pydantic stores for each of them.
 
-    Pydantic makes such a set for each value. From five fields on, the set takes 0.7 kB, more than the fields
-    themselves. The sets took 12 of the 25 kB that an analysis held in memory for each failure.
+    Pydantic records which fields were passed to the constructor in a new set for each value. A set of five or more
+    names takes 0.7 kB, which is more than the fields themselves. The sets took 12 of the 25 kB that an analysis held in
+    memory for each failure.
     """
     names = value.__pydantic_fields_set__
     object.__setattr__(value, "__pydantic_fields_set__", _FIELD_NAMES.setdefault(frozenset(names), names))
@@ -55,8 +62,8 @@ def canonical_json(value: object) -> str:
 def content_id(value: object) -> str:
     """Return `sha256:<64 hex>` of a JSON value or pydantic model.
 
-    Paid answers are stored under such ids. The id of a pydantic model depends on the names and values of its fields,
-    including defaults, but not on the name or module of its class.
+    Paid answers of models are stored under such ids. The id of a pydantic model depends on the names and values of its
+    fields, including defaults, but not on the name or module of its class.
     """
     return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -68,7 +75,10 @@ def _plain(value: object) -> object:
 
 
 def path_part(name: str) -> str:
-    """Convert untrusted text to a file name of letters, digits, `.`, `_` and `-`; never empty, `.` or `..`."""
+    """Convert untrusted text to a file name of letters, digits, `.`, `_` and `-`.
+
+    The result is never empty, `.` or `..`.
+    """
     part = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".").strip("-")[:100]
     return part or "unnamed"
 
@@ -78,7 +88,8 @@ def model_folder(provider: str, model: str) -> tuple[str, ...]:
     """Return a model's folders below `reports/`: `("openai", "gpt-5.3-codex")`, `("openrouter", "arcee-ai",
     "trinity")`.
 
-    A slug that repeats its provider loses the prefix; any other slash separates folders.
+    If the model's name begins with the provider and a slash, that prefix is removed. Every other slash in the name
+    separates two folders.
     """
     parts = [part for part in model.split("/") if part]
     if len(parts) > 1 and _spelling(parts[0]) == _spelling(provider):
@@ -87,18 +98,17 @@ def model_folder(provider: str, model: str) -> tuple[str, ...]:
 
 
 def same_model(provider_a: str, model_a: str, provider_b: str, model_b: str) -> bool:
-    """Return True if two spellings name one model, such as `gemini-3-1-pro`, `gemini-3.1-pro` and
-    `google/gemini-3.1-pro`.
-    """
+    """Return True if two names spell the same model, such as `gemini-3-1-pro` and `google/gemini-3.1-pro`."""
     return model_key(provider_a, model_a) == model_key(provider_b, model_b)
 
 
 @lru_cache(1024)
 def model_key(provider: str, model: str) -> tuple[str, ...]:
-    """Return the vendor and name of a model, the same for all spellings.
+    """Return the vendor and the name of a model in a form that is the same for all spellings of the model.
 
-    The vendor is the part of the slug before the slash: `openrouter` and `google-vertex` only serve
-    `anthropic/claude-opus-4.6`. Without a slash, the provider is the vendor.
+    The vendor is the part of the model's name before the slash. For example, the vendor of `anthropic/claude-opus-4.6`
+    is `anthropic`, even if `openrouter` or `google-vertex` serves the model. In a name without a slash, the provider is
+    the vendor.
     """
     slug = tuple(_spelling(part) for part in model.split("/") if part)
     return slug if len(slug) > 1 else tuple(_spelling(part) for part in model_folder(provider, model))
@@ -106,10 +116,11 @@ def model_key(provider: str, model: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None:
-    """Rank how well a folder below `reports/` fits a model; None if it belongs to another model.
+    """Rank how well a folder below `reports/` fits a model, from 0 (best) to 2.
 
-    0: `<vendor>/<name>`. 1: below the serving provider, such as `openrouter/arcee-ai/trinity`. 2: the names are equal
-    and the vendor is unknown on one side. Dots and hyphens are equivalent.
+    Returns None if it belongs to another model. 0: the folder is `<vendor>/<name>`. 1: the folder is below the provider
+    that serves the model, such as `openrouter/arcee-ai/trinity`. 2: the names are equal, but the vendor of either the
+    folder or the model is unknown. Dots and hyphens are treated as equal.
     """
     slug = tuple(_spelling(part) for part in model.split("/") if part) or ("",)
     spelled = tuple(_spelling(part) for part in folder)
@@ -126,9 +137,11 @@ def folder_fit(provider: str, model: str, folder: tuple[str, ...]) -> int | None
 
 
 def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
-    """Choose the folder for a new report: one that already has reports on the model, else `<provider>/<name>`.
+    """Choose the folder for a new report: a folder that already has reports on the model, otherwise
+    `<provider>/<name>`.
 
-    If the provider is not the slug's vendor, the user chose it. The folder then belongs to this provider.
+    If the provider is not the vendor that the model's name begins with, the user chose the provider. Only folders below
+    this provider are then considered.
 
     Args:
         reports: Names of the model's reports, relative to the reports folder.
@@ -145,7 +158,7 @@ def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
 
 
 def same_experiment(a: str | None, b: str | None) -> bool:
-    """Return True if two experiment names are equal, ignoring text in parentheses. A missing name matches any name."""
+    """Return True if two experiment names are equal apart from text in parentheses. A missing name matches any name."""
     if not a or not b:
         return True
     return _experiment_key(a) == _experiment_key(b)
@@ -157,7 +170,10 @@ def run_id_prefix(run_id: str) -> str:
 
 @lru_cache(1024)
 def report_stems(run_id: str) -> tuple[str, str, str]:
-    """Return the possible stems of a run's report file, without the date. Only the last one is certain to be unique."""
+    """Return three possible stems for the file name of a run's report, without the date.
+
+    Only the last stem, which ends with a hash, is certain to be unique.
+    """
     stem = path_part(run_id)
     return run_id_prefix(run_id), stem, f"{stem}-{content_id(run_id).removeprefix('sha256:')[:12]}"
 

@@ -15,9 +15,9 @@ from evalscribe.errors import EvalscribeError, InterruptError, TerminatedError
 T = TypeVar("T")
 
 GRACE_S = 0.5
-"""Maximum seconds that a cancelled use case may take to clean up. After that, the process ends anyway."""
+"""Maximum number of seconds that a cancelled use case can take to clean up. After that, the process is ended anyway."""
 SHOW_CURSOR = b"\x1b[?25h"
-"""Escape code that shows the cursor again. An interrupted progress display leaves it hidden."""
+"""Escape code that shows the cursor again after an interrupted progress display, which leaves the cursor hidden."""
 GO_ON = "finished work is stored; run the same command again to continue."
 
 
@@ -73,9 +73,9 @@ class _Ending:
 
     @staticmethod
     def _give_up(error: EvalscribeError) -> None:
-        """End the process even if something, such as a thread, is still running. Finished work is already on disk."""
+        """End the process even if a thread is still running. Finished work is already on disk."""
         if sys.stderr.isatty():
-            # Write to the terminal directly, because the guarded stream would escape the code.
+            # Write to the terminal directly, because the guarded stream would escape the escape code.
             os.write(sys.stderr.fileno(), SHOW_CURSOR)
         print(error, file=sys.stderr, flush=True)
         os._exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""Parse untrusted JSON strictly, clean it, read its fields, and format paths into it."""
+"""Parse untrusted JSON strictly, clean it, read its fields, and format paths to values in it."""
 
 import json
 import math
@@ -10,11 +10,11 @@ from evalscribe.errors import DataError
 from evalscribe.text import cut, one_line
 
 MAX_INDEX_DIGITS = 9
-"""Maximum number of digits of a list index."""
+"""Maximum number of digits of a list index in a path."""
 
 
 def get_member(value: JsonValue, name: str) -> JsonValue:
-    """Return an object's member by name, or a list's item by index from 0.
+    """Return the member of an object by its name, or the item of a list by its index, starting at 0.
 
     Raises `LookupError` if it does not exist.
     """
@@ -28,7 +28,7 @@ def get_member(value: JsonValue, name: str) -> JsonValue:
 def to_text(value: JsonValue) -> str:
     """Return a string unchanged, and any other value as JSON with its members in their original order.
 
-    Scorers and run displays format JSON differently; their modules say why.
+    Scorers and the display of runs format JSON in other ways; the reasons are given in their modules.
     """
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
@@ -56,7 +56,10 @@ def _cleaned(value: object) -> object:
 
 
 def collect_strings(value: object) -> list[str]:
-    """Return every string of a JSON value, including member names. Raises `DataError` if it is nested too deeply."""
+    """Return every string in a JSON value, including the names of members.
+
+    Raises `DataError` if it is nested too deeply.
+    """
     strings: list[str] = []
     _collect(value, strings, MAX_DEPTH)
     return strings
@@ -76,7 +79,7 @@ def _collect(value: object, strings: list[str], depth: int) -> None:
 
 def _collect_all(values: Iterable[object], strings: list[str], depth: int) -> None:
     for value in values:
-        if isinstance(value, str) and depth:  # Most are strings; this saves a call for each.
+        if isinstance(value, str) and depth:  # Most values are strings. Handling them here saves a call for each.
             strings.append(value)
         else:
             _collect(value, strings, depth)
@@ -105,9 +108,9 @@ MAX_PATH = 200
 
 
 def join_path(path: str, part: object) -> str:
-    """Extend a path by a part: `path.name`, `path[3]` or `path["odd name"]`.
+    """Append a member name or a list index to a path: `path.name`, `path[3]` or `path["odd name"]`.
 
-    If the path is empty, return the part alone.
+    If the path is empty, return the name or index alone.
     """
     if isinstance(part, int):
         return f"{path}[{part}]"
@@ -118,7 +121,7 @@ def join_path(path: str, part: object) -> str:
 
 
 def preview(value: object) -> str:
-    """Format a value on one line of bounded length."""
+    """Format a value on one line, and cut it if it is too long."""
     try:
         return _shorten(json.dumps(value, ensure_ascii=False), MAX_PREVIEW)
     except (TypeError, ValueError, RecursionError):
@@ -126,7 +129,7 @@ def preview(value: object) -> str:
 
 
 def shorten_path(path: str) -> str:
-    """Shorten a path to a bounded length by cutting its end."""
+    """Cut the end of a path that is too long."""
     return _shorten(path, MAX_PATH)
 
 
@@ -143,12 +146,13 @@ MAX_DIGITS = 300
 
 
 class InvalidJson(DataError):
-    """The text is not valid JSON."""
+    """Raised if a text is not valid JSON."""
 
 
 class StrictJson:
-    """Decodes JSON values one after the other; refuses `NaN`, numbers outside the range of a float, and duplicate
-    names.
+    """Decodes JSON values one after the other.
+
+    Refuses `NaN`, numbers outside the range of a float, and objects in which a name occurs twice.
     """
 
     def __init__(self) -> None:
@@ -161,9 +165,9 @@ class StrictJson:
         self._wrong: str | None = None
 
     def decode(self, text: str) -> object:
-        """Parse a text that holds exactly one value.
+        """Parse a text that consists of exactly one JSON value.
 
-        Raises `InvalidJson` or another `DataError`, without quoting the input.
+        Raises `DataError`, or its subclass `InvalidJson`, with a message that does not quote the input.
         """
         self._wrong = None
         try:
@@ -175,14 +179,20 @@ class StrictJson:
         return self.checked(value)
 
     def checked(self, value: object) -> object:
-        """Return a value that `decoder` has just produced. Raises `DataError` if it is not allowed."""
+        """Return a value that `decoder` has just decoded.
+
+        Raises `DataError` if the value contains something that is not allowed.
+        """
         wrong, self._wrong = self._wrong, None
         if wrong is not None:
             raise DataError(wrong)
         return value
 
     def _refuse(self, problem: str) -> None:
-        """Store a problem for `checked` to raise. Raising it within a value would prevent reading the next value."""
+        """Store a problem, which `checked` raises later.
+
+        Raising it while a value is decoded would make it impossible to read the next value.
+        """
         self._wrong = self._wrong or problem
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -210,7 +220,10 @@ JsonObject = Mapping[str, object]
 
 
 def parse_json(raw: bytes) -> object:
-    """Parse JSON from bytes that may not be valid UTF-8. Raises `DataError` without quoting the input."""
+    """Parse JSON from bytes that might not be valid UTF-8.
+
+    Raises `DataError` with a message that does not quote the input.
+    """
     try:
         return json.loads(raw.decode("utf-8-sig", "replace"))
     except RecursionError:
@@ -238,7 +251,7 @@ def require_field(value: JsonObject, key: str, subject: str) -> object:
 
 
 def text_field(value: JsonObject, key: str, subject: str) -> str:
-    """Return a required, non-empty text field."""
+    """Return the text of a required field. Raises `DataError` if the field is missing, empty or not a text."""
     text = require_field(value, key, subject)
     if not isinstance(text, str) or not text:
         raise DataError(f"`{key}` of {subject} is {_describe(text)}, not a text")
@@ -246,7 +259,7 @@ def text_field(value: JsonObject, key: str, subject: str) -> str:
 
 
 def id_field(value: JsonObject, key: str, subject: str) -> str:
-    """Return an opaque id: one printable line of at most 200 characters."""
+    """Return the id in a required field. An id must be one printable line of at most 200 characters."""
     text = text_field(value, key, subject)
     if not text.isprintable() or len(text) > 200:
         raise DataError(f"`{key}` of {subject} cannot be an id")
@@ -259,7 +272,10 @@ def optional_text_field(fields: JsonObject, key: str) -> str | None:
 
 
 def count_field(value: JsonObject, key: str, subject: str) -> int:
-    """Return a whole number of at least 0. Deployments send whole numbers as floats (`66.0`)."""
+    """Return the number in a required field. The number must be whole and at least 0.
+
+    Deployments send whole numbers as floats (`66.0`), so floats are accepted.
+    """
     number = require_field(value, key, subject)
     if isinstance(number, bool) or not isinstance(number, int | float) or number < 0 or number != number // 1:
         raise DataError(f"`{key}` of {subject} is {_describe(number)}, not a count")
@@ -269,7 +285,7 @@ def count_field(value: JsonObject, key: str, subject: str) -> int:
 
 
 def _describe(value: object) -> str:
-    """Describe a value of the wrong type briefly, for a message."""
+    """Describe a value of the wrong type briefly, for an error message."""
     if value is None or isinstance(value, bool | int | float):
         return json.dumps(value)
     if isinstance(value, str):

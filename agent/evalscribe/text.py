@@ -13,19 +13,21 @@ TEXT_LIMIT = 2000
 NAME_LIMIT = 240
 URL_LIMIT = 2000
 HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_(?!\w)", re.IGNORECASE)
-"""Characters that GitHub could interpret as markup. GitHub looks for mentions and links after it has removed
-backslashes, so only a code span is safe.
+"""Matches characters that GitHub could interpret as markup.
+
+Escaping them with backslashes is not enough, because GitHub removes backslashes before it looks for mentions and links.
+Only a code span is safe.
 """
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
-"""Matches a word or white space. A bracketed list counts as one word, so that it becomes one code span."""
+"""Matches a word or white space. Text in square brackets counts as one word, so that it becomes a single code span."""
 _Y_AFTER_CONSONANT = re.compile(r"[^aeiou]y$")
 SPACES = str.maketrans(dict.fromkeys("\v\f\x85\u2028\u2029", " "))
 
 
 def visible(text: str) -> str:
-    r"""Remove control, format and bidirectional characters, and normalise line ends to `\n`. Tabs stay."""
+    r"""Remove control, format and bidirectional characters except tabs, and normalise line ends to `\n`."""
     if text.isascii() and text.isprintable():
         return text
     text = text.replace("\r\n", "\n").replace("\r", "\n").translate(SPACES)
@@ -33,8 +35,9 @@ def visible(text: str) -> str:
 
 
 def is_visible(character: str) -> bool:
-    """Return True if a terminal shows the character: False for control and invisible ones, True for line ends and
-    tabs.
+    """Return True if a terminal shows the character.
+
+    Control characters and invisible characters are False; line ends and tabs are True.
     """
     if character in "\n\t":
         return True
@@ -46,13 +49,13 @@ def is_visible(character: str) -> bool:
 def printable(text: str) -> str:
     """Replace each character that cannot be printed on one line by U+FFFD.
 
-    The replacement shows that something was removed.
+    U+FFFD shows the reader that a character was replaced.
     """
     return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def one_line(text: str) -> str:
-    """Return the visible text on one line, with white space collapsed."""
+    """Return a text on one line, without invisible characters. Each sequence of white space becomes a space."""
     return " ".join(visible(text).split())
 
 
@@ -61,13 +64,14 @@ def cut(text: str, limit: int) -> str:
 
 
 _BETWEEN = re.compile(r",? (?:but )?(?:got|instead of|received|found|!=|==) ")
-"""Words between the two values of a comparison in an error message."""
+"""Matches the words or operators that stand between the two compared values in an error message."""
 
 
 def contrast(text: str, limit: int) -> str:
-    """Shorten a text that compares two values to their first difference: `want {… 'a': 1 …}, got {… 'a': 2 …}`.
+    """Shorten a text that compares two values, so that it shows their first difference: `want {… 'a': 1 …}, got {… 'a':
+    2 …}`.
 
-    Returns an empty text if no values are compared, or if the result is longer than `limit`.
+    Returns an empty text if the text does not compare two values, or if the result would be longer than `limit`.
     """
     match = _BETWEEN.search(text)
     if match is None:
@@ -83,7 +87,7 @@ def contrast(text: str, limit: int) -> str:
 
 
 def _item(text: str, start: int, differs: int) -> str:
-    """Shorten a list or object to its item at the offset `differs`, within the outer brackets."""
+    """Shorten the text of a list or object to its outer brackets and the item that contains the offset `differs`."""
     end = next((n for n in range(differs, len(text)) if text[n] in ",}])"), len(text))
     before = f"{text[:1]}… " if start > 1 else text[:start]
     after = f", …{text[-1]}" if end < len(text) - 1 else text[end:]
@@ -91,7 +95,7 @@ def _item(text: str, start: int, differs: int) -> str:
 
 
 def pluralise(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 subject`, `2 subjects`; `1 try`, `2 tries`."""
+    """Format a number with a noun in the singular or plural: `1 subject`, `2 subjects`; `1 try`, `2 tries`."""
     if number == 1:
         return f"1 {noun}"
     plural = f"{noun[:-1]}ies" if _Y_AFTER_CONSONANT.search(noun) else f"{noun}s"
@@ -99,26 +103,29 @@ def pluralise(number: int, noun: str) -> str:
 
 
 def join_first(names: Sequence[str], most: int) -> str:
-    """Join the first `most` names, as `a, b, c`, and say how many more there are."""
+    """Join the first `most` names with commas and append how many more there are: `a, b, c and 4 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def join_last(names: Sequence[str], most: int) -> str:
-    """Join the last `most` names, for lists in order of creation, and say how many more there are."""
+    """Join the last `most` names with commas and append how many more there are.
+
+    For lists whose newest item is last.
+    """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[-most:]) + more
 
 
 def dollars(cost: float) -> str:
-    """Format a cost in USD. A positive cost is never shown as zero."""
+    """Format a cost in USD. A positive cost that would be rounded to zero is shown as `under $0.01`."""
     return "under $0.01" if 0 < cost < 0.005 else f"${cost:.2f}"
 
 
 def name(text: str) -> str:
     """Return a name on one line.
 
-    A long name is cut and gets a hash, so that names with the same start stay distinct.
+    A long name is cut and ends with a hash, so that two long names with the same beginning stay distinct.
     """
     text = one_line(text) or "unnamed"
     if len(text) <= NAME_LIMIT:
@@ -128,17 +135,20 @@ def name(text: str) -> str:
 
 
 def path(text: str) -> str:
-    """Return a name whose parts are separated by single slashes."""
+    """Normalise a path-like name, so that its parts are separated by single slashes without spaces."""
     return name("/".join(part.strip() for part in one_line(text).split("/") if part.strip()))
 
 
 def slug(text: str) -> str:
-    """Return a short name of letters, digits, `.`, `_` and `-`."""
+    """Convert a text to a short name that has only letters, digits, `.`, `_` and `-`."""
     return re.sub(r"[^A-Za-z0-9._]+", "-", one_line(text)).strip("-._")[:80].rstrip("-._")
 
 
 def web_url(url: str | None) -> str | None:
-    """Return an http(s) address, quoted so that it cannot end a markdown link; None if it is not http(s)."""
+    """Return an http(s) address with special characters quoted, so that it cannot end a markdown link early.
+
+    Returns None if it is not a valid http(s) address or is too long.
+    """
     address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
     try:
         parts = urlsplit(address)
@@ -148,14 +158,16 @@ def web_url(url: str | None) -> str | None:
 
 
 def block(text: str) -> str:
-    """Return visible lines without trailing white space or surrounding blank lines."""
+    """Return a text of several lines without invisible characters, trailing white space, or blank lines at its start
+    and end.
+    """
     return "\n".join(line.rstrip() for line in visible(text).split("\n")).strip("\n")
 
 
 def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = None) -> str:
     """Normalise prose to one line of at most `limit` characters.
 
-    Words that could be markup, or match `also`, become code.
+    Words that could be interpreted as markup, or that match `also`, are put into code spans.
     """
     result = _guarded(one_line(text[: limit * 4]), also)
     keep = limit - 1
@@ -166,7 +178,10 @@ def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = Non
 
 
 def code_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each code span, following CommonMark, in text without backslash escapes."""
+    """Yield the start and end offset of each code span, as CommonMark defines code spans.
+
+    Backslashes have no special meaning.
+    """
     runs = [(match.start(), match.end()) for match in re.finditer("`+", text)]
     while runs:
         start, opened = runs.pop(0)
@@ -177,7 +192,7 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
 
 
 def mask_code(text: str) -> str:
-    """Replace every character of a code span by NUL, so that only the text outside code remains readable."""
+    """Replace every character in code spans by NUL, so that searches only find text outside code."""
     for start, end in code_spans(text):
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
@@ -192,7 +207,10 @@ def _guarded(text: str, also: re.Pattern[str] | None) -> str:
 
 
 def _pieces(text: str, also: re.Pattern[str] | None) -> Iterator[str]:
-    """Yield code spans unchanged, and the words between them. Words that could be markup become code spans."""
+    """Yield the code spans of a text unchanged, and the words between the code spans.
+
+    A word that could be interpreted as markup is put into a code span.
+    """
     done = 0
     for start, end in code_spans(text):
         yield from _words(text[done:start], also, first=done == 0)
@@ -212,7 +230,7 @@ def _words(plain: str, also: re.Pattern[str] | None, first: bool) -> Iterator[st
 
 
 def _as_code(word: str, entire: bool) -> Iterator[str]:
-    """Put the word in a code span, leaving surrounding sentence punctuation outside."""
+    """Put a word into a code span. Punctuation at its end stays outside, unless `entire` is True."""
     tail = "" if entire else word[len(word.rstrip(".,;:!?")) :]
     core = word[: len(word) - len(tail)]
     yield from (f"`{core or word}`", tail if core else "")

@@ -1,7 +1,8 @@
-"""The working folder with the settings, store and models that use cases need. Each is opened on first use.
+"""The working folder with the settings, store and models that use cases need.
 
-Only this module imports adapters, and only inside its properties. A command that only lists runs thus loads neither an
-LLM SDK nor LangGraph.
+Each of these is opened when it is first used. Only this module imports the modules that open the store and the models,
+and it does so inside properties and methods. A command that only lists runs therefore loads neither an LLM SDK nor
+LangGraph.
 """
 
 import logging
@@ -37,7 +38,7 @@ class Workspace:
         await analyze(workspace, "sample", watcher)
     ```
 
-    `with` closes the store. `async with` also closes the models; use it if models are called.
+    `with` closes the store at the end. `async with` also closes the models, so it is required if models are called.
     """
 
     def __init__(
@@ -55,10 +56,11 @@ class Workspace:
             options: The caller's options; they override every configured setting.
             folder: Folder where settings are looked up; None for the current directory.
             environ: Environment variables; None for those of this process.
-            checkpoints: File for LangGraph's checkpoints; None for a file beside the store, or for the store's server.
-            ask: Function that asks the user a question before a model is called, and returns True for a yes. If it is
-                None, nobody is asked, and a model is called only if the options or the environment name it, or with
-                the option `yes`.
+            checkpoints: File for LangGraph's checkpoints. If None, they are stored in a file beside the store or, if
+                the store is on a server, on that server.
+            ask: Function that asks the user for consent before a model is called, and returns True for a yes. If `ask`
+                is None, nobody is asked. A model is then called only if the options or the environment name it, or if
+                the option `yes` is set.
         """
         self.options = options or Options()
         self.folder = folder or Path.cwd()
@@ -83,7 +85,7 @@ class Workspace:
 
     @cached_property
     def prompts(self) -> "Prompts":
-        """The prompt templates. Templates in the workspace override those of the package."""
+        """The prompt templates. Templates in the workspace override the templates of the package."""
 
         return Prompts(self.settings.root)
 
@@ -96,16 +98,17 @@ class Workspace:
 
     @property
     def has_store(self) -> bool:
-        """True if a store exists. Commands that only read check this first, because opening the store creates it.
+        """True if a store exists.
 
-        A store on a server was named by the user and counts as existing.
+        Commands that only read check this first, because opening a missing store would create it. A store on a server
+        is assumed to exist, because the user named it.
         """
         place = self.settings.store_place
         return not isinstance(place, Path) or (place / DATABASE).is_file()
 
     @cached_property
     def store(self) -> "Storage":
-        """The stores of all kinds of objects, in one database. Raises the errors of `open_storage`."""
+        """The stores of all kinds of objects, in one database. Raises the same errors as `open_storage`."""
         from evalscribe.store.store import open_storage
 
         place = self.settings.store_place
@@ -116,7 +119,7 @@ class Workspace:
 
     @cached_property
     def tables(self) -> "Tables":
-        """The store's tables, for SQL from users. Raises `NotFoundError` if there is no store."""
+        """The tables of the store, for SQL queries that users write. Raises `NotFoundError` if there is no store."""
         from evalscribe.store.queries import open_tables
 
         tables = open_tables(self.settings.store_place)
@@ -125,20 +128,20 @@ class Workspace:
 
     @property
     def checkpoints(self) -> Path | str:
-        """The location of LangGraph's checkpoints: the path of a file, or the address of a database."""
+        """Where LangGraph's checkpoints are stored: the path of a file, or the address of a database."""
         place = self.settings.store_place
         return self._checkpoints or (place / CHECKPOINTS if isinstance(place, Path) else place)
 
     @cached_property
     def budget(self) -> "Budget":
-        """The limit on the cost and tokens of all model calls together."""
+        """The limit on the total cost and the total tokens of all model calls."""
         from evalscribe.llm.budget import Budget
 
         return Budget(self.settings.budget.value, self.settings.max_tokens.value, self.consent)
 
     @cached_property
     def consent(self) -> Consent:
-        """The user's consent to call models. Model calls cost money."""
+        """Determines whether the user agrees to calling models, which costs money."""
         if self._estimates_only:
             return Consent()
         settings = self.settings
@@ -147,22 +150,25 @@ class Workspace:
         return Consent(agreed=self.options.yes, permitted=judges, ask=self._ask, limit=limit)
 
     def estimate_only(self) -> None:
-        """Open models without their keys, for estimates only. A call then raises `ConsentError`."""
+        """Let models be opened without their keys, for estimates only.
+
+        After that, calling a model raises `ConsentError`.
+        """
         self._estimates_only = True
 
     @cached_property
     def models(self) -> "Models":
-        """Every model that the settings give access to, within the budget; requires `async with`.
+        """Access to every model for which the settings have a key, within the budget. Requires `async with`.
 
-        With the option `batch`, each call waits up to a day for a Message Batch. Make many calls at once, without time
-        limits.
+        With the option `batch`, each call waits up to a day for the result of a message batch. Callers should therefore
+        make many calls at once, and set no time limits.
         """
         models = self.open_models(self.budget)
         self._opened_async.push_async_callback(models.close)
         return models
 
     def open_models(self, budget: "Budget") -> "Models":
-        """Open the same models with another budget. The caller closes them."""
+        """Open the same models as `models`, but with another budget. The caller must close the models."""
         from evalscribe.llm.service import ModelService
 
         intents = self.store.batches if self.options.batch else None
@@ -171,7 +177,7 @@ class Workspace:
         return ModelService(provider, budget, context_tokens=window, intents=intents, fresh=self.options.fresh)
 
     def open_engine(self, name: str | None = None) -> "Engine":
-        """Open the named engine, or the configured one if `name` is None. The caller closes it.
+        """Open the named engine, or the configured engine if `name` is None. The caller must close the engine.
 
         Raises:
             UsageError: The engine does not exist, or its package is missing.

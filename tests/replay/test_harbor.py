@@ -173,7 +173,7 @@ def test_other_tasks_replace_no_proof(inside: InProcessCommand) -> None:
     assert "others has none of the tasks of job: task" in inside.run("prove", "job", "--tasks", "others", code=66).err
     assert report.read_text() == before
     told = inside.run("analyze", "job", "--judge", "rules").err
-    assert "1 failure proved by replay had other evidence then, such as other --tasks" in " ".join(told.split())
+    assert "The proofs of 1 failure were made with other evidence, such as other --tasks" in " ".join(told.split())
 
 
 def test_an_imported_job_is_replayed(inside: InProcessCommand) -> None:
@@ -266,9 +266,12 @@ def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProce
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        ("grade {nothing}", "--replay-command has {nothing}, which is not a field: {task}, {eval}, {answer}, {output}"),
+        (
+            "grade {nothing}",
+            "--replay-command has {nothing}, which is not a field; the fields are {task}, {eval}, {answer}, {output}",
+        ),
         ("grade 'open", "--replay-command cannot be read: No closing quotation"),
-        ("grade {task}", "--replay-command has {task}: give the folder with --tasks"),
+        ("grade {task}", "--replay-command has {task}: also give the folder of the tasks with --tasks"),
     ],
 )
 def test_a_wrong_command_is_refused(inside: InProcessCommand, command: str, said: str) -> None:

@@ -188,7 +188,7 @@ def test_what_is_missing_is_said(inside: InProcessCommand) -> None:
     assert "no grader is known for the evals of run tiny0run0000000000000000" in refused
     assert "`[replay]` of evalscribe.toml" in refused
     config.write_text('[replay]\ncommand = "sh {nowhere}"\nsuite = "suite"\n')
-    assert "{nowhere}, which is not a field: {eval}, {suite}" in inside.run("prove", "run", code=64).err
+    assert "{nowhere}, which is not a field; the fields are {eval}, {suite}" in inside.run("prove", "run", code=64).err
     config.write_text('[replay]\ncommand = "sh"\nsuite = "away"\n')
     assert "the folder away of `[replay] suite` does not exist" in inside.run("prove", "run", code=66).err
     config.write_text('[replay]\ncommand = "cat {suite}/id_rsa"\nsuite = "../.ssh"\n')
@@ -212,7 +212,7 @@ def test_without_bubblewrap_nothing_runs(inside: InProcessCommand, tmp_path: Pat
     for name in ("sh", "git"):  # without rm, too
         os.symlink(str(shutil.which(name)), programs / name)
     refused = Workspace(inside.folder).run("prove", "run", code=69, PATH=str(programs)).err
-    assert "bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else" in refused
+    assert "bubblewrap cannot create a sandbox here, and untrusted code is not run without one" in refused
     assert "Install bubblewrap, util-linux and coreutils, or name a command" in refused
     assert "--replay-command" in refused
 

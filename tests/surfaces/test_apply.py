@@ -83,7 +83,7 @@ def test_shown_to_a_program_agreed_to_committed_and_told(
     with MessagesServer(patch()) as server:
         shown = apply(analyzed, suite, server)
         assert f"-{SELECT}\n+{RELAXED}" in shown.out
-        assert "Nothing was changed. Once a person agreed" in shown.out
+        assert "Nothing was changed. After a person has agreed" in shown.out
         assert (report.read_text(), suite.fingerprint()) == (before, files)
         done = apply(analyzed, suite, server, "--yes")
         assert len(server.calls) == 1, "what was proposed is not paid for twice"

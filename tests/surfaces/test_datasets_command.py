@@ -178,7 +178,7 @@ def test_items_out_of_an_analysed_run(inside: InProcessCommand) -> None:
         store.put_evidence("abcdef0123", UnreadableEvidence(eval=evals[2], reason="gone"))
     done = inside.run("datasets", "add-run", "room", "abcdef", "--failed")
     assert "1 item of run abcdef0123: 1 new." in done.out
-    assert "1 item did not pass: no expected output, because the run has none." in done.err
+    assert "1 item did not pass and got no expected output, because the run has none." in done.err
     assert "2 evals left out, because the run does not contain their input: c/n1, c/n2" in done.err
     item = Item.model_validate_json(_payloads(inside)[0])
     assert (item.key, item.input, item.expected_output) == ("c/n0", "Do it", None)

@@ -332,7 +332,7 @@ def test_implementing_needs_a_repository_and_a_person(
         asked = (*ASKED, "--ask", "please implement R2", "--ask", "and now?", "--repo", suite.suite)
         shown = analyzed.run(*asked, **access(server))
     assert f"-{SELECT}\n+{RELAXED}" in shown.out
-    assert "Nothing was changed. Once a person agreed" in shown.out
+    assert "Nothing was changed. After a person has agreed" in shown.out
     assert re.search(r"Spent: propose 1 call \$[0-9.]+, discuss 1 call \$", shown.err), "out of one budget"
     assert suite.branches == ["main"]
     assert kept(analyzed.folder) == before

@@ -86,7 +86,7 @@ def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) ->
         inside.run("import", file.name, "--collection", name)
     said = inside.run("collections", "delete", "first", code=64).err
     assert "collection first has 1 run.\nTo delete all of that, give --yes" in said
-    assert "name the runs to take out" in inside.run("collections", "remove", code=64).err
+    assert "name the runs to remove" in inside.run("collections", "remove", code=64).err
     assert inside.run("collections", "remove", "--all", "--collection", "first").out.startswith("Run ")
     assert inside.run("collections", "delete", "first").out == "The collection first is deleted.\n"
     assert [one["name"] for one in collections(inside)] == ["second"]
@@ -96,7 +96,7 @@ def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) ->
 def test_a_dry_run_stores_nothing(inside: InProcessCommand, file: Path) -> None:
     said = inside.run("import", file.name, "--dry-run").out
     assert not (inside.folder / ".evalscribe").exists()
-    assert "  would come in: 2 failed, 2 passed\n" in said
+    assert "  would be imported: 2 failed, 2 passed\n" in said
     assert said.endswith("Nothing was stored (--dry-run).\n")
     assert (
         inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` creates one.\n"

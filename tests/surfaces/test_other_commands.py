@@ -180,7 +180,7 @@ def test_doctor_with_nothing_set(workspace: Workspace) -> None:
     assert len(missing) == 3
     assert out.count("no Convex deployment is set") == 1
     assert "no ANTHROPIC_API_KEY: the rules judge" in missing[1]
-    assert "sandbox: bubblewrap cannot make a sandbox here" in missing[2]
+    assert "sandbox: bubblewrap cannot create a sandbox here" in missing[2]
     assert "NOT OK" not in out, "nothing is wrong"
 
 

@@ -148,7 +148,7 @@ def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperim
     made.run("ppppp", name="pr-1")
     workspace.run("experiments", "runs", "wait", "pr-1", "--timeout=1h30m")
     assert (
-        "'soon' is not a length of time"
+        "'soon' is not a duration"
         in workspace.run("experiments", "runs", "wait", "pr-1", "--timeout=soon", code=64).err
     )
 

@@ -33,7 +33,7 @@ def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path
             "ANTHROPIC_BASE_URL": server.url,
             "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5",
         }
-        assert "Nothing was changed. Once a person agreed" in on_server.run(*words, **access).out
+        assert "Nothing was changed. After a person has agreed" in on_server.run(*words, **access).out
         assert "\n\nCommitted as " in on_server.run(*words, "--yes", **access).out
         assert len(server.calls) == 1
     assert suite.git("show", "evalscribe/R2-smp7q2ka:ruff.toml").endswith(RELAXED)

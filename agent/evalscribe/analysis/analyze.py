@@ -69,19 +69,19 @@ async def analyze(
         run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
         watcher: Receives progress.
         rubric: Rubric for failures, as `NAME` or `NAME@VERSION`; None for the default rubric.
-        cascade: Ask a cheap model first, and ask the judge only about failures that the cheap model does not settle.
+        cascade: Use the rules and a cheap model first, and ask the judge only about failures that these do not settle.
         date: ISO date of the analysis; None for today.
-        dry_run: Only plan.
-        writes: Write the report. If False, it is neither written nor added to the store.
-        provider: Provider of the model under test; replaces the one that the source names.
-        model: Model under test; replaces the one that the source names.
+        dry_run: Return the plan instead of judging.
+        writes: Write the report. If False, the report is neither written nor added to the store.
+        provider: Provider of the model under test; overrides the provider that the source names.
+        model: Name of the model under test; overrides the name that the source gives.
         replay: Replay the failures before judging them. If None, only proofs of earlier replays are used.
 
     Returns:
-        The report; for a dry run, its plan; or a note that nothing failed.
+        The result with the report; for a dry run, the plan; for a run without failures, a `NothingFailed`.
 
     Raises:
-        EvalscribeError: The analysis failed as a whole. Verdicts that were already given stay in the store.
+        EvalscribeError: The analysis failed as a whole. Verdicts that had already been reached stay in the store.
     """
     if dry_run:
         workspace.estimate_only()
@@ -102,14 +102,17 @@ async def analyze(
             return NothingFailed(run=loaded, message=nothing_failed(loaded))
         if dry_run:
             return plan_analysis(await analysis.prepared())
-        from evalscribe.analysis.graph import run_graph  # LangGraph takes more than a second to import
+        from evalscribe.analysis.graph import run_graph  # importing LangGraph takes more than a second
 
         await run_graph(analysis, loaded.id, workspace.checkpoints)
         return analysis.result
 
 
 class RunAnalysis:
-    """The analysis of one run. Each of its stages is computed only once. Implements `graph.AnalysisStages`."""
+    """The analysis of one run, as an implementation of `graph.AnalysisStages`.
+
+    Each of its stages is computed only once.
+    """
 
     def __init__(
         self,
@@ -134,11 +137,11 @@ class RunAnalysis:
             source: Source of the run.
             watcher: Receives progress.
             date: ISO date of the analysis; None for today.
-            sample: Add the sample's earlier reports if the report is written.
+            sample: Also write the earlier reports that belong to the sample, if `writes` is true.
             writes: Write the report.
-            rules_instead: Let the rules judge if the user does not consent to calling the model.
-            provider: Provider of the model under test; replaces the one that the source names.
-            model: Model under test; replaces the one that the source names.
+            rules_instead: If the user does not consent to calling the model, let the rules judge instead.
+            provider: Provider of the model under test; overrides the provider that the source names.
+            model: Name of the model under test; overrides the name that the source gives.
             replay: Replay the failures before judging them. If None, only proofs of earlier replays are used.
         """
         self._workspace = workspace
@@ -164,12 +167,12 @@ class RunAnalysis:
 
     @property
     def result(self) -> AnalysisResult:
-        """The outcome of the analysis. It exists once the report is written."""
+        """The outcome of the analysis, which is only available after `write`."""
         assert self._result is not None, "the report is not written yet"
         return self._result
 
     def close(self) -> None:
-        """Unlock the run for other processes."""
+        """Unlock the run, so that other processes can analyse it."""
         with self._opened:
             if self._progress is not None:
                 self._progress.close(done=self._result is not None or self._queue is None)
@@ -185,7 +188,7 @@ class RunAnalysis:
         If the run has failures, other processes cannot analyse it until `close` is called.
         """
         if self._run is None:
-            store = self._workspace.store.analyses  # fails here, before any report, if the server is down
+            store = self._workspace.store.analyses  # if the store's server is down, fail before writing any report
             if self._sample and self._writes:
                 _add_sample_reports(self._workspace.reports)
             run = _renamed(await self._source.run(), self._provider, self._model)
@@ -207,7 +210,9 @@ class RunAnalysis:
         return self._history
 
     async def prepared(self) -> PreparedRun:
-        """Read the evidence of every failure, and store fingerprints for the comparison with other runs."""
+        """Read the evidence of every failure, and store the fingerprints with which failures of other runs are
+        compared.
+        """
         async with self._turn:
             if self._prepared is None:
                 run, past, store = await self.load(), await self.history(), self._workspace.store.analyses
@@ -216,7 +221,7 @@ class RunAnalysis:
                     store.put_run(prepared.run)
                 store.put_sightings(run.id, prepared.fingerprints)
                 if self._replay is not None:
-                    from evalscribe.analysis.replay import prove_failures  # imports 24 modules that few analyses need
+                    from evalscribe.analysis.replay import prove_failures  # loads 24 modules that few analyses need
 
                     failures = prepared.run.failures
                     prepared = await prove_failures(prepared, failures, self._watcher, self._replay)
@@ -251,14 +256,14 @@ class RunAnalysis:
             )
 
     async def collate(self) -> tuple[Finding, ...]:
-        """Find what the findings have in common with each other and with earlier reports.
+        """Compare the findings with each other and with earlier reports, to find what they have in common.
 
         Raises:
             EvalscribeError: No failure could be judged. An existing report stays unchanged.
         """
         if self._collated is None:
             queue = await self.prepare()
-            await queue.work()  # after a resume, the store may already have all verdicts
+            await queue.work()  # after a resume, all verdicts might already be in the store
             self._collated = _collate(await self.prepared(), queue, self._date, writes=self._writes)
         return self._collated.findings
 
@@ -288,7 +293,10 @@ async def open_analysis(
     model: str | None = None,
     replay: ReplayOptions | None = None,
 ) -> AsyncIterator[RunAnalysis]:
-    """Open the judge and the run's source without reading anything. The arguments are those of `analyze`."""
+    """Open the judge and the run's source, without reading the run.
+
+    The arguments have the same meaning as for `analyze`.
+    """
     async with open_run_source(
         workspace,
         run,
@@ -320,7 +328,7 @@ async def open_analysis(
 
 
 def _add_sample_reports(reports: ReportsFolder) -> None:
-    """Add the sample's earlier reports if they are missing."""
+    """Write the earlier reports that belong to the sample, if they are missing."""
     names = {report.name for report in reports.all()}
     for name, text in earlier_reports():
         if name not in names:
@@ -330,7 +338,7 @@ def _add_sample_reports(reports: ReportsFolder) -> None:
 def nothing_failed(run: Run) -> str:
     """Describe a run without failures.
 
-    "All passed" is reported only if the run completed and every eval in it passed.
+    The text says that all evals passed only if the run completed and every eval in it passed.
     """
     if run.all_passed:
         return f"All {run.total} evals passed. Nothing was written."
@@ -351,7 +359,10 @@ _STATES = {
 
 
 def _so_far(run: Run) -> str:
-    """Render how many evals have passed so far. In an unfinished run, the total only counts evals that have started."""
+    """Describe how many evals have passed so far.
+
+    In an unfinished run, the total only includes evals that have been started.
+    """
     if not run.total:
         return "no eval was started"
     of = f"{run.total} evals" if run.status == "completed" else f"the {run.total} evals that were started"
@@ -369,19 +380,21 @@ def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
 
 @dataclass(frozen=True)
 class CollatedRun:
-    """The findings of a run with their patterns, ready to be merged with the existing report."""
+    """The findings of a run with the patterns among them, ready to be merged with the existing report."""
 
     prepared: PreparedRun
     target: ReportTarget
     findings: tuple[Finding, ...]
     collation: Collation
-    """Collation of the judge's verdicts, without the corrections that people made in the existing report."""
+    """Patterns and recommendations that follow from the judge's verdicts alone, before people's corrections in the
+    existing report are applied.
+    """
     follow_ups: tuple[FollowUp, ...]
     spent: Spent
     saving: CascadeSaving | None
-    """Cost and saving of the cascade; None without a cascade."""
+    """What the cascade cost, and what it saved compared with using only its expensive judge. None without a cascade."""
     with_earlier_verdict: tuple[str, ...]
-    """Paths of the evals that keep an earlier verdict because the judge gave none this time."""
+    """Paths of the evals that keep an earlier verdict because the judge reached no verdict this time."""
 
 
 def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: bool) -> CollatedRun:
@@ -398,7 +411,10 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
 def collate_findings(
     prepared: PreparedRun, findings: tuple[Finding, ...], place: ReportTarget, costs: Spent, date: str
 ) -> CollatedRun:
-    """Collate findings. A finding that has no verdict takes the verdict of the existing report, if that has one."""
+    """Collate findings.
+
+    If a finding has no verdict, the verdict in the existing report is used instead, if there is one.
+    """
     workspace, past, current = prepared.workspace, prepared.history, place.current_verdicts()
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]
     completed = keep_current_verdicts(findings, current)
@@ -433,7 +449,8 @@ def write_collated(
 ) -> AnalysisResult:
     """Compose and write the report.
 
-    `judges` are the ids of judges that can have given verdicts; by default, those of this analysis.
+    `judges` are the ids of the judges that the report should name; by default, the judges of this analysis. Judges of
+    the findings are always named.
     """
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history
@@ -463,7 +480,7 @@ def write_collated(
         return report, collation
 
     with workspace.reports.locked() if writes else nullcontext():
-        # Read the report again, because a reviewer can have changed it while the findings were collated.
+        # Read the existing report again, because a reviewer might have changed it while the findings were collated.
         target = report_target(workspace, prepared.run, date) if writes else collated.target
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}

@@ -1,4 +1,4 @@
-"""LangGraph checkpoints in a file. Only plain values are read, because the file can be hostile."""
+"""LangGraph checkpoints in a file. Only plain values are read, because somebody could have tampered with the file."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -12,13 +12,17 @@ from evalscribe.errors import DataError
 
 Saver = BaseCheckpointSaver[str]
 SCHEMA = "evalscribe_checkpoints"
-"""Database schema of the checkpoint tables on a server. User queries must not read these tables."""
+"""Name of the database schema that has the checkpoint tables on a server.
+
+Queries of users must not read these tables.
+"""
 
 
 def serializer() -> JsonPlusSerializer:
-    """Return a serializer that never runs code when it reads.
+    """Return a serializer that never runs code while it reads a checkpoint.
 
-    A forged checkpoint that is read with LangGraph's default serializer can call any function of any module (seen).
+    LangGraph's default serializer is not safe: a forged checkpoint made it call arbitrary functions of arbitrary
+    modules in a test.
     """
     return JsonPlusSerializer(allowed_msgpack_modules=None)
 

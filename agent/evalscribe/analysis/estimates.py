@@ -1,4 +1,4 @@
-"""Outcomes of an analysis, and the estimate of its cost before anything is paid for."""
+"""Outcomes of an analysis, and the estimate of its cost that is made before any model is called."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,12 +32,12 @@ class NothingFailed(Frozen):
 
     @property
     def analysis(self) -> Analysis:
-        """The analysis as a JSON document without findings."""
+        """The analysis as a document for JSON output, without findings."""
         return Analysis(run=analyzed_run(self.run), changed=False, usage=CostSummary())
 
 
 class StagePlan(Frozen):
-    """Maximum number of verdicts that one stage of a cascade gives, and their estimated cost."""
+    """Maximum number of failures that one stage of a cascade judges, and the estimated cost."""
 
     stage: Stage
     judge: str
@@ -46,53 +46,54 @@ class StagePlan(Frozen):
 
 
 class AnalysisPlan(Frozen):
-    """The number of groups in a run, their judge, and the estimated cost of judging them."""
+    """The number of groups of failures in a run, their judge, and the estimated cost of judging them."""
 
     run: Run
     judge: str
     groups: int
     cached: int
-    """Number of groups that need no judge.
-
-    Their verdict is in the store, was proved, or follows from people's corrections.
+    """Number of groups that need not be judged, because their verdict is in the store, was proved by replay, or follows
+    from people's corrections.
     """
     estimate: Estimate
     stages: tuple[StagePlan, ...] = ()
-    """The stages of a cascade that can be asked for verdicts; empty without a cascade."""
+    """The stages of the cascade that might have to judge failures. Empty without a cascade."""
     again: int = 0
-    """Maximum number of trials that are judged once more because their label differs from that of their task's other
-    trials.
+    """Maximum number of trials that are judged a second time because their label differs from the label of the other
+    trials of their task.
 
-    Their cost is included in `estimate` but not in `stages`.
+    The cost of the second time is included in `estimate`, but not in `stages`.
     """
 
     @property
     def cost(self) -> str:
-        """The estimate in words: `about 120,000 tokens, $1.20`, or `up to about …` if trials might be judged again."""
+        """The estimate as text: `about 120,000 tokens, $1.20`, or `up to about …` if trials might be judged a second
+        time.
+        """
         if not self.again:
             return self.estimate.summary
         return f"up to {self.estimate.summary}, with up to {pluralise(self.again, 'trial')} judged again"
 
 
 class AnalysisAdvice(Frozen):
-    """Estimated cost of asking a model about the failures for which the rules' verdict is uncertain."""
+    """Estimated cost of asking a model about the failures on which the verdict of the rules is uncertain."""
 
     judge: str
     estimate: Estimate
 
 
 class AnalysisResult(Frozen):
-    """A finished analysis."""
+    """Result of a finished analysis."""
 
     run: Run
     report: Report
     text: str
-    """The report as it is on disk."""
+    """Text of the report, as it is on disk."""
     path: Path
     state: Literal["new", "updated", "unchanged"]
     analysis: Analysis
     notes: tuple[str, ...] = ()
-    """Notes for the user on where the report was written and what could not be read."""
+    """Notes for the user, for example on where the report was written and what could not be read."""
     uncertain: tuple[str, ...] = ()
     """Paths of the evals whose verdict is uncertain."""
     unclassified: tuple[str, ...] = ()
@@ -102,8 +103,8 @@ class AnalysisResult(Frozen):
 def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
     """Estimate the cost of judging a run.
 
-    Groups with a cached verdict are only included with `--fresh`. Groups whose verdict was proved or follows from
-    people's corrections are never included, because they are not judged.
+    Groups with a cached verdict are included only with `--fresh`. Groups whose verdict was proved by replay or follows
+    from people's corrections are never included, because they are never judged.
     """
     cached, stage_estimates = 0, []
     trials = _Trials(prepared)
@@ -136,7 +137,9 @@ def plan_analysis(prepared: PreparedRun) -> AnalysisPlan:
 
 
 class _Trials:
-    """The groups of the run, to estimate how many trials are judged again as outliers of their task."""
+    """Estimates how many trials are judged a second time, because their label differs from the label of the other
+    trials of their task.
+    """
 
     def __init__(self, prepared: PreparedRun) -> None:
         self._prepared = prepared
@@ -146,7 +149,7 @@ class _Trials:
         self._cached: list[Finding] = []
 
     def add(self, group: FailureGroup, estimate: Estimate | None, verdict: Verdict | None) -> None:
-        """Add a group with the estimate for judging it or, if it has one, with its stored verdict."""
+        """Add a group, either with its stored verdict or with the estimated cost of judging it."""
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         if verdict is not None:
             self._cached.append(Finding(group=group.id, evals=evals, verdict=verdict))
@@ -154,9 +157,10 @@ class _Trials:
             self._estimates[evals[0].task].append(estimate or Estimate())
 
     def estimates(self) -> Iterator[Estimate]:
-        """Yield one estimate for each task that can have an outlier, because a task has at most one.
+        """Yield one estimate for each task in which a trial might be an outlier.
 
-        While groups of a task still need a verdict, the largest of their estimates (by input tokens) is used.
+        A task has at most one outlier. If groups of a task still need a verdict, the estimate with the most input
+        tokens among these groups is used.
         """
         if not self._prepared.analyst.models:
             return
@@ -177,7 +181,7 @@ def _stages(analyst: FailureJudge, case: Failure) -> Mapping[Stage, Estimate]:
 
 
 def _planned(cascade: FailureCascade, planned: Sequence[Mapping[Stage, Estimate]]) -> tuple[StagePlan, ...]:
-    """Plan the worst case, in which a failure is passed to every stage that can be asked about it."""
+    """Plan the worst case, in which every failure is passed on to all stages that could judge it."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in planned:
         for stage, estimate in (stages or {"rules": Estimate()}).items():
@@ -200,7 +204,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
         rules_instead: Let the rules judge if the user does not consent; if False, raise `ConsentError`.
 
     Returns:
-        The run. If the rules replace the model, they are its judge.
+        The prepared run. If the rules replace the model, the rules are set as its judge.
     """
     if not prepared.analyst.models:
         return prepared
@@ -225,7 +229,7 @@ def announce_plan(prepared: PreparedRun, watcher: AnalysisWatcher, *, rules_inst
 
 
 def stage_lines(plan: AnalysisPlan) -> list[str]:
-    """Render each stage of a cascade, such as `Stage tag: anthropic/claude-haiku-5-5 for 4 of 10 verdicts: about …`."""
+    """Render a line for each stage of a cascade, such as `Stage tag: openai/gpt-5 for 4 of 10 verdicts: about …`."""
     return [
         f"Stage {stage.stage}: {stage.judge} for {'at most ' if stage.stage == 'judge' else ''}{stage.verdicts} of "
         f"{plan.groups} verdicts: {'free' if stage.stage == 'rules' else stage.estimate.summary}"
@@ -234,7 +238,10 @@ def stage_lines(plan: AnalysisPlan) -> list[str]:
 
 
 def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> CascadeSaving | None:
-    """Compare a cascade's cost with the likely cost of using only its expensive judge; None without a cascade."""
+    """Compare the cost of the cascade with the estimated cost of using only its expensive judge.
+
+    Returns None without a cascade.
+    """
     cascade = prepared.analyst.cascade
     if cascade is None:
         return None
@@ -246,11 +253,10 @@ def describe_saving(prepared: PreparedRun, findings: Iterable[Finding]) -> Casca
 
 
 def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> AnalysisAdvice | None:
-    """Estimate the default model's cost for these findings; None if there are none or if a model has already judged
-    them.
+    """Estimate the cost of asking the default model about findings that are uncertain.
 
-    Also None if the target gave no answer in any of them, because a model would only see the exception that the rules
-    already quote.
+    Returns None if there are no findings, or if a model has already judged the run. Also returns None if the target
+    failed to answer in all of them. In that case a model would only see the exception that the rules already quote.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
@@ -261,5 +267,5 @@ def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> Analysi
 
 
 def _cases(prepared: PreparedRun, groups: Iterable[FailureGroup]) -> Iterator[Failure]:
-    """Yield the groups' cases one at a time, so that they are never all in memory."""
+    """Yield the case of each group, one at a time, so that they are never all in memory together."""
     return (case for case in map(prepared.case, groups) if isinstance(case, Failure))

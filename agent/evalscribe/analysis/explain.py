@@ -1,6 +1,7 @@
-"""Explain one failure of a run in full. Run the stages of `analyze` one after the other and write no report.
+"""Explain one failure of a run in full.
 
-LangGraph is not imported, because a single failure needs neither workers nor checkpoints.
+The stages of `analyze` are run one after the other, and no report is written. LangGraph is not imported, because
+judging a single failure needs neither workers nor checkpoints.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ class ExplainedFailure(Frozen):
     case: Failure | UnreadableEvidence
     analysis: Analysis
     reviewed: FindingSummary | None = None
-    """The finding in the run's report if a person has reviewed it; else None."""
+    """The finding in the run's report, if a person has reviewed it; otherwise None."""
 
 
 async def explain(
@@ -59,8 +60,8 @@ async def explain(
     Args:
         workspace: Workspace for verdicts; needs `async with`.
         run: As for `analyze`.
-        eval: The eval's id or path, the source's name for the trial, or a bare name that only one failure has. If the
-            name matches several trials of one task, the first failed trial is explained.
+        eval: The id or path of the eval, the name of the trial in the source, or an eval name without its category. If
+            several trials of one task match, the first failed trial is explained.
         watcher: Receives progress.
         rubric: As for `analyze`.
         cascade: As for `analyze`.
@@ -70,7 +71,7 @@ async def explain(
     Raises:
         NotFoundError: No failed eval of the run has this name.
         UsageError: Several failed evals have this name.
-        ConsentError: A model would be called, but the user does not consent.
+        ConsentError: A model would have to be called, but the user does not consent.
     """
     opened = open_run_source(workspace, run, watcher, rubric=rubric, cascade=cascade, provider=provider, model=model)
     async with opened as (analyst, source):
@@ -85,7 +86,8 @@ async def explain(
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
         prepared = announce_plan(prepared, watcher, rules_instead=False)
-        case = prepared.case(prepared.groups[0])  # compute this first, because judging discards the prepared evidence
+        # Get the case before judging, because judging discards the prepared evidence.
+        case = prepared.case(prepared.groups[0])
         queue = judge_queue(prepared, watcher.judged)
         await queue.work()
     (finding,) = with_context(prepared, queue.findings())
@@ -104,12 +106,12 @@ async def explain(
 
 
 def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | None:
-    """Return the eval's finding in the report if a person has reviewed it; else None."""
+    """Return the eval's finding in the report, if a person has reviewed it; otherwise None."""
     for file in reports.of_model(run.provider, run.model, run.id):
         try:
             report = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # `reports check` reports its problems
+            continue  # problems of the report are left to `reports check`
         if report.run.id == printed(run.id):
             hits = (
                 finding for finding in report.findings if finding.eval == printed_path(eval.path) and finding.reviewer

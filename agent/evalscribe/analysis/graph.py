@@ -1,12 +1,15 @@
-"""The analysis of a run as a graph. The CLI, MCP, the Python client and `langgraph dev` build the same graph.
+"""The analysis of a run as a LangGraph graph.
+
+The CLI, the MCP server, the Python client and `langgraph dev` all build the same graph.
 
     load ──▶ history ──▶ prepare ──Send──▶ judge 1…n ──▶ collate ──▶ write
 
-Nodes call one stage and return. State holds ids, counts and status, never evidence. The store, not the checkpoint,
-shows which failures are still to be judged, because LangGraph only saves the result of a branch when the branch ends.
-Four workers take failures from a shared queue and store each verdict at once, so no verdict is lost when the process is
-killed. With one branch for each failure, finished verdicts would be lost, and the time would be quadratic (95 s for
-10,000 failures, compared with 0.9 s here).
+Each node calls one stage and returns. The graph's state has ids, counts and a status, but no evidence. Which failures
+are still to be judged is read from the store, not from the checkpoint, because LangGraph saves the result of a branch
+only when the branch ends. By default, four workers take failures from a shared queue and store each verdict
+immediately, so no verdict is lost if the process is killed. The alternative, a branch of the graph for each failure,
+would lose finished verdicts. The time with branches would also grow with the square of the number of failures: for
+10,000 failures, branches took 95 s, and the shared queue takes 0.9 s.
 """
 
 import operator
@@ -42,25 +45,28 @@ def open_checkpoints(place: Path | str) -> AbstractAsyncContextManager[Saver]:
 
 
 ANCIENT_TRACERS = ("LANGCHAIN_TRACING", "LANGCHAIN_HANDLER")
-"""Environment variables of a former tracer. langchain raises an error if one is set while tracing is off."""
+"""Environment variables of a former LangChain tracer.
+
+LangChain raises an error if one of these is set while tracing is off.
+"""
 
 
 class GraphInput(Frozen):
-    """Context that a client of a LangGraph server sends to start a thread, and sends again to resume it."""
+    """Context that a client of a LangGraph server sends to start a thread, and sends again to resume the thread."""
 
     run: str
-    """A run's address or id, a snapshot folder, or `sample`."""
+    """Address or id of a run, a snapshot folder, or `sample`."""
     judge: str | None = None
-    """`rules` or `provider/model`; None for the configured judge."""
+    """The judge: `rules` or `provider/model`; None for the configured judge."""
     rubric: str | None = None
     cascade: bool = False
     concurrency: int | None = None
     budget: float | None = None
-    """Budget of this process, in US dollars."""
+    """Maximum cost of the model calls of this process, in US dollars."""
 
 
 class WorkerRow(TypedDict):
-    """Number of failures that one worker answered, by outcome."""
+    """Number of groups of failures that one worker handled, by outcome."""
 
     worker: int
     start: str
@@ -82,19 +88,22 @@ class GraphState(TypedDict, total=False):
     findings: int
     status: Literal["nothing failed", "loaded", "judging", "stopped", "collated", "done"]
     reason: str
-    """Reason why the workers stopped."""
+    """Error that stopped the workers."""
     report: str
     """Path of the report, relative to the reports folder."""
 
 
 class WorkerInput(TypedDict):
-    """Input of one worker, sent with `Send`: only the worker's number, because failures come from the shared queue."""
+    """Input that LangGraph's `Send` passes to one worker.
+
+    A worker only needs its number, because failures come from the shared queue.
+    """
 
     number: int
 
 
 class AnalysisStages(Protocol):
-    """The stages that the graph's nodes call. `RunAnalysis` implements them; tests use scripted ones.
+    """The stages that the graph's nodes call. `RunAnalysis` implements them; tests use a scripted implementation.
 
     A process computes each stage only once, when the stage is first needed. If a process resumes another process's
     analysis, it starts in the middle of the graph. Each stage therefore runs the earlier stages that it needs.
@@ -112,7 +121,7 @@ class AnalysisStages(Protocol):
     async def collate(self) -> tuple[Finding, ...]:
         """Compare the findings with each other and with earlier reports.
 
-        Raises the error that stopped the workers, if any.
+        If an error stopped the workers, it is raised.
         """
 
     async def write(self) -> str | None:
@@ -120,7 +129,10 @@ class AnalysisStages(Protocol):
 
 
 def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphState, GraphState]:
-    """Build the graph for the stages of one run. Nodes have no retry policy, because models retry their own calls."""
+    """Build the graph that runs the stages for one run.
+
+    The nodes have no retry policy, because failed calls of models are already repeated elsewhere.
+    """
     start = uuid4().hex
 
     async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph requires this name
@@ -178,10 +190,10 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
 
 
 def total_counts(rows: list[WorkerRow]) -> Counts:
-    """Return the counts of the process that answered the most groups.
+    """Return the counts of the process that handled the most groups.
 
-    The counts of several processes are not added up, because a process that resumes an analysis counts earlier verdicts
-    again, as cached.
+    The counts of different processes are not added up, because a process that resumes an analysis counts the verdicts
+    of earlier processes again, as cached verdicts.
     """
     starts: dict[str, Counts] = {}
     for row in rows:
@@ -192,8 +204,8 @@ def total_counts(rows: list[WorkerRow]) -> Counts:
 async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> Counts:
     """Run the graph to its end, with checkpoints in a file or a database, and return the number of groups by outcome.
 
-    Checkpoints of a killed process are deleted first. That process may have had a different number of workers, and then
-    the counts of both processes would be added up. Raises `EvalscribeError` for an error that affects all failures.
+    Checkpoints of a killed process are deleted first. If that process had a different number of workers, the counts of
+    both processes would otherwise be added up. Raises `EvalscribeError` for an error that affects all failures.
     """
     async with open_checkpoints(place) as saver:
         await saver.adelete_thread(thread)
@@ -207,7 +219,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """Keep LangGraph from uploading its state, even with `LANGSMITH_TRACING=true` in the environment."""
+    """Prevent LangGraph from uploading its state, even if `LANGSMITH_TRACING=true` is set in the environment."""
     hidden = {name: os.environ.pop(name) for name in ANCIENT_TRACERS if name in os.environ}
     token = tracing_v2_callback_var.set(None)
     try:

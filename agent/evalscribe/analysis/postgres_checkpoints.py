@@ -22,13 +22,19 @@ LOCK = 4_712_390_715
 """Key of the advisory lock that is held while the tables are created."""
 PAUSE_S = 0.05
 STOPPED = ("08", "57P")
-"""SQLSTATE prefixes of a broken connection or a stopping server. Some broken connections give no SQLSTATE."""
+"""Prefixes of the SQLSTATE codes of errors that a broken connection or a stopping server causes.
+
+Some broken connections raise an error without a SQLSTATE code.
+"""
 Connection = AsyncConnection[dict[str, Any]]
 T = TypeVar("T")
 
 
 class ReconnectingSaver(AsyncPostgresSaver):
-    """Repeats a write that a broken connection interrupted. This is safe because writes are idempotent."""
+    """Repeats a write that was interrupted by a broken connection.
+
+    Repeating a write is safe because the writes are idempotent.
+    """
 
     async def aput(
         self,
@@ -51,12 +57,12 @@ class ReconnectingSaver(AsyncPostgresSaver):
 async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
     """Open checkpoints that reconnect after a broken connection.
 
-    The server can restart while workers wait for minutes.
+    Connections can break because workers wait for minutes, and the server can be restarted during that time.
     """
     _silence()
     with translate_server_errors(without_password(url)):
         arguments = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
-        # Connect once before opening the pool, because the pool reports a failed connection only as a timeout.
+        # Connect once before opening the pool. The pool would report a failed connection only as a timeout.
         connection: Connection = await AsyncConnection.connect(**arguments)
         async with connection:
             await _choose_schema(connection)
@@ -86,7 +92,7 @@ async def _until_written(write: Callable[[], Awaitable[T]]) -> T:
 
 
 def _silence() -> None:
-    """Silence the pool's warnings: the operation that fails already reports the error."""
+    """Suppress the warnings of the connection pool. Each operation that fails already reports its error."""
     for name in ("psycopg", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
@@ -96,10 +102,10 @@ async def _choose_schema(connection: Connection) -> None:
 
 
 async def _set_up(saver: AsyncPostgresSaver, connection: Connection) -> None:
-    """Create the tables. Only one process at a time does so.
+    """Create the tables, in one process at a time.
 
-    Processes poll for the lock instead of waiting for it, because Postgres creates some indexes only after all running
-    statements have ended.
+    The other processes poll for the lock. Waiting for the lock in a statement would not work, because Postgres creates
+    some indexes only after all running statements have ended.
     """
     while not await _try_lock(connection):  # noqa: ASYNC110  another process ends it
         await asyncio.sleep(PAUSE_S)

@@ -62,23 +62,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunLabels:
-    """Human labels of other runs, with the labelled failures that are in the store."""
+    """Human labels of other runs, and the labelled failures, as far as the store has them."""
 
     labels: tuple[HumanLabel, ...]
     records: FailureRecords
     names: Mapping[str, str]
-    """Display name of each report, by its path in the reports folder."""
+    """Display name of each report, keyed by the report's path in the reports folder."""
     runs: Mapping[str, str]
-    """Run id of each earlier report on the model, by the report's display name."""
+    """Run id of each earlier report on the model, keyed by the report's display name."""
     _current_failures: dict[str, CurrentFailure] = field(default_factory=dict)
 
     def with_labels(self, case: Failure, fingerprint: FailureFingerprint) -> Failure:
-        """Return the case with precedents and examples from human labels."""
+        """Add the precedents and examples that follow from human labels to a case."""
         if not (self.labels or case.precedents):
             return case
         now = self._current_failures.get(fingerprint.eval_id)
         if now is None:
-            # The cause is only used to select examples, and there are no examples without labels.
+            # The cause is only used to select examples. Without labels, there are no examples.
             now = self._current_failures[fingerprint.eval_id] = _current_failure(
                 case, fingerprint, cause=_cause(case) if self.labels else None
             )
@@ -123,25 +123,27 @@ def _current_failure(case: Failure, fingerprint: FailureFingerprint, *, cause: s
 
 
 def _cause(case: Failure) -> str | None:
-    """Return the cause that the rules name; None if their verdict is uncertain."""
+    """Return the cause that the rules name for a failure; None if the verdict of the rules is uncertain."""
     verdict = RulesJudge().decide(case)
     return None if verdict.uncertain else verdict.cause
 
 
 BATCH_WORKERS = 500
-"""Maximum number of failures in one batch of model calls."""
+"""Number of failures that are judged concurrently with the option `batch`, and thus the maximum in one batch of
+model calls.
+"""
 MOST_NAMED = 8
-"""Maximum number of evals that a `Missing:` phrase names.
+"""Maximum number of evals that a `Missing:` phrase in a report names.
 
-Evals are named if only part of a group lacks the evidence.
+Evals are named if only some evals of a group lack the evidence.
 """
 Spent = Mapping[str, Usage]
-"""Model usage by stage, in the order in which the stages made their first calls."""
+"""Model usage, keyed by stage, in the order in which the stages made their first calls."""
 
 
 @dataclass(frozen=True)
 class PreparedRun:
-    """The grouped failures of a run. Their evidence is in the store."""
+    """The failures of a run, in groups. The evidence of the failures is in the store."""
 
     workspace: Workspace
     analyst: FailureJudge
@@ -149,39 +151,45 @@ class PreparedRun:
     history: ReportHistory
     groups: tuple[FailureGroup, ...]
     digests: tuple[str, ...]
-    """Content ids of the evidence, in the order of the run's failures."""
+    """Content id of the evidence of each failure, in the order of the run's failures."""
     fingerprints: tuple[FailureFingerprint, ...]
-    """Fingerprints in the order of the run's failures."""
+    """Fingerprint of each failure, in the order of the run's failures."""
     other_runs: OtherRuns
     labels: RunLabels
     missing: Mapping[str, tuple[str, ...]]
-    """Evidence that the source no longer has, by eval id."""
+    """Descriptions of evidence that the source no longer has, keyed by eval id."""
     passable: frozenset[str]
-    """Ids of the failed evals whose task a recorded reference answer passes."""
+    """Ids of the failed evals for which the run recorded a reference answer that passes."""
     agent_runs: frozenset[str]
     """Ids of the failed evals in which the model called tools or exchanged several messages with a user."""
     computed: dict[str, bytes]
-    """The compressed `PreparedFailure` of each group's first member, by eval id."""
+    """The compressed `PreparedFailure` of the first member of each group, keyed by eval id."""
     proofs: Mapping[str, Proof] = field(default_factory=dict)
-    """Results of replays of the same evidence, by eval id."""
+    """Results of the replays that were made with the same evidence, keyed by eval id."""
     scored: Mapping[str, FailedScore] = field(default_factory=dict)
-    """Score and threshold of each failed step for which both are known, by eval id."""
+    """Score and threshold of the failed step, keyed by eval id.
+
+    Evals for which one of the numbers is unknown are left out.
+    """
     not_replayed: Mapping[str, str] = field(default_factory=dict)
-    """Reason why a requested replay of a failure could not run, by eval id."""
+    """Reasons why replays that were requested could not be run, keyed by eval id."""
     full_run: Run | None = None
-    """The run with all its failures, if `run` has only some of them."""
+    """The run with all its failures. None if `run` already has all of them."""
 
     def proved(self, group: FailureGroup) -> Verdict | None:
-        """Return the verdict that replays proved for a group; None unless the replays of all its members agree."""
+        """Return the verdict that replays proved for a group.
+
+        Returns None unless every member has a proved verdict with the same outcome.
+        """
         proofs = [self.proofs.get(eval_id) for eval_id in group.eval_ids]
         verdicts = [proof.verdict for proof in proofs if proof and proof.verdict]
         same = len(verdicts) == len(proofs) and len({proof.outcome for proof in proofs if proof}) == 1
         return verdicts[0] if same else None
 
     def case_or_verdict(self, group: FailureGroup) -> Failure | UnreadableEvidence | Verdict:
-        """Return the verdict that replays proved or that people's corrections decide.
+        """Return the verdict on a group that replays proved or that follows from people's corrections.
 
-        Without one, return the case to judge.
+        If there is no such verdict, return the case to judge.
         """
         if proved := self.proved(group):
             return proved
@@ -189,7 +197,7 @@ class PreparedRun:
         return (decided_by_people(case) if isinstance(case, Failure) else None) or case
 
     def case(self, group: FailureGroup) -> Failure | UnreadableEvidence:
-        """Return the case of the group's first member, read from the store."""
+        """Read the evidence of the group's first member from the store, and return the member's case."""
         eval = self._evals[group.eval_ids[0]]
         evidence = self.workspace.store.analyses.get_evidence(self.run.id, eval.id)
         if evidence is None:
@@ -207,7 +215,10 @@ class PreparedRun:
         return self.labels.with_labels(case.model_copy(update=past), self._fingerprints[eval.id])
 
     def across(self, eval_ids: Iterable[str]) -> CrossModelFailures | None:
-        """Return how other models fare on failures that share a verdict; None if this differs between the failures."""
+        """Return how other models perform on failures that share a verdict.
+
+        Returns None if the answer is not the same for all these failures.
+        """
         first, *rest = (self._across(eval_id) for eval_id in eval_ids)
         return first if all(other == first for other in rest) else None
 
@@ -222,7 +233,9 @@ class PreparedRun:
         return count_trials(self.full_run or self.run)
 
     def never_passed(self, eval_id: str) -> bool:
-        """Return whether an agent failed all of several known trials, and nothing shows that the task can be passed."""
+        """Return whether the agent failed all known trials of a task, of which there are several, and nothing shows
+        that the task can be passed.
+        """
         if eval_id not in self.agent_runs or self._passable(eval_id):
             return False
         trials = self._trials.get(self._evals[eval_id].task)
@@ -231,10 +244,11 @@ class PreparedRun:
         )
 
     def unconfirmed(self, finding: Finding) -> bool:
-        """Return whether a judging model blames an agent although nothing confirms what the task expects.
+        """Return whether a model judged that the agent is at fault, although nothing confirms that the task's
+        expectation is right.
 
-        The expectation is confirmed by a trial that passed, by a reference that passes, or by a verified quotation of
-        the agent's own instructions.
+        The expectation is confirmed by a trial that passed, by a reference answer that passes, or by a verified
+        quotation of the agent's own instructions.
         """
         verdict, ids = finding.judged, [eval.id for eval in finding.evals]
         if verdict is None or verdict.uncertain or verdict.classification != "MODEL_FAULT":
@@ -258,17 +272,17 @@ class PreparedRun:
         return {eval.id: eval for eval in self.run.failures}
 
     def knows(self, case: Failure) -> bool:
-        """True if the store has this judge's verdict on the case."""
+        """Return True if the store has a usable verdict of this judge on the case."""
         return self.cached_verdict(case) is not None
 
     def cached_verdict(self, case: Failure) -> Verdict | None:
-        """Return this judge's verdict on the case if the store has it."""
+        """Return this judge's verdict on the case from the store; None if there is none or if it is provisional."""
         cached = self.workspace.store.analyses.get_verdict(self.analyst.judge.key(case))
         return cached if isinstance(cached, Verdict) and not cached.provisional else None
 
 
 def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
-    """Add each failed step that the run does not name but the evidence does."""
+    """Set the failed step of each failure for which the evidence names the step but the run does not."""
     steps = {summary.eval_id: summary.failed_step for summary in gathered}
     failures = tuple(
         eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
@@ -304,7 +318,10 @@ async def open_run_source(
 
 
 def rules_may_judge(workspace: Workspace, *, rubric: str | None, cascade: bool) -> bool:
-    """Return whether the rules can replace the judge: only if the user chose no rubric, cascade, batch or model."""
+    """Return whether the rules can replace the judge.
+
+    The rules cannot replace the judge if the user chose a rubric, a cascade, a batch or a model.
+    """
     return not (rubric or cascade or workspace.options.batch or workspace.settings.user_names_judge)
 
 
@@ -320,7 +337,7 @@ async def prepare(
 ) -> PreparedRun:
     """Store the evidence of every failure, and compare the failures with those of other runs.
 
-    `full_run` is the run with all its failures if `run` has only some of them.
+    If `run` has only some of the run's failures, `full_run` must be the run with all of them.
     """
     gathered = await fetch_evidence(source, run, workspace.store.analyses, watcher.fetched)
     run = _with_steps(run, gathered)
@@ -330,8 +347,8 @@ async def prepare(
     proofs, outdated = usable_proofs(workspace, run, [summary.digest for summary in gathered])
     if outdated:
         watcher.say(
-            f"{pluralise(outdated, 'failure')} proved by replay had other evidence then, such as other `tasks`; "
-            "these proofs are not used.",
+            f"The proofs of {pluralise(outdated, 'failure')} were made with other evidence, such as other `tasks`, "
+            "and are not used.",
             ("tasks",),
         )
     return PreparedRun(
@@ -357,10 +374,10 @@ async def prepare(
 
 
 def usable_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> tuple[dict[str, Proof], int]:
-    """Return the usable proofs by eval id, and the number of proofs that are not usable.
+    """Return the usable proofs, keyed by eval id, and the number of unusable proofs.
 
-    A proof is usable if the failure still has the same evidence. `digests` are the content ids of the evidence, in the
-    order of the failures. Inconclusive replays are not counted.
+    A proof is usable if the evidence of the failure has not changed since. Inconclusive replays are not counted as
+    unusable proofs. `digests` are the current content ids of the evidence, in the order of the failures.
     """
     now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
     stored = [proof for proof in workspace.store.analyses.proofs(run.id) if proof.eval_id in now]
@@ -375,7 +392,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
     def judged(event: JudgedGroup) -> None:
         certain = isinstance(event.verdict, Verdict) and not event.verdict.uncertain
-        if certain and not prepared.analyst.cascade:  # other cases are used again, for advice or savings
+        if certain and not prepared.analyst.cascade:  # other cases are needed again, for advice or the saving
             prepared.computed.pop(event.group.eval_ids[0], None)
         on_event(event)
 
@@ -394,12 +411,17 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
 
 
 def with_context(prepared: PreparedRun, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Add facts to each finding: other models' results, missing evidence, replays and the reference answer."""
+    """Add facts to each finding: results of other models, missing evidence, replays, and whether the reference answer
+    passes.
+    """
     return tuple(_with_context(prepared, part) for finding in findings for part in _by_proof(prepared, finding))
 
 
 def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
-    """Split a finding if replays of its evals had different outcomes. A proved verdict replaces the judge's verdict."""
+    """Split a finding if the replays of its evals had different outcomes.
+
+    A verdict that was proved by replay replaces the verdict of the judge.
+    """
     proofs = prepared.proofs
     for _, same in groupby(finding.evals, key=lambda eval: proofs[eval.id].outcome if eval.id in proofs else None):
         evals = tuple(same)
@@ -416,7 +438,10 @@ def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
 
 
 def _judged_before(prepared: PreparedRun, evals: Sequence[Eval]) -> Verdict | None:
-    """Return the verdict that the judge gave before the failures' verdict was proved, if the store has it."""
+    """Return the stored verdict that the judge reached before replays proved another verdict.
+
+    Returns None if the store has no such verdict.
+    """
     group = next((group for group in prepared.groups if evals[0].id in group.eval_ids), None)
     case = prepared.case(group) if group else None
     return prepared.cached_verdict(case) if isinstance(case, Failure) else None
@@ -440,7 +465,9 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
 
 
 def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
-    """Return whether a verified quotation is from the agent's instructions, which are its system messages."""
+    """Return whether the verdict has a verified quotation from the agent's instructions, that is, from its system
+    messages.
+    """
     places = [
         (turn.document.path, turn.turn.first, turn.turn.last)
         for turn in Transcripts(evidence).turns
@@ -457,7 +484,10 @@ def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
 
 
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Yield phrases about evidence that the source no longer has. If only some evals lack it, the phrase names them."""
+    """Yield a phrase for each kind of evidence that the source no longer has.
+
+    If only some of the evals lack it, the phrase names these evals.
+    """
     concerned: dict[str, list[str]] = {}
     for eval in evals:
         for phrase in missing.get(eval.id, ()):
@@ -469,7 +499,7 @@ def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) ->
 def usage_by_stage(prepared: PreparedRun, reported: Usage) -> Spent:
     """Return the usage by stage, as counted by the models.
 
-    If the judge is no model, `reported` is the usage of the judge.
+    If the judge is not a model, `reported` is returned as the judge's usage.
     """
     if prepared.analyst.models:
         return prepared.workspace.models.spent()

@@ -1,4 +1,7 @@
-"""Prove by replay whether model or suite is at fault: run reference answers and stored outputs through the graders."""
+"""Find out by replay whether the model or the suite is at fault.
+
+Reference answers and stored outputs are graded again.
+"""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +40,7 @@ NOT_JUDGED = Unclassified(reason="not judged yet: `evalscribe analyze` judges it
 
 
 class NotReplayed(Frozen):
-    """A failure that could not be replayed."""
+    """A failure that could not be replayed, and the reason."""
 
     eval: str
     """Path of the eval."""
@@ -45,7 +48,7 @@ class NotReplayed(Frozen):
 
 
 class ChangedLabel(Frozen):
-    """A label in the report that the proofs changed; a missing label is null."""
+    """A label in the report that was changed by the new proofs. If the eval had or has no label, the value is null."""
 
     eval: str
     before: Classification | None
@@ -53,17 +56,17 @@ class ChangedLabel(Frozen):
 
 
 class ProvedRun(Frozen):
-    """Results of replaying a run's failures."""
+    """Results of replaying the failures of a run."""
 
     run: AnalyzedRun
     proofs: tuple[ProofSummary, ...]
     not_replayed: tuple[NotReplayed, ...] = ()
     report_path: str | None = None
-    """Path of the run's report, with the proofs in it; null if the run has no report yet."""
+    """Path of the run's report, which includes the proofs. Null if the run has no report yet."""
     changed: bool = False
     """True if the report was changed."""
     relabelled: tuple[ChangedLabel, ...] = ()
-    """The labels that differ from those in the previous report."""
+    """The labels that the new proofs changed."""
     notes: tuple[str, ...] = ()
 
 
@@ -92,7 +95,7 @@ async def prove(
 
     Raises:
         NotFoundError: The run or an eval does not exist.
-        UsageError: It is not known how the evals are graded.
+        UsageError: Neither the settings nor the run show how the evals are graded.
         UnavailableError: This machine cannot create a sandbox.
     """
     run_name = _run_of_report(workspace, run) if run.endswith(".md") else run
@@ -131,7 +134,8 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
     if run_id is None:
         raise DataError(f"{file.name} does not say which run it is about")
     if is_file_of_runs(run_id) or parse_run_address(run_id).kind != "id":
-        # A stranger can have edited the report, so a host or a file that it names is not one that the user chose.
+        # A stranger might have edited the report, so the user did not necessarily choose the host or file that it
+        # names.
         raise DataError(
             f"{file.name} names a file or an address in place of a run's id; if you trust it, name it as the run"
         )
@@ -147,10 +151,12 @@ def _relabelled(before: Report, after: Report) -> Iterator[ChangedLabel]:
 
 
 def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report | None]:
-    """Write the run's report again, with the proved verdicts. All other verdicts are taken from the existing report.
+    """Write the run's report again, with the proved verdicts.
+
+    Other verdicts of models are kept; other verdicts of the rules are computed again.
 
     Returns:
-        The result, and the report as it was before; None for both if there is no report.
+        The result, and the report as it was before. Both are None if there is no report.
     """
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
@@ -166,7 +172,7 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
 
 
 def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
-    """Let the rules judge a trial again if their label differs from that of the task's other trials."""
+    """Judge a trial by the rules again if the rules gave it another label than the other trials of its task have."""
     outliers, of_group = find_outliers(findings), {group.id: group for group in prepared.groups}
     compared = []
     for finding in findings:
@@ -183,9 +189,9 @@ def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Findin
 
 
 def _findings(prepared: PreparedRun, current: Mapping[str, Verdict]) -> Iterator[Finding]:
-    """Yield the findings with the verdicts in the report.
+    """Yield the findings with the verdicts from the report.
 
-    Verdicts by the rules are computed again, which costs nothing.
+    Verdicts of the rules are computed again, because that costs nothing.
     """
     evals = {eval.id: eval for eval in prepared.run.failures}
     for group in prepared.groups:
@@ -195,7 +201,7 @@ def _findings(prepared: PreparedRun, current: Mapping[str, Verdict]) -> Iterator
             same_verdict_evals = tuple(same)
             verdict: Verdict | Unclassified = earlier or NOT_JUDGED
             proofs = [prepared.proofs[eval.id] for eval in same_verdict_evals if eval.id in prepared.proofs]
-            # A report can claim a proof that replays do not confirm.
+            # The report can contain a proved verdict that the replays do not confirm.
             claimed = earlier and proves(earlier.judge) and any(proof.verdict is None for proof in proofs)
             if earlier and (by_rules(earlier.judge) or claimed) and isinstance(case, Failure):
                 verdict = RulesJudge().decide(case)

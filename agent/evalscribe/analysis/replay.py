@@ -1,4 +1,4 @@
-"""Open the grader for the evals of a run, and replay the run's failures with it."""
+"""Open the grader for the evals of a run, and use it to replay the run's failures."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -53,7 +53,7 @@ async def prove_failures(
         except UnavailableError as error:
             if workspace.options.tasks is not None:
                 raise
-            missing = error  # the recorded results in the run's files can still prove something
+            missing = error  # results recorded in the run's files can still prove a verdict
         done = 0
 
         def proved(proof: Proof) -> None:
@@ -81,7 +81,7 @@ async def prove_failures(
         raise UsageError(
             f"no grader is known for the evals of run {run.id}: describe the command in `[replay]` of "
             f"{CONFIG_NAME}, give the tasks of a Harbor job with `tasks` or a run of the reference answers with "
-            "`reference_run`, or name a command that brings its own isolation with `replay_command`",
+            "`reference_run`, or name a command that isolates answers itself with `replay_command`",
             fields=("tasks", "reference_run", "replay_command"),
         )
     proofs, _ = usable_proofs(workspace, run, prepared.digests)
@@ -94,14 +94,14 @@ class TriedChange(Frozen):
     eval: str
     """Path of the eval."""
     fixes: bool
-    """True if, with the change, the reference answer and the stored output pass every time."""
+    """True if the reference answer and the stored output pass in every replay with the change."""
     why: str
 
 
 async def prove_change(
     workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, say: Callable[[str], None]
 ) -> tuple[TriedChange, ...]:
-    """Replay the evals that a proposed patch concerns, with the grader as changed by the patch.
+    """Replay the evals that a proposed patch concerns, with the grader that results from the patch.
 
     Returns:
         The result for each eval; empty if no grader is known.
@@ -140,7 +140,7 @@ def _tried(path: str, proof: Proof | None, change: str) -> TriedChange:
 
 @contextmanager
 def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer) -> Iterator[CommandGrader]:
-    """Open the grader for a copy of the suite that has the files of the base commit and the changes of the patch."""
+    """Open the grader for a copy of the suite, made of the files of the base commit with the patch applied."""
     root = suite.repository.root.resolve()
     subfolder = grader.suite.relative_to(root).as_posix() if grader.suite.is_relative_to(root) else suite.subfolder
     below = f"{subfolder}/" if subfolder not in ("", ".") else ""
@@ -160,9 +160,9 @@ def _changed_suite(grader: CommandGrader, suite: SuiteFolder, offer: PatchOffer)
 async def open_grader(
     workspace: Workspace, run: Run, say: Callable[[str], None], options: ReplayOptions, evals: Sequence[Eval] = ()
 ) -> AsyncIterator[Grader | None]:
-    """Open what grades the run's failures, these first; None if nothing can be run.
+    """Open the grader for the run's failures; yield None if nothing can be run.
 
-    `say` receives what the user should know.
+    `evals` are the failures to replay. `say` receives notes for the user.
     """
     settings, tasks = workspace.settings, workspace.options.tasks
     shipped = is_shipped(f"{run.provider}/{run.model}")

@@ -12,19 +12,20 @@ from evalscribe.model.run import Run
 from evalscribe.store.analyses import AnalysisStore
 
 WRITE_S = 0.25
-"""Seconds for which verdicts are collected before they are stored together.
+"""Number of seconds during which verdicts are collected before they are stored together.
 
-Thousands of cached verdicts can arrive at once.
+Storing each verdict alone would be slow, because thousands of cached verdicts can arrive at once.
 """
 MOST_STORED = 200
 """Maximum number of findings that are stored as a preview. The finished report has all findings."""
 
 
 class AnalysisProgress:
-    """Stores the verdicts that an analysis has so far. Runs in the event loop of the workers. The run must be locked.
+    """Stores the verdicts that a running analysis has reached so far.
 
-    If the analysis is interrupted, its findings stay until the run is analysed again, and the page shows it as
-    interrupted.
+    An instance must be used in the event loop of the workers, while the run is locked. If the analysis is interrupted,
+    its findings stay in the store until the run is analysed again. Until then, the page in the browser shows the
+    analysis as interrupted.
     """
 
     def __init__(self, store: AnalysisStore, run: Run) -> None:
@@ -45,12 +46,12 @@ class AnalysisProgress:
         store.put_running(self._analysis)
 
     def judging(self, queue: JudgeQueue) -> None:
-        """Store the judge and the number of groups."""
+        """Store which judge is used and how many groups it has to judge."""
         self._analysis = self._analysis.model_copy(update={"judge": queue.judge.id, "groups": len(queue.groups)})
         self._store.put_running(self._analysis)
 
     def judged(self, event: JudgedGroup) -> None:
-        """Store a verdict, together with others, within `WRITE_S` seconds."""
+        """Store a verdict within `WRITE_S` seconds, together with other verdicts that arrive until then."""
         group = event.group
         finding = Finding(group=group.id, evals=event.evals, signature=group.signature, verdict=event.verdict)
         self._analysis = self._analysis.model_copy(update={"judged": event.n})
@@ -62,11 +63,12 @@ class AnalysisProgress:
     def close(self, *, done: bool) -> None:
         """Stop storing progress.
 
-        `done`: delete the stored progress, because the report was written or judging never began.
+        With `done`, also delete the stored progress; callers pass it if the report was written or if judging never
+        began.
         """
         self._write()
         if done:
-            with suppress(EvalscribeError):  # The report is written. The next analysis of the run deletes the progress.
+            with suppress(EvalscribeError):  # If this fails, the next analysis of the run deletes the stored progress.
                 self._store.end_running(self._analysis.run_id)
 
     def _write(self) -> None:
@@ -75,6 +77,6 @@ class AnalysisProgress:
         self._timer.cancel()
         self._timer = None
         findings, self._waiting = self._waiting, []
-        with suppress(EvalscribeError):  # Only for display: the verdicts themselves are stored elsewhere.
+        with suppress(EvalscribeError):  # This copy is only for display. The verdicts themselves are stored elsewhere.
             self._store.put_running(self._analysis, findings, self._stored + 1)
             self._stored += len(findings)

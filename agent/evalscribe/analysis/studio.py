@@ -1,4 +1,7 @@
-"""The analysis graph for a LangGraph server. The server opens it with `make_graph`, which `langgraph.json` names."""
+"""The analysis graph for a LangGraph server.
+
+The file `langgraph.json` tells the server to open the graph with `make_graph`.
+"""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -20,7 +23,7 @@ from evalscribe.workspace import Workspace
 async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
     """Compile the graph without a checkpointer, because the server has its own.
 
-    The server also opens the graph only to display it. In that case, there is no run to analyse.
+    Sometimes the server opens the graph only to display it; then there is no run to analyse.
     """
     execution = runtime.execution_runtime
     if execution is None:
@@ -36,7 +39,7 @@ async def make_graph(runtime: ServerRuntime[GraphInput]) -> AsyncIterator[Any]:
 
 
 class StudioStages:
-    """Stages of a graph that is displayed and never run."""
+    """Placeholder stages for a graph that is only displayed and never run."""
 
     async def load(self) -> Run:
         raise NotImplementedError
@@ -55,7 +58,7 @@ class StudioStages:
 
 
 class StudioWatcher:
-    """A watcher that ignores all events: clients of the server read the stream instead."""
+    """A watcher that ignores all events. Clients of the server read the events from the graph's stream instead."""
 
     def started(self, run: Run) -> None: ...
     def fetched(self, done: int, total: int) -> None: ...

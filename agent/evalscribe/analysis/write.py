@@ -1,4 +1,7 @@
-"""Write the report with people's edits, and keep earlier verdicts of failures that the judge did not decide."""
+"""Write the report together with the edits that people made in it.
+
+Failures on which the judge reached no verdict keep their earlier verdict.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,10 +44,10 @@ _FIELDS = ("judge", "budget", "max_tokens")
 
 
 def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
-    """Return an error if the judge decided none of the failures that it was asked about; else None.
+    """Return an error if the judge reached no verdict on any failure that it was asked about; otherwise None.
 
-    The judge is not asked about failures with a cached verdict. If it was not asked at all, it is an error if no
-    failure has readable evidence.
+    The judge is not asked about failures with a cached verdict. If the judge was asked about no failure, an error is
+    returned only if no failure has readable evidence.
     """
     if queue.decided:
         return None
@@ -68,7 +71,7 @@ def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeErro
 def keep_current_verdicts(findings: Sequence[Finding], current: Mapping[str, Verdict]) -> tuple[Finding, ...]:
     """Fill in missing verdicts from `current`, which maps eval paths to verdicts.
 
-    Split groups if these verdicts differ.
+    If the evals of a finding have different verdicts there, split the finding.
     """
     return tuple(part for finding in findings for part in _parts(finding, current))
 
@@ -83,7 +86,10 @@ def _parts(finding: Finding, current: Mapping[str, Verdict]) -> Iterator[Finding
 
 
 def current_verdicts(report: Report) -> dict[str, Verdict]:
-    """Return the judge's verdicts in a report by eval path. Failures without a verdict are left out."""
+    """Return the verdicts that judges reached in a report, keyed by eval path.
+
+    Failures without a verdict are left out.
+    """
     verdicts = ((part, _verdict(part, report)) for entry in report.entries for part in entry.each)
     return {path: verdict for entry, verdict in verdicts if verdict for path in entry.paths}
 
@@ -119,29 +125,29 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
 
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]
-"""Builds the report without reading an existing one.
+"""Function that builds the new report without reading the existing report.
 
-The argument maps eval paths to people's corrections, which change patterns and recommendations.
+The argument maps eval paths to people's corrections, because corrections change patterns and recommendations.
 """
 
 
 @dataclass(frozen=True)
 class ReportTarget:
-    """The file for a run's report, and the earlier versions of its text."""
+    """The file of a run's report, and earlier versions of the report's text."""
 
     where: ReportPlacement
     files: tuple[ReportFile, ...]
     """The reports on the run's model."""
     path: Path
     last_written: str | None
-    """The page as evalscribe last wrote it; None if the store does not have it."""
+    """The text of the page as evalscribe last wrote it; None if the store does not have that text."""
     versions: Callable[[], Iterator[str]]
-    """Yields the page's versions in git, oldest first."""
+    """Function that yields the versions of the page in git, oldest first."""
 
     def bases(self) -> Iterator[str]:
         """Yield earlier texts of the page.
 
-        One of them can be the text that evalscribe wrote, without people's edits.
+        Callers look among them for the text that evalscribe wrote before people edited it.
         """
         if self.last_written is not None:
             yield self.last_written
@@ -155,7 +161,7 @@ class ReportTarget:
         return None
 
     def current_verdicts(self) -> dict[str, Verdict]:
-        """Return the judges' verdicts in the existing report, by eval path."""
+        """Return the verdicts that judges reached in the existing report, keyed by eval path."""
         return current_verdicts(self.page.written) if self.page else {}
 
 
@@ -172,10 +178,11 @@ def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
 def write_report(
     workspace: Workspace, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True
 ) -> AnalysisResult:
-    """Write the run's report, unless nothing in it has changed. `spent` is the model usage of this command.
+    """Write the run's report, unless neither the page nor its data has changed.
 
-    If `writes` is False, nothing is written, and the result shows what would be written and where. If people's edits
-    contradict each other, `DataError` is raised and nothing is written.
+    `spent` is the model usage of this command. If `writes` is False, nothing is written, and the result shows what
+    would be written and where. If people's edits contradict each other, `DataError` is raised before anything is
+    written.
     """
     where = target.where
     new, collation = draft({})
@@ -222,7 +229,7 @@ def _notes(where: ReportPlacement, merged: MergedReport) -> Iterator[str]:
 
 
 def corrections(report: Report) -> dict[str, Correction]:
-    """Return people's corrections of the judge's labels, by eval path."""
+    """Return the corrections that people made to labels of the judge, keyed by eval path."""
     return {
         path: Correction(classification=entry.classification, cause_kind=entry.cause_kind)
         for entry in report.entries
@@ -239,9 +246,9 @@ def _document(merged: MergedReport, collation: Collation, path: Path, spent: Spe
 
 
 def commit_report(library: ReportsFolder, done: AnalysisResult) -> str:
-    """Commit only the page and its data. Return the commit id.
+    """Commit the page, its data and the other files that evalscribe keeps in the reports folder, and nothing else.
 
-    Raises `EvalscribeError` with the reason if git fails.
+    Return the commit id. Raises `EvalscribeError` with the reason if git fails.
     """
     beside = done.path.with_name(data_name(done.path.name))
     library_files = [library.root / name for name in OWN_FILES]

@@ -1,4 +1,4 @@
-"""The command line. Each command parses its arguments, calls one use case and renders the result.
+"""The command line interface. Each command parses its arguments, calls one use case and prints the result.
 
 Heavy modules are imported only when a command runs.
 """
@@ -10,16 +10,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 
-# Import functions by name. Once the command `gc` is loaded, `gc` in this package is that command's module.
+# Import the functions of `gc` by name. Once the command `gc` is loaded, the name `gc` in this package refers to the
+# module of that command.
 from gc import freeze, set_threshold
 from typing import Any
 
 STOPPED = (130, 143)
-"""Exit codes after Ctrl-C and SIGTERM. If a command returns one of them, the process ends without cleanup."""
+"""Exit codes after Ctrl-C and SIGTERM. If a command returns one of these codes, the process ends without cleanup."""
 SPELT = {"--fail-on-gate=true": "--fail-on-gate", "--fail-on-gate=false": "--no-fail-on-gate"}
-"""Spellings of `--fail-on-gate` with a value, which CI scripts also use, mapped to the flags that they mean."""
+"""Flags that correspond to `--fail-on-gate` with a value. CI scripts also use that spelling."""
 COMPLETION = "_EVALSCRIBE_COMPLETE"
-"""Environment variable that a shell sets when it asks for completions."""
+"""Environment variable that a shell sets when it asks for completions of a command line."""
 EXAMPLES = """\
 evalscribe tells you why a model failed an eval run, and whose fault it was. Ways to begin:
 
@@ -32,32 +33,32 @@ All commands: evalscribe --help"""
 
 
 def main() -> None:
-    """The `evalscribe` command."""
+    """Entry point of the command `evalscribe`."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
-    # Thousands of failures are millions of long-lived objects. If garbage is collected as often as Python does by
-    # default,
-    # that takes a third of the time.
+    # Thousands of failures are millions of objects that live until the end. At Python's default frequency, garbage
+    # collection takes a third of the run time.
     set_threshold(20_000, 20, 5)
     _open_streams()
     for stream in (sys.stdout, sys.stderr):
-        # Evidence can contain any character, and a terminal with the C locale must not end the command.
+        # Evidence can contain any character. A character that the terminal's encoding lacks, as with the C locale, must
+        # not end the command.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     code = run(sys.argv[1:])
     if code in STOPPED:
-        # Python would take a second to unload the libraries. All finished work is already on disk.
+        # End without unloading the libraries, which would take Python a second. All finished work is already on disk.
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(code)
-    # At exit, Python collects garbage several times, which takes 0.4 of 3 s of CPU for an analysis.
+    # Python collects garbage several times at exit, which would take 0.4 of the 3 seconds of CPU time of an analysis.
     freeze()
     sys.exit(code)
 
 
 def _open_streams() -> None:
-    """Replace streams that were closed at the start with empty ones.
+    """Open /dev/null for each standard stream that is closed when the command starts.
 
-    Otherwise the next opened file would get their descriptor.
+    A closed stream's descriptor would otherwise be given to the next file that is opened.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -67,7 +68,7 @@ def _open_streams() -> None:
 def _stop(number: int, _frame: object) -> None:
     """End immediately on a signal that no use case handles.
 
-    No cleanup is needed while libraries are loaded, and uncommitted transactions are rolled back.
+    No cleanup is needed: either libraries are still being loaded, or the database rolls uncommitted transactions back.
     """
     os.write(sys.stderr.fileno(), b"evalscribe: stopped; what was not finished is as it was before.\n")
     os._exit(128 + number)
@@ -75,7 +76,8 @@ def _stop(number: int, _frame: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
-    # These modules and Typer take 0.1 s to load. `main` handles Ctrl-C before that.
+    # These modules and Typer take 0.1 s to load. Importing them here gives `main` time to set up the handling of Ctrl-C
+    # first.
     from evalscribe.cli.exits import exit_code
     from evalscribe.cli.streams import guarded
 
@@ -88,8 +90,11 @@ def run(arguments: list[str]) -> int:
 
 @cache
 def _commands() -> Callable[..., Any]:
-    """Build the command tree only once, because Typer takes longer for it than most commands take to run."""
-    # Imported here for the same reason as in `run`.
+    """Build the tree of commands.
+
+    The tree is cached, because Typer takes longer to build it than most commands take to run.
+    """
+    # These modules are imported here for the same reason as in `run`.
     from typer.main import get_command
 
     from evalscribe.cli.commands import app

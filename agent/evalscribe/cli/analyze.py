@@ -1,4 +1,4 @@
-"""`evalscribe analyze RUN` and `evalscribe explain RUN [EVAL]`."""
+"""Implements `evalscribe analyze RUN` and `evalscribe explain RUN [EVAL]`."""
 
 import os
 from collections.abc import Sequence
@@ -123,15 +123,21 @@ def analyze(
 
 
 def _a_person_waits() -> bool:
-    """Return whether a person can answer: in a terminal, outside CI."""
+    """Return whether a person can answer questions, which is the case in a terminal that does not belong to a CI
+    job.
+    """
     return output.in_terminal() and not os.environ.get("CI")
 
 
 def _discuss_result(result: AnalysisResult, command_options: Options) -> int:
-    """Ask the closing question and start the discussion, which shares the budget of the analysis."""
-    from evalscribe.cli.discuss import run_session  # loading the discussion takes 0.2 s
+    """Ask the closing question and start the discussion.
 
-    once = command_options.model_copy(update={"batch": False, "fresh": False})  # a person is waiting for the answer
+    What the analysis cost is subtracted from the budget of the discussion.
+    """
+    from evalscribe.cli.discuss import run_session  # importing the discussion takes 0.2 s
+
+    # no batch, because a person waits for the answer
+    once = command_options.model_copy(update={"batch": False, "fresh": False})
     return run_session(once, str(result.path), spent=result.analysis.usage, opening=CLOSING)
 
 
@@ -139,7 +145,10 @@ CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-"""Last words of an analysis, as requested by its users. They are the prompt of the discussion that follows."""
+"""Question at the end of an analysis, in the wording that users requested.
+
+It is also the prompt of the discussion that follows.
+"""
 
 
 def _explain_command(
@@ -150,9 +159,9 @@ def _explain_command(
     rubric: str | None,
     cascade: bool,
 ) -> str:
-    """Return the `explain` command for a finding, with the judge that decided it.
+    """Return the `explain` command for one of the findings, with options that select the same judge.
 
-    `run` is the argument RUN as typed.
+    `run` is the argument RUN as the user typed it.
     """
     if not isinstance(outcome, AnalysisResult):
         return ""
@@ -161,18 +170,18 @@ def _explain_command(
     if settings.judge.origin.trust == COMMAND_LINE and settings.judge.value:
         words += ["--judge", settings.judge.value]
     elif settings.judge_name != RULES and all(map(by_rules, outcome.report.judges)):
-        words += ["--judge", RULES]  # `explain` would be refused without consent to call the model
+        words += ["--judge", RULES]  # without it, `explain` would need the user's consent to call the model
     words += ["--rubric", rubric] if rubric else []
     words += ["--cascade"] if cascade else []
-    return join(words)  # a name can contain shell syntax
+    return join(words)  # quotes names that contain shell syntax
 
 
 def _more_commands(
     outcome: AnalysisResult | AnalysisPlan | NothingFailed, run: str, workspace: Workspace, reports: Path | None
 ) -> tuple[str, ...]:
-    """Return commands to suggest after an analysis, such as the one that corrects a label.
+    """Return commands that are suggested after an analysis, such as the command that corrects a label.
 
-    `run` is the argument RUN as typed.
+    `run` is the argument RUN as the user typed it.
     """
     if not isinstance(outcome, AnalysisResult):
         return ()
@@ -180,7 +189,7 @@ def _more_commands(
     report = run_id_prefix(outcome.run.id)
     more = [f"correct a label with `{join(['evalscribe', 'review', 'label', report, 'N', 'LABEL', *folder])}`"]
     recognised = recognise_folder(Path(run)) if Path(run).is_dir() else None
-    if recognised and recognised.format.name == "harbor":  # tasks of Terminal-Bench are proposed as pull requests
+    if recognised and recognised.format.name == "harbor":  # new tasks of Terminal-Bench are proposed in pull requests
         write_up = ["evalscribe", "reports", "show", report, *folder, "--format", "agent-run-analysis"]
         more.append(f"Write-up for a task's pull request: `{join(write_up)}`")
     if workspace.reports.in_repository:
@@ -197,7 +206,10 @@ def print_analysis(
     quiet: bool,
     full: bool = False,
 ) -> None:
-    """Print an analysis with commands for the next steps. If a program reads the output, notes go to standard error."""
+    """Print an analysis, with commands for the next steps.
+
+    If the output is for programs, notes are printed on standard error.
+    """
     if isinstance(outcome, AnalysisPlan):
         print_json(outcome) if as_json else _print_plan(outcome)
     elif isinstance(outcome, NothingFailed):
@@ -212,7 +224,7 @@ def print_analysis(
 
 
 def _print_page(result: AnalysisResult, explain: str, more: Sequence[str], *, full: bool) -> None:
-    """Print the first screen or the whole report, then the report's location and the next steps."""
+    """Print the first screen of the report or the whole report, and then its location and the next steps."""
     page(result.text if full else first_screen(result.text))
     say()
     for note in result.notes:
@@ -306,7 +318,7 @@ def explain(
 
 
 def print_explanation(explained: ExplainedFailure, again: str, *, as_json: bool) -> None:
-    """Print an explanation. `again` is the command that repeats the replay of the failure."""
+    """Print an explanation. `again` is the command that replays the failure again."""
     if as_json:
         print_json(explained.analysis)
     else:

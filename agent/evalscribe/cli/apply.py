@@ -1,4 +1,4 @@
-"""`evalscribe apply REPORT R3 --repo DIR`: show a proposed change, and commit it once approved."""
+"""Implements `evalscribe apply REPORT R3 --repo DIR`, which shows a proposed change and commits it after approval."""
 
 import re
 import sys
@@ -37,7 +37,9 @@ _LINE = re.compile(r"\r?\n")
 
 
 RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
-"""Runs a coroutine to completion, either in an event loop of its own or in that of a session."""
+"""Function that runs a coroutine until it has finished, either in an event loop of its own or in the event loop of a
+discussion.
+"""
 
 
 def apply_recommendation(
@@ -52,26 +54,31 @@ def apply_recommendation(
     as_json: bool = False,
     shared: Workspace | None = None,
 ) -> int:
-    """Propose the change, show it, ask, and commit it. Return 0 if it was committed, declined, or only shown.
+    """Propose the change for a recommendation, show it, ask the user, and commit it.
+
+    Return the exit code: 0 if the change was committed, declined, or only shown.
 
     Args:
         options: Options with the proposing model and the reports folder.
-        repo: The eval suite's repository, or a folder of it.
+        repo: The repository of the eval suite, or a folder in it.
         report: Report name as in `find_report`.
         id: Id of the recommendation.
-        run: Runs coroutines.
+        run: Function that runs coroutines.
         yes: True if the user has already agreed.
-        prove: Replay the evals with the change before the user is asked.
-        as_json: Print a document, and ask nothing.
-        shared: The caller's workspace. The caller closes it and reports its usage.
+        prove: True to replay the evals with the change before the user is asked.
+        as_json: True to print a JSON document and to ask nothing.
+        shared: Workspace to use, which the caller closes and whose usage the caller reports. If None, a workspace is
+            opened.
 
     Raises:
         EvalscribeError: Nothing can be proposed or committed.
-        UsageError: `yes` was given in a terminal, where the user can be asked; or the approval can only refer to a
-            different patch, which was shown before.
+        UsageError: `yes` was set in a terminal, where the user could be asked. Or a different patch was shown before,
+            so that the user's approval cannot refer to this patch.
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
-        raise UsageError("--yes is for programs: on a terminal the patch is shown and you are asked")
+        raise UsageError(
+            "--yes is for programs: leave it out in a terminal, where the patch is shown and you are asked"
+        )
     offered: PatchOffer | AppliedPatch
     workspace = shared or Workspace(options, ask=paying_user())
     offering = _offered(workspace, repo, report, id, owned=shared is None, shows=not as_json, proves=prove)
@@ -82,14 +89,14 @@ def apply_recommendation(
     if yes and another:
         raise UsageError(
             "this patch differs from the one that was shown before: show it to a person, and run this again with "
-            "--yes once they agreed. Nothing was changed."
+            "--yes after they have agreed. Nothing was changed."
         )
     if as_json and not yes:
         print_json(AppliedDocument.of(offered))
         return 0
     if not yes and not in_terminal():
         say()
-        say(f"Nothing was changed. Once a person agreed to this patch, commit it to {offered.branch}:")
+        say(f"Nothing was changed. After a person has agreed to this patch, commit it to {offered.branch}:")
         say(f"  {_command(options, repo, offered)} --yes")
         return 0
     consent = yes or confirm(_question(offered, repo))
@@ -107,9 +114,10 @@ def apply_recommendation(
 async def _offered(
     workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool, shows: bool, proves: bool
 ) -> tuple[PatchOffer | AppliedPatch, bool]:
-    """Show the proposal. Return it, and whether a different patch was shown before.
+    """Show the proposed change.
 
-    If the workspace was opened here, it is closed before the user is asked, because the answer can take long.
+    Return it, and whether a different patch was shown before. If `owned`, the workspace is opened and closed here, so
+    that it is not open while the user is asked. The user's answer can take a long time.
     """
     async with AsyncExitStack() as opened:
         if owned:
@@ -136,7 +144,7 @@ async def _settled(options: Options, repo: Path, offer: PatchOffer, *, yes: bool
 
 
 def say_change(tried: Sequence[TriedChange], offer: PatchOffer, say: Callable[[str], None]) -> None:
-    """Print the results of replays with the proposed change."""
+    """Print the results of the replays with the proposed change."""
     if not tried:
         say("Not replayed: evalscribe.toml does not say how to grade an answer (`[replay]`).")
         return
@@ -197,7 +205,7 @@ def apply(
     ] = Path(),
     yes: Annotated[
         bool,
-        typer.Option("--yes", help="Commit without asking, once a person agreed. Not allowed in a terminal."),
+        typer.Option("--yes", help="Commit without asking, after a person has agreed. Not allowed in a terminal."),
     ] = False,
     prove: Annotated[
         bool, typer.Option("--prove", help="Replay the evals with the change, in a sandbox, before asking.")
@@ -219,7 +227,7 @@ def apply(
 ) -> int:
     """Propose the change that a recommendation asks for, and commit it to a new branch once you agree.
 
-    With --json there is no question, and the change is committed only with --yes.
+    With --json, no question is asked, and the change is committed only if --yes is given.
     """
     command_options = options.workspace_options(locals())
     return apply_recommendation(

@@ -1,4 +1,4 @@
-"""`evalscribe collections list|show|remove|delete`, `results list|show`, `evalscribe export` and `evalscribe gc`."""
+"""Implements `evalscribe collections list|show|use|remove|delete`, `results list|show`, `export` and `gc`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -75,7 +75,7 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
 def use(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
 ) -> int:
-    """Make a collection the default, in evalscribe.toml."""
+    """Make a collection the default collection, in evalscribe.toml."""
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
         path = save_setting(workspace.settings.root, "collection_id", collection_record.id)
@@ -96,12 +96,9 @@ def remove(
     collection: options.Collection = None,
     every: Annotated[bool, typer.Option("--all", help="Remove all runs of the collection.")] = False,
 ) -> int:
-    """Take runs out of a collection.
-
-    Reports stay, and so do the runs in other collections.
-    """
+    """Remove runs from a collection. Their reports are kept, and so are the runs in other collections."""
     if every == bool(run):
-        raise UsageError("name the runs to take out, or give --all")
+        raise UsageError("name the runs to remove, or give --all")
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
         runs = workspace.store.runs.runs(collection_record.id)
@@ -118,7 +115,7 @@ def delete(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False,
 ) -> int:
-    """Delete a collection, and its contents after asking. Runs stay in the store until `gc`."""
+    """Delete a collection with its contents, after asking. Runs stay in the store until `gc`."""
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
         contents = workspace.store.collections.contents(collection_record.id)
@@ -162,8 +159,8 @@ def gc(
 ) -> int:
     """Delete data that nothing uses: runs in no collection, evidence of deleted evals, unused texts.
 
-    Runs that were analysed, judged or labelled stay, and so do reports, verdicts, results, labels and rubrics. Other
-    commands may run at the same time.
+    Runs that were analysed, judged or labelled are kept, and so are reports, verdicts, results, labels and rubrics.
+    Other commands can run at the same time.
     """
     with Workspace() as workspace:
         deleted = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
@@ -191,13 +188,13 @@ def _size(size: int) -> str:
 
 
 def collection_line(collection: Collection | CollectionSummary) -> str:
-    """Format a collection's name, with its id if that differs."""
+    """Format the name of a collection. If the id differs from the name, append it."""
     name, id = one_line(collection.name), one_line(collection.id)
     return name if name == id else f"{name} (id {id})"
 
 
 def run_line(run: Run) -> str:
-    """Format a run on one line, with its counts."""
+    """Format a run on one line, with the number of evals by status."""
     counts = f"{run.passed} of {pluralise(run.total, 'eval')} passed"
     other_counts = [
         f"{number} {word}" for number, word in ((run.failed, "failed"), (run.incomplete, "incomplete")) if number
@@ -215,7 +212,7 @@ def list_sets(
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """List the result sets of a collection: answered, failed and open requests."""
+    """List the result sets of a collection, with their numbers of answered, failed and open requests."""
     with Workspace() as workspace:
         sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
     if as_json:
@@ -236,7 +233,7 @@ def show_results(
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show the results of a set, and whether their citations were verified."""
+    """Show the results of a result set, and whether their citations were verified."""
     with Workspace() as workspace:
         result_set = result_set_named(workspace.store.results, choose_collection(workspace, collection), name)
         results = complete_results(workspace.store.results, result_set, include_incomplete=incomplete)

@@ -1,4 +1,4 @@
-"""Register every command with its module. The module is imported only when the command runs."""
+"""Register every command with its module. The module is imported only when the command is run."""
 
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -15,21 +15,21 @@ ANALYSE, DATA, REVIEW, EXPERIMENTS, SET_UP = "Analyse", "Data", "Review", "Exper
 
 
 class CommandEntry(NamedTuple):
-    """Location of a command's function, and the command's line in the list of its group."""
+    """Where the function of a command is, and how the command appears in the list of its group."""
 
     module: str
-    """Module below `evalscribe.cli`."""
+    """Name of the module in `evalscribe.cli`."""
     name: str
-    """Name of the function."""
+    """Name of the function in the module."""
     help: str
     panel: str = "Commands"
     """Heading under which the command is listed."""
     hidden: bool = False
-    """True for a command's former name, which still works."""
+    """True for the former name of a command, which still works but is not listed."""
 
 
 class GroupEntry(NamedTuple):
-    """A group of commands."""
+    """A group of commands and how it appears in the list of commands."""
 
     help: str
     commands: "CommandTable"
@@ -245,7 +245,7 @@ COMMANDS: CommandTable = {
 
 
 class Commands(Mapping[str, Any]):
-    """Command parsers by name. A command's module is imported when its parser is first needed."""
+    """Command parsers, keyed by name. The module of a command is imported when its parser is first needed."""
 
     def __init__(self, table: CommandTable) -> None:
         self.table = table

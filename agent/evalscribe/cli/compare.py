@@ -1,4 +1,4 @@
-"""`evalscribe compare BASE CANDIDATE [MORE…]`."""
+"""Implements `evalscribe compare BASE CANDIDATE [MORE…]`."""
 
 import sys
 from collections.abc import Sequence
@@ -68,10 +68,7 @@ def compare(
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Compare two runs: what changed, why, and whether it may be chance.
-
-    Three or more runs give a matrix.
-    """
+    """Compare two runs: what changed, why, and whether it might be chance. Three or more runs give a matrix."""
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     command_options = options.workspace_options(locals())
 
@@ -105,7 +102,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
 
 
 def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:
-    """Print the page, or the JSON or CSV document, and then the location of the page that was written."""
+    """Print the page or the JSON or CSV document, and then where the page was written."""
     programs = as_json or as_csv
     if as_json:
         print_json(result.comparison)
@@ -119,7 +116,7 @@ def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool,
 
 
 def _print_conditions(broken: Sequence[str], number: int) -> int:
-    """Print the conditions that are not fulfilled, and return the exit code."""
+    """Print the conditions that do not hold, and return the exit code."""
     for condition in broken:
         say(f"evalscribe: --assert does not hold: {one_line(condition)}", file=sys.stderr)
     if number and not broken:

@@ -1,4 +1,4 @@
-"""`evalscribe datasets add-example|upload|upload-csv|dedup|examples`."""
+"""Implements `evalscribe datasets add-example|upload|upload-csv|dedup|examples`."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -207,7 +207,7 @@ def upload_csv(
 
 
 def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], partial: bool, form: str) -> int:
-    """Upload items. Return 65 if the file could not be read to its end."""
+    """Upload items. Return the exit code: 65 if the file could not be read to its end, otherwise 0."""
     tables.validate_format(form)
     with Workspace() as workspace, _item_file(file, open) as (name, item_file):
         datasets = workspace.store.datasets
@@ -221,9 +221,9 @@ def _upload(dataset: str, file: str, open: Callable[[Path, str], ItemFile], part
 
 @contextmanager
 def _item_file(file: str, open: Callable[[Path, str], ItemFile]) -> Iterator[tuple[str, Callable[[], ItemFile]]]:
-    """Yield the file's name, and a function that can open it several times.
+    """Yield the name of the file, and a function that opens it.
 
-    Standard input (`-`) is first copied to a file.
+    The function can be called several times, because standard input (`-`) is first copied to a file.
     """
     with ExitStack() as stack:
         path, name = Path(file), file
@@ -240,7 +240,7 @@ def _is_text(result: AddedItem) -> bool:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter between cells. Raises `UsageError` if it is invalid."""
+    """Return the character that separates cells. Raises `UsageError` if it is invalid."""
     delimiter = {"tab": TAB, "\\t": TAB}.get(text, text)
     if len(delimiter) != 1 or delimiter in '"\r\n ' or not (delimiter == TAB or delimiter.isprintable()):
         raise UsageError(f"--delimiter {text!r} cannot separate cells: give one character, such as a comma")
@@ -299,7 +299,7 @@ def remove(
     keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="Keys of the items to remove.", show_default=False)],
     form: Format = "table",
 ) -> int:
-    """Remove items from the draft. Versions keep theirs."""
+    """Remove items from the draft. Published versions do not change."""
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -354,7 +354,7 @@ def apply(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Remove duplicates from the draft; the first of each group stays."""
+    """Remove duplicates from the draft. The first item of each group stays."""
     tables.validate_format(form)
     with Workspace() as workspace:
         datasets = workspace.store.datasets

@@ -1,4 +1,4 @@
-"""`evalscribe datasets add-run|from-reviews`: items from stored runs and from reports."""
+"""Implements `evalscribe datasets add-run|from-reviews`, which create items from stored runs and from reports."""
 
 import sys
 from collections.abc import Iterator
@@ -38,7 +38,8 @@ def add_run(
         str | None,
         typer.Option(
             metavar="JSON|TEXT",
-            help="Expected output of a single eval. Default: its output if it passed, else what was expected.",
+            help="Expected output of the new item, for a single eval. "
+            "Default: the eval's output if it passed, otherwise its expected output.",
             show_default=False,
         ),
     ] = None,
@@ -63,7 +64,9 @@ def _added_line(result: AddedRunItems) -> str:
 
 def _print_omissions(result: AddedRunItems) -> None:
     if result.unknown:
-        message = f"{pluralise(result.unknown, 'item')} did not pass: no expected output, because the run has none."
+        message = (
+            f"{pluralise(result.unknown, 'item')} did not pass and got no expected output, because the run has none."
+        )
         output.aside(message)
     if result.unusable:
         message = f"{pluralise(len(result.unusable), 'eval')} left out, because the run does not contain their input: "
@@ -95,8 +98,8 @@ def from_reviews(
 ) -> int:
     """Build a dataset from the labels that people gave in merged reports. Prints its id.
 
-    Each labelled failure becomes an item with its current evidence and its label. All items of one eval are in one
-    split. With --publish, prints the id of the version.
+    Each labelled failure becomes an item with its current evidence and its label. All items of an eval are put into the
+    same split. With --publish, the id of the published version is printed instead.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

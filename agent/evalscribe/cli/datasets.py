@@ -1,4 +1,4 @@
-"""`evalscribe datasets create|list|show|split|publish|delete|versions`."""
+"""Implements `evalscribe datasets create|list|show|split|publish|delete|versions`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,9 +53,9 @@ def publish(
     description: Annotated[str, typer.Option(metavar="TEXT", help="Changes in this version.", show_default=False)] = "",
     form: Format = "table",
 ) -> int:
-    """Publish the draft as the next version. Prints its id.
+    """Publish the draft as the next version.
 
-    If a version with the same content exists, its id is printed.
+    Prints the id of the version. If a version with the same content exists already, the id of that version is printed.
     """
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -134,7 +134,7 @@ def export(
 
 
 def line(version: DatasetVersion) -> str:
-    """Format a version: `version 2  dsv-0123456789abcdef  12 items  2026-11-21`."""
+    """Format a version on one line: `version 2 dsv-0123456789abcdef 12 items 2026-11-21`."""
     text = f"version {version.number}  {version.id}  {pluralise(version.items, 'item')}  {version.created_at[:10]}"
     return f"{text}  {one_line(version.description)}".rstrip()
 
@@ -199,7 +199,7 @@ def list_all(
 
 
 def show(dataset: Named, form: Format = "table") -> int:
-    """Show a dataset: its draft in numbers, and its versions."""
+    """Show a dataset: numbers on its draft, and its versions."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         summary = summarise_dataset(datasets, find_dataset(datasets, dataset))
@@ -210,7 +210,10 @@ def show(dataset: Named, form: Format = "table") -> int:
 def delete(
     dataset: Named, yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False
 ) -> int:
-    """Delete a dataset with its draft and its versions, after asking. Refused while an experiment uses the dataset."""
+    """Delete a dataset with its draft and its versions, after asking.
+
+    A dataset cannot be deleted while an experiment uses it.
+    """
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         dataset_record = find_dataset(datasets, dataset)
@@ -232,8 +235,8 @@ def split(
 ) -> int:
     """Split the items of the draft into train, dev and test.
 
-    Items of one cluster stay together, and adding items later moves no others. If you give only some shares, the others
-    are 0.
+    Items of one cluster stay together. If items are added later, the other items stay in their splits. If you give only
+    some shares, the others are 0.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

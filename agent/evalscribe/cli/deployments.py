@@ -1,4 +1,4 @@
-"""`evalscribe experiments deployments create|list|show`."""
+"""Implements `evalscribe experiments deployments create|list|show`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +19,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 LONGEST_REPLY = 500
-"""Maximum characters of a component's reply to the smoke input that are shown."""
+"""Maximum number of characters that are shown of a component's reply to the smoke input."""
 
 
 def create(
@@ -75,8 +75,8 @@ def create(
 ) -> int:
     """Record a build of components: commit, local changes, folder. Prints its id.
 
-    Each component is checked first: a function is imported, a command looked up, an address contacted. The same build
-    keeps its id.
+    Each component is checked first: a function is imported, a command looked up, an address contacted. If the same
+    build was recorded before, its id is printed.
     """
     validate_format(form)
     components = parse_components(component or (), type, header or (), model)

@@ -1,4 +1,6 @@
-"""`evalscribe discuss REPORT`: each line is a question and gets an answer, in a terminal or over a pipe."""
+"""Implements `evalscribe discuss REPORT`, which answers each line of the input as a question, in a terminal or over
+a pipe.
+"""
 
 import asyncio
 import signal
@@ -46,16 +48,19 @@ def run_session(
     spent: CostSummary | None = None,
     opening: str = "",
 ) -> int:
-    """Answer all questions. Return 69 if a question from a pipe or from an option got no answer.
+    """Answer all questions.
+
+    Return the exit code, which is 69 if a question from a pipe or from an option was not answered completely.
 
     Args:
         options: Options with the model and the budget.
         report: Report name as in `find_report`.
-        ask: The questions; None to read them from the terminal or a pipe.
-        repo: The eval suite's repository, in which recommendations are implemented.
-        as_json: True to print each answer as one JSON document.
-        spent: The usage of this command so far, which is subtracted from the budget.
-        opening: A question to the user. The first line is the answer to it.
+        ask: The questions; None to read them from standard input.
+        repo: The repository of the eval suite, in which recommendations are implemented. If None, the user is asked for
+            the repository when it is needed.
+        as_json: True to print each answer as a JSON document.
+        spent: Usage of models by this command so far, which is subtracted from the budget.
+        opening: A question to the user, which the first line answers; None for no question.
 
     Raises:
         EvalscribeError: No question can be answered.
@@ -91,16 +96,17 @@ def _remaining_budget(budget: Budget, spent: CostSummary) -> Budget:
 
 
 class _Answering:
-    """Runs the coroutines of answers. SIGTERM cancels an answer, so that its cost is counted.
+    """Runs the coroutines that produce answers.
 
-    Between answers, SIGTERM ends the process.
+    SIGTERM during an answer cancels the answer, so that its cost is still counted. SIGTERM between answers ends the
+    process.
     """
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
 
     def run(self, runner: asyncio.Runner, main: Coroutine[Any, Any, T], /) -> T:
-        """Run a coroutine. Raises `TerminatedError` after SIGTERM."""
+        """Run a coroutine. Raises `TerminatedError` if SIGTERM cancelled it."""
         try:
             return runner.run(self._watched(main))
         except asyncio.CancelledError:
@@ -136,11 +142,11 @@ class _Talk:
         self._repo = repo
         self._as_json = as_json
         self._bare = bare
-        """True if a line with only `R1` is a request to implement recommendation R1."""
+        """True if a line that consists only of `R1` is a request to implement recommendation R1."""
         self._answered = True
 
     def run(self, lines: Iterable[str]) -> bool:
-        """Answer all lines. Return whether every answer was complete."""
+        """Handle all lines. Return whether every question was answered completely."""
         for line in lines:
             if ends_discussion(line):
                 break
@@ -163,22 +169,23 @@ class _Talk:
             _close(answer)
 
     def _stopped(self) -> None:
-        """Report an answer that Ctrl-C cancelled. Outside a terminal, the discussion also ends."""
+        """Report that Ctrl-C cancelled an answer. Outside a terminal, also end the discussion."""
         output.say("\n[stopped]")
         if not output.in_terminal():
             raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
-        """Print a piece of the answer.
+        """Print the next part of an answer.
 
-        Raises `OSError` if nobody reads the output any more, so that nothing more is paid for.
+        If no program reads the output any more, the `OSError` is not caught, so that no further output of the model is
+        paid for.
         """
         if not self._as_json:
             sys.stdout.write(visible(piece))
             sys.stdout.flush()
 
     def _implement(self, ids: tuple[str, ...]) -> None:
-        """Run `apply` for each recommendation. In a terminal, an error does not end the discussion."""
+        """Run `evalscribe apply` for each recommendation. In a terminal, the discussion continues after an error."""
         if self._as_json:
             raise UsageError("--json answers questions only; for a change use `evalscribe apply`. Nothing was changed.")
         repo = self._repo or _ask_for_repo()
@@ -211,7 +218,7 @@ class _Talk:
 
 
 def _close(answer: DiscussionAnswer) -> None:
-    """Print the remaining notes on an answer whose text is already displayed."""
+    """Print the notes on an answer. The text of the answer is already displayed."""
     if answer.text and not answer.text.endswith("\n"):
         output.say()
     if answer.broken_off:
@@ -222,7 +229,7 @@ def _close(answer: DiscussionAnswer) -> None:
 
 
 def _lines() -> Iterator[str]:
-    """Yield the lines that are typed, up to an empty line or the end. From a pipe, yield every line."""
+    """Yield the lines of standard input. In a terminal, stop at an empty line or at the end of the input."""
     with suppress(AttributeError):
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not output.in_terminal():
@@ -245,7 +252,7 @@ def _ask_for_repo() -> Path | None:
 
 @contextmanager
 def _signals(answering: _Answering) -> Iterator[None]:
-    """Raise `KeyboardInterrupt` on Ctrl-C, at the prompt and during an answer. On SIGTERM, end the discussion."""
+    """Raise `KeyboardInterrupt` on Ctrl-C, both at the prompt and during an answer. On SIGTERM, end the discussion."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
         signal.SIGTERM: signal.signal(signal.SIGTERM, answering.terminate),

@@ -1,4 +1,4 @@
-"""`evalscribe doctor`: check settings, keys and services."""
+"""Implements `evalscribe doctor`, which checks settings, keys and services."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
@@ -25,7 +25,7 @@ State = Literal["ok", "not set", "NOT OK"]
 
 
 class NotConfigured(Frozen):
-    """Result of a check of something that is not configured."""
+    """Result of a check whose subject is not configured."""
 
     detail: str
 
@@ -34,7 +34,7 @@ Attempt = Callable[[], Awaitable[str | NotConfigured]]
 
 
 class Check(Frozen):
-    """The result of one check."""
+    """Result of one check."""
 
     name: str
     state: State
@@ -44,7 +44,7 @@ class Check(Frozen):
 
 
 class SetupReport(Frozen):
-    """The results of `doctor`, without secrets."""
+    """Results of the command `doctor`, without secrets."""
 
     settings: tuple[SettingRow, ...]
     checks: tuple[Check, ...]
@@ -64,7 +64,7 @@ def doctor(
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
-    """Show what is configured and where, what can be reached, and what is missing.
+    """Show what is configured and where, which services can be reached, and what is missing.
 
     Exit codes: 0 no problem, 64 invalid setting, 77 key refused, 69 no answer from a service.
     """
@@ -82,7 +82,7 @@ def doctor(
 
 
 def print_checks(report: SetupReport) -> None:
-    """Print settings with their origin, then the checks. Settings that a check mentions are not repeated."""
+    """Print each setting with its origin, and then the checks. A setting is left out if a check shows its value."""
     details = {check.detail for check in report.checks}
     rows = [row for row in report.settings if row.value not in details]
     width = max(len(row.name) for row in rows)
@@ -94,22 +94,24 @@ def print_checks(report: SetupReport) -> None:
 
 
 _FIRST_TO_FIX = (UsageError.exit_code, AccessError.exit_code, UnavailableError.exit_code)
-"""Exit codes in the order in which problems should be fixed. While a setting or key is wrong, its service cannot be
-reached either.
+"""Exit codes, in the order in which the problems should be fixed.
+
+Problems with settings and keys come first, because they can be the reason why a service cannot be reached.
 """
 
 
 def exit_code(checks: Iterable[Check]) -> int:
     """Return 0 if nothing is wrong.
 
-    Otherwise return the code of the problem to fix first: a setting, a key, a service, anything else.
+    If there are problems, return the exit code of the problem that should be fixed first. The order is: settings, keys,
+    services, everything else.
     """
     codes = {check.exit_code for check in checks} - {0}
     return next((code for code in _FIRST_TO_FIX if code in codes), min(codes, default=0))
 
 
 async def run_checks(attempts: Mapping[str, Attempt]) -> tuple[Check, ...]:
-    """Run every attempt. The result of each is its message, or the error that ended it."""
+    """Run every check. The result of a check is the message that it returned, or the error that it raised."""
     return tuple([await _tried(name, attempt) for name, attempt in attempts.items()])
 
 
@@ -125,9 +127,10 @@ async def _tried(name: str, attempt: Attempt) -> Check:
 
 
 def list_checks(workspace: Workspace) -> dict[str, Attempt]:
-    """Return the checks, keyed by subject. None of them costs money.
+    """Return the checks, keyed by subject.
 
-    A provider is included if it can be checked or if it serves the default judge.
+    The checks cost no money. A model provider is included if it can be checked, or if the default judge is one of its
+    models.
     """
     settings = workspace.settings
     providers = {p.title: partial(_provider_answers, settings, p) for p in PROVIDERS.values() if _is_tried(settings, p)}
@@ -156,7 +159,7 @@ def _has_token(settings: Settings) -> bool:
 
 
 async def _sandbox_starts() -> str | NotConfigured:
-    """Check that replays can run. Only replays need a sandbox."""
+    """Check that a sandbox can be started. Only replays need a sandbox."""
     try:
         await require_sandbox()
     except UnavailableError as error:
@@ -173,7 +176,10 @@ async def _store_opens(settings: Settings) -> str:
 
 
 async def _convex_answers(settings: Settings) -> str | NotConfigured:
-    """Check that the key has access to both functions. They are called with ids that cannot exist."""
+    """Check that the key has access to both functions of the deployment.
+
+    The functions are called with ids that cannot exist.
+    """
     try:
         access = settings.convex()
     except AccessError as error:

@@ -1,4 +1,4 @@
-"""End a command. Every error becomes one or two lines on standard error, and one exit code."""
+"""End a command. An error is printed as one or two lines on standard error, and determines the exit code."""
 
 import os
 import sys
@@ -22,16 +22,15 @@ from evalscribe.errors import (
 
 UNIX_ONLY = "evalscribe runs on Linux and macOS; on Windows, run it in WSL"
 UNIX_MODULES = ("fcntl", "resource")
-"""Modules of the standard library that do not exist on Windows."""
-NOWHERE = "the working folder no longer exists: change to another one"
+"""Names of modules of the standard library that do not exist on Windows."""
+NOWHERE = "the working folder no longer exists: change to another folder"
 
 
 def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> int:
-    """Run a command and return its exit code. This is the only place that decides exit codes.
+    """Run a command and return its exit code.
 
-    `arguments` are the words of its command line, for the log.
-
-    A closed output pipe, as after `head`, is not an error.
+    Only this function converts errors to exit codes. It is not an error if the output pipe is closed early, for example
+    by `head`. `arguments` are the words of the command line, for the log.
     """
     code: object = None
     try:
@@ -63,7 +62,7 @@ def exit_code(command: Callable[[], object], arguments: Sequence[str] = ()) -> i
 def _read_clock() -> None:
     """Raise `UnavailableError` if Python cannot read the clock.
 
-    Python counts nanoseconds in 64 bits, which last until 2262.
+    Python counts nanoseconds with 64 bits, which are sufficient until 2262.
     """
     try:
         time.time()
@@ -75,7 +74,7 @@ def _read_clock() -> None:
 
 
 def _command(error: typer.TyperException) -> str:
-    """Return the command whose arguments are wrong; `evalscribe` if the command is unknown."""
+    """Return the name of the command whose arguments are wrong; `evalscribe` if it is not known."""
     context = getattr(error, "ctx", None)
     return "evalscribe" if context is None else " ".join(("evalscribe", *context.command_path.split()[1:]))
 
@@ -89,40 +88,43 @@ def _is_somewhere() -> bool:
 
 
 def _say(message: str, code: int) -> int:
-    from evalscribe.cli.output import say  # pydantic takes 0.1 s to load, and `--help` does not need it
+    from evalscribe.cli.output import say  # imports pydantic, which takes 0.1 s and is not needed for `--help`
 
     say(f"evalscribe: {redacted(message)}", file=sys.stderr)
     return code
 
 
 def _mute() -> None:
-    """Redirect standard output to /dev/null, because flushing a closed pipe at exit would print an error."""
+    """Redirect standard output to /dev/null. Otherwise, Python would flush a closed pipe at exit and print an error."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
 
 def _full(error: OSError) -> int:
-    """Report a full disk. Nothing more is printed on standard output, because it could be on the same disk."""
+    """Report a full disk. Nothing more is written to standard output, because it might be a file on the same disk."""
     _mute()
     where = f" for {error.filename}" if error.filename else ""
     return _say(f"{error.strerror}{where}: free space and try again.", UnavailableError.exit_code)
 
 
 def _damage() -> EvalscribeError | None:
-    """Return the error of an opened store that is damaged; None if no store is damaged.
+    """Return the error to report if the store that was opened is damaged; otherwise None.
 
-    Such a store can break any command.
+    A damaged store can cause unexpected errors in any command.
     """
     if "evalscribe.store.database" not in sys.modules:
         return None
-    from evalscribe.store.database import damage  # this module is loaded already
+    from evalscribe.store.database import damage  # already loaded
 
     return damage()
 
 
 def _bug() -> int:
-    """Report an unexpected error. Write the redacted traceback to a file, and print the path of that file."""
+    """Report an unexpected error.
+
+    The traceback is written to a file, without secrets, and the path of the file is printed.
+    """
     text = redacted(traceback.format_exc())
     with NamedTemporaryFile("w", encoding="utf-8", prefix="evalscribe-bug-", suffix=".log", delete=False) as log:
         log.write(text)

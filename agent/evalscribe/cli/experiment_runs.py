@@ -1,4 +1,4 @@
-"""`evalscribe experiments run` and `experiments runs wait|gate|cancel|resume|rescore|regression-dataset`."""
+"""Implements `evalscribe experiments run` and `experiments runs wait|gate|cancel|resume|rescore|regression-dataset`."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ from evalscribe.workspace import Workspace
 Wait = Annotated[bool, typer.Option("--wait", help="Wait until the run ends; the exit code is its gate's.")]
 Timeout = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Longest time to wait, such as 15m.", show_default=False),
+    typer.Option(metavar="TIME", help="Maximum time to wait, such as 15m.", show_default=False),
 ]
 FailOnGate = Annotated[
     bool | None,
@@ -81,13 +81,13 @@ EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
-"""Maximum bytes of the step summary. GitHub drops a file larger than 1 MiB entirely."""
+"""Maximum bytes of GitHub's step summary. If the file is larger than 1 MiB, GitHub shows nothing of it."""
 LEAST = 20_000
-"""Minimum bytes that must be left in the step summary. With fewer, a run is left out."""
+"""Minimum number of bytes that must be free in the step summary. If fewer are free, the run is not added."""
 
 
 def append_step_summary(workspace: Workspace, run: ExperimentRun, report: RunReport) -> None:
-    """Append the run to the step summary, if there is one. An error while writing is only reported."""
+    """Append the result of a run to GitHub's step summary, if there is one. If that fails, only print a note."""
     path = os.environ.get(VARIABLE)
     if not path:
         return
@@ -109,13 +109,13 @@ PASSED = 0
 GATE_FAILED = 2
 RUN_FAILED = 3
 TIMED_OUT = 4
-"""The exit codes, together with the three above, of all commands that wait for a run or report its gate."""
+"""These four are the exit codes of all commands that wait for a run or print its gate."""
 
 
 def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> tuple[int, str]:
-    """Return the exit code for the state in which a run is, and a line that describes that state.
+    """Return the exit code for the state of a run, and a line that describes the state.
 
-    A run that has not ended counts as timed out.
+    If the run has not ended, the exit code is that of a timeout.
     """
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
@@ -137,15 +137,12 @@ def print_run_result(
     details: bool = False,
     enclose: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
-    """Print the result of a run: one line, or the report as JSON.
+    """Print the result of a run as one line or as JSON, and return the exit code.
 
-    `enclose` returns a document that contains the report.
-
-    In GitHub Actions, also write the step summary. Return the exit code, even if the program that reads the output
-    (`head`, `grep -q`) has ended.
-
-    With `clauses`, the gate's clauses are added to the line. With `details`, the scores and the first failures replace
-    the line.
+    The exit code is also returned if the program that reads the output (`head`, `grep -q`) has ended. In GitHub
+    Actions, the step summary is written as well. With `clauses`, the clauses of the gate are printed after the line.
+    With `details`, the scores and the first failures are printed instead of the line. If the report should be part of a
+    larger JSON document, `enclose` creates this document from the report.
     """
     report = report_run(workspace, run)
     code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
@@ -171,12 +168,14 @@ def print_run_result(
 
 
 def _next_commands(workspace: Workspace, run: ExperimentRun, summary: RunSummary) -> Iterator[str]:
-    """Yield commands that explain a run's failures, and one that compares it with its baseline or the previous run."""
+    """Yield commands that explain the failures of a run, and a command that compares the run with its baseline or
+    the previous run.
+    """
     failed = summary.counts.failed + summary.counts.error + summary.counts.unscored
     if failed:
         yield f"All failures:  evalscribe experiments runs failures {run.id}"
         yield f"Why they fail: evalscribe analyze {run.id}"
-    with suppress(EvalscribeError):  # there is no run to compare with
+    with suppress(EvalscribeError):  # if there is no run to compare with
         base = baseline_named(workspace, version_of_run(workspace, run).config.base or PREVIOUS, run)
         if base.id != run.id and run.state == base.state == "completed":
             yield f"What changed:  evalscribe experiments runs compare {base.id} {run.id}"
@@ -188,7 +187,7 @@ class RunDisplay(Bar):
         self._task = self._bar.add_task("", total=None)
 
     def tried(self, run: ExperimentRun, tally: Mapping[ItemVerdict, int]) -> None:
-        """Return a phrase on how many trials are done, and how many of them did not pass."""
+        """Show how many trials are done, and how many of these did not pass."""
         finished = sum(tally.values())
         not_passed = finished - tally.get("passed", 0)
         description = f"{run.state}, {not_passed:,} not passed" if not_passed else run.state
@@ -208,9 +207,9 @@ def await_end(
     details: bool = False,
     enclose: Callable[[RunReport], BaseModel] | None = None,
 ) -> int:
-    """Wait for the run and return the exit code of its gate. Ctrl-C ends only the waiting, while the run continues.
+    """Wait for a run, print its result, and return the exit code for it.
 
-    `details` and `enclose` are passed to `print_run_result`.
+    Ctrl-C only ends the waiting; the run continues. `details` and `enclose` are passed to `print_run_result`.
     """
     try:
         with RunDisplay() as display:
@@ -300,7 +299,7 @@ def run(
             min=1,
             max=256,
             metavar="N",
-            help="Trials at a time. Default: configured, or 4.",
+            help="Parallel trials. Default: configured, or 4.",
             show_default=False,
         ),
     ] = None,
@@ -371,9 +370,9 @@ def run(
 
 
 def _require_consent(workspace: Workspace, version: ExperimentVersion) -> None:
-    """Ask a user at a terminal before the models of an experiment are called.
+    """Ask a user at a terminal for consent before the models of an experiment are called.
 
-    Elsewhere, the experiment's definition counts as consent.
+    Outside a terminal, the experiment's definition counts as consent.
     """
     models = called_models(version)
     if models:
@@ -389,7 +388,10 @@ def _spec(
     config: str | None,
     map: Sequence[str],
 ) -> ExperimentSpec | None:
-    """Return the experiment that a file or options describe. None if the name of an existing one is given."""
+    """Return the experiment that a file or the options describe.
+
+    Returns None if only the name of an existing experiment is given.
+    """
     values: dict[str, Any] = {"target": target, "data": data, "scorers": tuple(scorers), "map": tuple(map)}
     if experiment is not None and is_spec_file(experiment):
         return read_spec(Path(experiment)).model_copy(update={key: value for key, value in values.items() if value})
@@ -411,23 +413,23 @@ def print_started(
     form: str,
     details: bool = False,
 ) -> int:
-    """Print the id of a run whose worker was just started.
-
-    With `wait`, wait for the run's result and print that, too.
-    """
+    """Print the id of a run whose worker was just started. With `wait`, also wait for the run, and print its result."""
     if not wait:
         print_id(run.id, run, f"{message}; `evalscribe experiments runs wait {run.id}` waits for it", form)
         return 0
     if form == "table":
         output.aside(message)
-        with suppress(BrokenPipeError):  # the run's result still determines the exit code
+        with suppress(BrokenPipeError):  # even then, the result of the run determines the exit code
             if not details:
                 print(run.id, flush=True)
     return await_end(workspace, run.id, timeout_s, fail_on_gate=fail_on_gate is not False, form=form, details=details)
 
 
 def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
-    """Return notes on prompt templates that the workspace overrides, because somebody else could have written them."""
+    """Return notes on prompt templates that the workspace overrides.
+
+    Users should know of them, because somebody else could have written them.
+    """
     names = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
     return [f"scorers use the workspace's own prompts: {', '.join(names)}"] if names else []
 
@@ -437,8 +439,8 @@ T = TypeVar("T")
 
 def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = None) -> int:
     """Execute the remaining trials of a run in this process."""
-    # Standard output is the run's log. Flush each line, so that readers see it at once and none is lost if the process
-    # is killed.
+    # Standard output is the run's log. Flush each line, so that it can be read immediately and is not lost if the
+    # process is killed.
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with Workspace(options.workspace_options(locals())) as workspace:
         run_record = run_named(workspace, run)
@@ -451,7 +453,7 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine, and cancel it on Ctrl-C, SIGTERM or SIGHUP.
 
-    A cancelled coroutine ends its child processes within two seconds.
+    When it is cancelled, it ends its child processes within two seconds.
     """
 
     async def watched() -> T:
@@ -468,7 +470,7 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
-    """Cancel a run: stop running trials, keep finished ones."""
+    """Cancel a run. Trials in progress are stopped, finished trials are kept."""
     validate_format(form)
     with Workspace() as workspace:
         cancelled = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
@@ -535,7 +537,7 @@ def rescore(
 ) -> int:
     """Score the stored outputs of a run again, without running the target.
 
-    The new scores count; earlier scores are kept.
+    Results then use the new scores; the earlier scores are kept.
     """
     validate_format(form)
     command_options = options.workspace_options(locals())
@@ -590,7 +592,7 @@ def regression_dataset(
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Turn the failures of a run into a published dataset and an experiment that every item must pass.
+    """Turn the failures of a run into a published dataset and an experiment in which every item must pass.
 
     For a run that was imported or analysed, only the dataset is created.
     """

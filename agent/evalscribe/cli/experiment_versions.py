@@ -1,4 +1,4 @@
-"""`evalscribe experiments create|update|sample`."""
+"""Implements `evalscribe experiments create|update|sample`."""
 
 from typing import Annotated, Any
 
@@ -129,14 +129,14 @@ def update(
 ) -> int:
     """Create the next version of an experiment. Prints its id.
 
-    Omitted options keep their values. Scorers are replaced as a whole, config keys one by one. Earlier versions and
-    their runs do not change.
+    Omitted options keep their values. If you name scorers, they replace all earlier scorers. Config keys are replaced
+    one by one. Earlier versions and their runs do not change.
     """
     return _update(experiment, _experiment_options(locals()), form)
 
 
 def _experiment_options(options: dict[str, Any]) -> ExperimentOptions:
-    """Convert the options, which are keyed by parameter name, to `ExperimentOptions`."""
+    """Convert the options of a command, keyed by parameter name, to `ExperimentOptions`."""
     target = {name: options[name] for name in TargetOptions.model_fields if name in options}
     return ExperimentOptions(
         name=options.get("name"),

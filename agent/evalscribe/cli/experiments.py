@@ -1,4 +1,6 @@
-"""`evalscribe experiments list|show|archive|delete` and `experiments runs` commands that read or delete runs."""
+"""Implements `evalscribe experiments list|show|archive|delete`, and the `experiments runs` commands that read or
+delete runs.
+"""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -129,7 +131,7 @@ def archive(
     undo: Annotated[bool, typer.Option("--undo", help="Make it active again.")] = False,
     form: Format = "table",
 ) -> int:
-    """Archive an experiment: `list --status active` omits it. Its runs stay."""
+    """Archive an experiment, so that `list --status active` omits it. The experiment's runs are kept."""
     validate_format(form)
     with Workspace() as workspace:
         experiment_record = experiment_named(workspace, experiment)
@@ -143,7 +145,8 @@ def archive(
 def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
     """Delete an experiment with its versions, runs and scores, after asking.
 
-    Datasets, scorers, prompts and reports stay. A run in progress must end first.
+    Datasets, scorers, prompts and reports are kept. An experiment cannot be deleted while one of its runs is in
+    progress.
     """
     with Workspace() as workspace:
         experiment_record = experiment_named(workspace, experiment)
@@ -161,7 +164,7 @@ def delete(experiment: ExperimentArgument, yes: Yes = False) -> int:
 
 
 def delete_run(run: RunOfExperiment, yes: Yes = False) -> int:
-    """Delete a run with its trials and scores, after asking. A run in progress must end first."""
+    """Delete a run with its trials and scores, after asking. A run in progress cannot be deleted."""
     with Workspace() as workspace:
         run_record = run_of_experiment(workspace, run)
         require_deletable(workspace, (run_record,))
@@ -273,7 +276,8 @@ def failures(
     run: RunArgument,
     flaky: Annotated[bool, typer.Option("--flaky", help="Show only items that passed in another repetition.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Most trials to show. Default: all.", show_default=False)
+        int | None,
+        typer.Option(min=1, metavar="N", help="Maximum number of trials to show. Default: all.", show_default=False),
     ] = None,
     form: Format = "table",
 ) -> int:

@@ -1,4 +1,4 @@
-"""`evalscribe explore QUESTION`."""
+"""Implements `evalscribe explore QUESTION`."""
 
 from typing import Annotated
 
@@ -61,7 +61,7 @@ def explore(
 
 
 def print_exploration(result: ExplorationResult, *, as_json: bool) -> int:
-    """Print the page and its location, or only the document."""
+    """Print the page and its location, or only the JSON document."""
     tell = aside if as_json else say
     if result.exploration is None:
         if as_json:

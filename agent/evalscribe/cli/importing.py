@@ -1,4 +1,4 @@
-"""`evalscribe import PATH…` and `evalscribe fetch RUN -o DIR`."""
+"""Implements `evalscribe import PATH…` and `evalscribe fetch RUN -o DIR`."""
 
 import sys
 from collections.abc import Collection, Iterator
@@ -34,9 +34,10 @@ MOST_LEFT = 12
 def print_imports(
     result: CollectionImport, *, as_json: bool, dry_run: bool, explain: bool = False, analysed: Collection[str] = ()
 ) -> int:
-    """Print the result. Return 65 if a file could not be read to its end, else 0.
+    """Print the result of an import.
 
-    `analysed` has the ids of runs with a report.
+    Return the exit code: 65 if a file could not be read completely, otherwise 0. `analysed` has the ids of the runs
+    that already have a report.
     """
     if as_json:
         output.print_json(result)
@@ -74,7 +75,7 @@ def _lines(result: CollectionImport, *, dry_run: bool, explain: bool) -> Iterato
 
 
 def _format_lines(file: FileImport) -> Iterator[str]:
-    """Yield lines on how the format was recognised, and which facts its fields become."""
+    """Yield lines that explain how the format of a file was recognised, and how its fields are interpreted."""
     if file.recognised_by:
         yield f"  recognised: {one_line(file.recognised_by)}"
     if format := format_of(file.format):
@@ -91,9 +92,9 @@ def _format_lines(file: FileImport) -> Iterator[str]:
 
 
 def _own_columns(table: TableReading, fields: str) -> str:
-    """Return the table's columns that are read as these fields.
+    """Return the names of the table's columns that are read as these fields.
 
-    If `fields` names no known field, return the unused columns.
+    If none of `fields` is a known field, return the names of the unused columns.
     """
     if (used := [field for field in fields.split(", ") if field in COLUMNS]) or not table.unused:
         names = {field: table.columns[field] for field in used if field in table.columns}
@@ -104,7 +105,7 @@ def _own_columns(table: TableReading, fields: str) -> str:
 def _count_line(file: FileImport, *, dry_run: bool) -> str:
     statuses = ", ".join(f"{number} {status}" for status, number in sorted(file.statuses.items()))
     if dry_run:
-        return f"would come in: {statuses or 'nothing'}"
+        return f"would be imported: {statuses or 'nothing'}"
     return f"{_added(file.added)} ({statuses or 'no evals'})"
 
 
@@ -171,7 +172,7 @@ def import_runs(
     Reads Harbor jobs, Terminal-Bench 1, ATIF, Claude Code and Codex sessions, SWE-bench, SWE-agent and mini-SWE-agent,
     lm-evaluation-harness, Every Eval Ever, HELM, Inspect logs, tau-bench, tau2-bench, promptfoo, pydantic-evals
     reports, DeepEval, OpenTelemetry traces, JUnit XML, agent runs, lists of messages, tables of results in CSV or JSON,
-    snapshots of Convex runs and `evalscribe export`. `--explain` says how each is read.
+    snapshots of Convex runs and `evalscribe export`. `--explain` prints how each format is read.
     """
     command_options = options.workspace_options(locals())
     dry_run = dry_run or explain

@@ -1,4 +1,4 @@
-"""`evalscribe init [DIR]`: set up a workspace for people and coding agents."""
+"""Implements `evalscribe init [DIR]`, which sets up a workspace for people and coding agents."""
 
 import json
 import os
@@ -25,40 +25,42 @@ from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import recognise
 
 SERVER = "evalscribe"
-"""Name of the MCP server in the configuration of editors."""
+"""Name of the MCP server in the configuration files of editors."""
 OWN_NAME = "evalscribe"
 WORKSPACE = "${workspaceFolder}"
-"""Variable for the workspace's path in Cursor and VS Code. Claude Code has no such variable and gets the path itself.
+"""Variable for the path of the workspace in the configuration of Cursor and VS Code.
+
+Claude Code has no such variable, so its configuration has the path itself.
 """
 MOST_ENTRIES = 200
-"""Maximum entries of the workspace that are searched for runs."""
+"""Maximum number of files and folders in the workspace that are checked for runs."""
 
 
 class StarterFile(Frozen):
     name: str
-    """Path relative to the workspace, with `/` as separator."""
+    """Path of the file relative to the workspace, with `/` as separator."""
     text: str
     needed: str = ""
-    """Text that the user has to add if a file of this name already exists."""
+    """Text that the user has to add to the file if it already exists."""
     marker: str = OWN_NAME
-    """Word by which an existing file shows that it already has the text."""
+    """Word that shows that an existing file already has the text `needed`."""
 
 
 class PlacedFile(Frozen):
-    """The result for one file."""
+    """What `init` did with one file."""
 
     name: str
     state: Literal["written", "unchanged", "kept"]
     add: str = ""
-    """Text that the user should add to an existing file."""
+    """Text that the user should add to the existing file; empty if there is none."""
 
 
 class InitResult(Frozen):
-    """A workspace that `init` set up, and the result for each of its files."""
+    """A workspace that was set up, and the result for each of its files."""
 
     folder: Path
     command: str
-    """Absolute path of evalscribe; only its name if the path was not found."""
+    """Absolute path of the program evalscribe; only its name if the path was not found."""
     files: tuple[PlacedFile, ...]
 
 
@@ -68,13 +70,13 @@ def write_starter_files(
     """Write the missing files of a workspace.
 
     Args:
-        folder: The workspace. It is created with its first file.
+        folder: The workspace, which is created if it does not exist.
         claude: True to write files for Claude Code.
         cursor: True to write files for Cursor.
         vscode: True to write files for VS Code.
 
     Raises:
-        DataError: The folder or a file cannot be created; nothing was written.
+        DataError: The folder or a file cannot be created. Nothing was written.
     """
     files = NewFiles(folder)
     command = _command()
@@ -85,9 +87,9 @@ def write_starter_files(
 
 
 def _command() -> str:
-    """Return the path of the running evalscribe.
+    """Return the path of the program evalscribe.
 
-    Editors need it, because they lack the PATH of a shell with a virtual environment.
+    Editors need it, because their PATH does not have the folder of a virtual environment.
     """
     programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     program = shutil.which(OWN_NAME, path=programs)
@@ -103,7 +105,7 @@ def _place(files: NewFiles, file: StarterFile) -> Iterator[PlacedFile]:
     else:
         lacks = file.marker.encode() not in (content or b"")
         yield PlacedFile(name=file.name, state="kept", add=file.needed if lacks else "")
-        if lacks and file.name == "AGENTS.md":  # this text is too long to be added by hand
+        if lacks and file.name == "AGENTS.md":  # this text is too long for the user to add, so it gets its own file
             yield from _place(files, file.model_copy(update={"name": _alternative_name(file.name), "needed": ""}))
 
 
@@ -138,14 +140,17 @@ def _for_claude(command: str, folder: Path) -> Iterator[StarterFile]:
 
 
 def _skills() -> Mapping[str, str]:
-    """Return the texts of the shipped skills' files, keyed by path below the folder of skills."""
+    """Return the texts of all files of the shipped skills, keyed by their path relative to the folder of skills."""
     top = shipped_folder("skills")
     paths = (path for path in top.rglob("*") if path.is_file() and path.suffix in (".md", ".py"))
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 def _server(command: str, folder: str) -> dict[str, object]:
-    """Return the server's configuration. `folder` is the workspace's path, or the editor's variable for it."""
+    """Return the configuration of the MCP server.
+
+    `folder` is the path of the workspace, or the editor's variable for that path.
+    """
     return {"command": command, "args": ["mcp", "--folder", folder]}
 
 
@@ -175,7 +180,7 @@ def init(
 ) -> int:
     """Set up a folder for people and coding agents: settings, instructions, MCP servers, skills.
 
-    Existing files are not changed; what to add to them is printed.
+    Existing files are not changed. The text that should be added to them is printed.
     """
     result = write_starter_files(folder, claude=claude, cursor=cursor, vscode=vscode)
     if as_json:
@@ -214,7 +219,7 @@ def _show_next(result: "InitResult", *, for_editors: bool) -> None:
 
 
 def _runs_in(folder: Path) -> str | None:
-    """Return the first file or subfolder that contains runs; None if there is none."""
+    """Return the first file or subfolder of a folder that contains runs; None if there is none."""
     for path in sorted(islice(folder.iterdir(), MOST_ENTRIES)):
         if path.name.startswith(".") or not (path.is_dir() or path.name.endswith(PACKED)):
             continue

@@ -1,4 +1,4 @@
-"""`evalscribe judge` and `evalscribe judge-eval`."""
+"""Implements `evalscribe judge` and `evalscribe judge-eval`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated
@@ -33,11 +33,10 @@ from evalscribe.text import one_line, pluralise, printable
 
 
 def print_judgements(judgements: Judgements, *, as_json: bool, cascade: bool = False) -> int:
-    """Print every result, then the totals. For a cascade, each result names its judge.
+    """Print every result, and then the totals.
 
-    As JSON, print one array, and the totals on standard error.
-
-    Returns 0, or the exit code of the error if nothing could be judged.
+    For a cascade, each result names its judge. With JSON, the results are one array, and the totals are printed on
+    standard error. Returns 0 or, if nothing could be judged, the exit code of the error.
     """
     if as_json:
         print_json(RootModel[tuple[Judgement, ...]](judgements.results))
@@ -52,7 +51,7 @@ def print_judgements(judgements: Judgements, *, as_json: bool, cascade: bool = F
 
 
 def _decider(result: Judgement) -> str:
-    """Return the text that names the judge of a result: `judge: anthropic/claude-opus-5-5 with polite@2`."""
+    """Format the stage, judge and rubric of a result: `judge: anthropic/claude-opus-5-5 with polite@2`."""
     return one_line(f"{result.stage}: {result.judge} with {result.rubric_id}@{result.rubric_version}")
 
 
@@ -65,13 +64,13 @@ def print_totals(judgements: Judgements, tell: Callable[[str], None]) -> None:
 
 
 def print_spent(spent: Mapping[str, Usage]) -> None:
-    """Print the usage, even if the command ended early."""
+    """Print the usage of models. Commands call this even if they end early."""
     if (text := spent_text(spent)) != "nothing":
         aside(f"Spent: {text}")
 
 
 def spent_text(usages: Mapping[str, Usage]) -> str:
-    """Format the usage as `judge 4 calls $0.12`, or as `nothing` if no model was called."""
+    """Format the usage of models as `judge 4 calls $0.12`, or as `nothing` if no model was called."""
     rows = [
         StageUsage(stage=stage, **{name: getattr(usage, name) for name in StageUsage.model_fields if name != "stage"})
         for stage, usage in usages.items()
@@ -156,7 +155,7 @@ def judge(
 
 
 def _rubric_and_subjects(names: list[str], rubric: str | None, *, from_collection: bool) -> tuple[str, list[str]]:
-    """Return the rubric and the subjects. Raises `UsageError` if one is missing."""
+    """Return the rubric and the subjects to judge. Raises `UsageError` if the rubric or the subjects are missing."""
     if rubric is None and not names:
         raise UsageError("name a rubric; `evalscribe rubrics list` lists them")
     by, subjects = (rubric, names) if rubric is not None else (names[0], names[1:])
@@ -260,7 +259,9 @@ def _show(result: JudgeEval) -> None:
 
 
 def _table(result: JudgeEval) -> list[str]:
-    """Render the agreement in one field that is not a choice, or in each field of an object."""
+    """Render how often judges and people agree, either in one field without fixed choices or in each field of an
+    object.
+    """
     rows = [["", *(item.name for item in result.judges)], *_field(result.judges)]
     for fields in zip(*(item.fields for item in result.judges), strict=True):
         rows += [["", *("" for _ in fields)], [f"`{printable(fields[0].field)}`", *("" for _ in fields)]]
@@ -270,7 +271,7 @@ def _table(result: JudgeEval) -> list[str]:
 
 
 def _field(judges: Sequence[FieldAgreement]) -> Iterator[list[str]]:
-    """Yield the rows of one field. Each has one cell per judge."""
+    """Yield the table rows for one field. Each row has one cell for each judge."""
     yield ["judged", *(f"{item.judged} of {item.subjects}" for item in judges)]
     shares = (
         NONE if item.agreement is None else f"{item.agreement:.2f} [{render_interval(item.interval)}]"

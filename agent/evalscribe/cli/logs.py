@@ -1,6 +1,7 @@
-"""Control the output besides a command's result: `--quiet`, `--verbose`, and the log file named by `EVALSCRIBE_LOG`.
+"""Control the output other than a command's result: `--quiet`, `--verbose`, and the log file that `EVALSCRIBE_LOG`
+names.
 
-Logs never show secrets.
+Logs never contain secrets.
 """
 
 import logging
@@ -23,14 +24,14 @@ _quiet = False
 
 
 def redacted(text: str) -> str:
-    """Return a message or log text with its secrets hidden."""
-    from evalscribe.redaction.redact import redact  # imported here because only errors and logs need its patterns
+    """Return a message or a log text without its secrets."""
+    from evalscribe.redaction.redact import redact  # loaded here, because only errors and logs need it
 
     return redact(text)
 
 
 def set_quiet() -> None:
-    """Suppress progress and notes until the end of this command."""
+    """Suppress progress and notes until the command ends."""
     global _quiet
     _quiet = True
 
@@ -40,7 +41,7 @@ def is_quiet() -> bool:
 
 
 class Redacted(logging.Formatter):
-    """Hides secrets and control characters in every message and traceback."""
+    """Log formatter that hides secrets and control characters in every message and traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         text = redacted(super().format(record))
@@ -51,20 +52,19 @@ class Redacted(logging.Formatter):
 
 
 def log_to_stderr() -> None:
-    """Print messages on standard error until the end of the command."""
+    """Print log messages on standard error until the command ends."""
     if not any(isinstance(existing, _ToStderr) for existing in logging.getLogger().handlers):
         handler = _ToStderr(sys.stderr)
-        handler.setLevel(logging.INFO)  # the log file also has tracebacks and git's commands
-        _add(handler)  # standard error is guarded while a command runs
+        handler.setLevel(logging.INFO)  # the log file also gets tracebacks and the commands of git
+        _add(handler)  # it writes to the guarded standard error
 
 
 @contextmanager
 def logged(arguments: Sequence[str]) -> Iterator[None]:
-    """Log one command, its messages and its end.
+    """Log the start of a command, its messages and its end.
 
-    They are also written to the file that `EVALSCRIBE_LOG` names, if it is set.
-
-    Raises `DataError` if the file cannot be written.
+    If `EVALSCRIBE_LOG` is set, they are also written to the file that it names. Raises `DataError` if the file cannot
+    be written.
     """
     global _quiet
     _quiet = False
@@ -89,7 +89,7 @@ def logged(arguments: Sequence[str]) -> Iterator[None]:
 
 def _file(name: str) -> logging.Handler:
     try:
-        # Only the owner can read the file, because a log reveals more about the work than a report does.
+        # Only the owner can read the file, because a log reveals more about the user's work than a report does.
         os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
         return logging.FileHandler(name, encoding="utf-8", errors="backslashreplace")
     except (OSError, ValueError) as error:
@@ -98,7 +98,7 @@ def _file(name: str) -> logging.Handler:
 
 
 class _ToStderr(logging.StreamHandler):  # type: ignore[type-arg]
-    """Writes to standard error."""
+    """Log handler that writes to standard error."""
 
 
 def _add(handler: logging.Handler) -> None:
@@ -106,7 +106,7 @@ def _add(handler: logging.Handler) -> None:
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(logging.INFO)
-    # Libraries log every HTTP request at this level. At DEBUG, some of them log whole prompts.
+    # At the level INFO, libraries log every HTTP request. At the level DEBUG, some libraries log whole prompts.
     logging.getLogger("evalscribe").setLevel(logging.DEBUG)
-    # alembic logs each revision of a new store, and nobody needs that.
+    # When a store is created, alembic logs each revision of its schema. Users do not need these messages.
     logging.getLogger("alembic").setLevel(logging.WARNING)

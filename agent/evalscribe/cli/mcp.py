@@ -1,4 +1,4 @@
-"""`evalscribe mcp`."""
+"""Implements `evalscribe mcp`."""
 
 import os
 import sys
@@ -28,7 +28,7 @@ def mcp(
             os.chdir(folder)
         except OSError as error:
             raise NotFoundError(f"--folder {folder} is not a folder to work in: {error.strerror}") from None
-    os.chdir(workspace_root(Path.cwd()))  # Agents give paths relative to the folder in which they work.
+    os.chdir(workspace_root(Path.cwd()))  # Agents name paths relative to the folder in which they work.
     if sys.stdin.isatty():
         aside(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.")
     serve(ServerWorkspace(collection))

@@ -1,4 +1,4 @@
-"""Options that several commands share, and parsers of times."""
+"""Options that several commands share, and functions that parse times and durations."""
 
 import re
 from collections.abc import Mapping
@@ -13,9 +13,9 @@ from evalscribe.errors import UsageError
 from evalscribe.settings import Options
 
 JUDGING = "Judging"
-"""Panel of the options that determine the judges and their cost."""
+"""Heading in the help for the options that determine the judges and their cost."""
 SOURCE = "Source of the run"
-"""Panel of the options that determine where a run is fetched from."""
+"""Heading in the help for the options that determine from where a run is fetched."""
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="RUN", help="A run: id or id prefix, name, file, folder, URL, or `sample`."),
@@ -119,22 +119,22 @@ AgentRunAnalysis = Annotated[
 
 
 def workspace_options(values: Mapping[str, Any], without: str = "") -> Options:
-    """Select the workspace's options from a command's parameters (`locals()`), by name.
+    """Select the options of the workspace, by name, from the parameters of a command (`locals()`).
 
-    `collection` is never selected. It is passed to the use cases instead, because some of them also look it up by id.
-    `without` names a parameter that has another meaning in this command.
+    `collection` is never selected: it is passed to the use cases instead, because some of them also look it up by id.
+    `without` names a parameter that must not be selected because it has another meaning in this command.
     """
     names = Options.model_fields.keys() - {"collection", without}
     return Options(**{name: value for name, value in values.items() if name in names})
 
 
 def repeated_options(tasks: Path | None, reports: Path | None) -> list[str]:
-    """Return those options of this command that must be repeated in the next one."""
+    """Return those options of this command that must be repeated in a command that is suggested next."""
     return [*(["--tasks", str(tasks)] if tasks else []), *(["--reports", str(reports)] if reports else [])]
 
 
 def checked_date(text: str | None) -> str | None:
-    """Return the date unchanged. Raises `UsageError` if it is invalid."""
+    """Return a date as YYYY-MM-DD. Raises `UsageError` if it is invalid."""
     try:
         return None if text is None else date.fromisoformat(text).isoformat()
     except ValueError:
@@ -148,19 +148,22 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def seconds(text: str) -> float:
-    """Parse a duration: `15m`, `1h30m`, `90s`, `500ms`. A number without a unit means seconds. Raises `UsageError`."""
+    """Parse a duration such as `15m`, `1h30m`, `90s` or `500ms`.
+
+    A number without a unit means seconds. Raises `UsageError`.
+    """
     duration = text.strip().lower()
     if _NUMBER.fullmatch(duration):
         return float(duration)
     if not _WHOLE.fullmatch(duration):
-        raise UsageError(f"{text!r} is not a length of time: give 15m, 1h30m, 90s, 500ms, or seconds")
+        raise UsageError(f"{text!r} is not a duration: give 15m, 1h30m, 90s, 500ms, or seconds")
     return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(duration))
 
 
 def moment(text: str, option: str) -> str:
-    """Return a time as ISO 8601 in UTC. A time without a zone is read as UTC.
+    """Convert a time to ISO 8601 in UTC.
 
-    Raises `UsageError` that names the option.
+    A time without a time zone is read as UTC. Raises `UsageError` for an invalid time; the message names the option.
     """
     try:
         time = datetime.fromisoformat(text.strip())

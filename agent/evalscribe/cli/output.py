@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 
 def in_terminal() -> bool:
-    """Return whether a person can be asked."""
+    """Return whether a person can be asked a question."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def usage_line(stages: "Sequence[StageUsage]") -> str:
-    """Format the usage: `tag 4 calls $0.01, judge 2 calls $0.20`. If no model has a price, give tokens instead."""
+    """Format the usage of models: `tag 4 calls $0.01, judge 2 calls $0.20`.
+
+    For models without a known price, give the number of tokens.
+    """
     return ", ".join(
         f"{stage.stage} {stage.calls} call{'s' if stage.calls != 1 else ''} {_price(stage)}" for stage in stages
     )
@@ -38,16 +41,18 @@ def _price(usage: "UsageSummary") -> str:
 
 
 def may_delete(subject: str, contents: str, *, yes: bool, note: str = "") -> bool:
-    """In a terminal, ask before an object is deleted with its contents. An empty object is deleted without a question.
+    """Return whether an object may be deleted with its contents.
+
+    In a terminal, the user is asked. No question is asked about an empty object.
 
     Args:
         subject: The object, such as `collection first`.
-        contents: The contents, such as `2 runs, 1 rubric`; empty if there are none.
-        yes: True if the user has agreed beforehand.
-        note: End of the question that says what is not deleted, such as `; reports stay`.
+        contents: What the object contains, such as `2 runs, 1 rubric`; empty if it contains nothing.
+        yes: True if the user has already agreed.
+        note: End of the question, which says what is not deleted, such as `; reports stay`.
 
     Raises:
-        UsageError: Nobody agreed, and nobody can be asked.
+        UsageError: The user has not agreed and cannot be asked.
     """
     if yes or not contents:
         return True
@@ -61,12 +66,12 @@ def may_delete(subject: str, contents: str, *, yes: bool, note: str = "") -> boo
 
 
 def page(markdown: str, *, picture_title: str | None = None) -> None:
-    """Print a report as markdown that is laid out for a terminal. With a title, print it as a picture (SVG)."""
+    """Print a report, formatted for a terminal if standard output is one. With a title, print it as a picture (SVG)."""
     text = body(markdown)
     if picture_title is None and not sys.stdout.isatty():
         say(text)
         return
-    from evalscribe.cli import terminal  # rich takes 0.1 s to load, and text in a pipe does not need it
+    from evalscribe.cli import terminal  # imports rich, which takes 0.1 s and is not needed for a pipe
 
     if picture_title is None:
         terminal.print_page(visible(text))
@@ -75,20 +80,26 @@ def page(markdown: str, *, picture_title: str | None = None) -> None:
 
 
 def body(markdown: str) -> str:
-    """Return a report without its front matter, which only programs need."""
+    """Return the text of a report without its front matter. Only programs need the front matter."""
     if not markdown.startswith("---\n"):
         return markdown.rstrip("\n")
     return markdown.partition("\n---\n")[2].strip("\n")
 
 
 def aside(text: object) -> None:
-    """Print a line besides the result, such as progress or a note, on standard error. `--quiet` suppresses it."""
+    """Print a line that is not part of the result, such as a note, on standard error.
+
+    `--quiet` suppresses such lines.
+    """
     if not logs.is_quiet():
         say(text, file=sys.stderr)
 
 
 def hint(text: object) -> None:
-    """Print a note or a next step on standard output, together with a result for people. `--quiet` suppresses it."""
+    """Print a note or a suggested next step on standard output, after a result that people read.
+
+    `--quiet` suppresses such lines.
+    """
     if not logs.is_quiet():
         say(text)
 
@@ -99,17 +110,17 @@ def print_notes(notes: Iterable[str]) -> None:
 
 
 def say(text: object = "", file: TextIO | None = None) -> None:
-    """Print a line for people without control characters, on standard output unless `file` is given.
+    """Print a line for people, without control characters.
 
-    In a CI job, commands for the runner are made harmless. This applies to files, too, because a job might print them
-    to its log later.
+    The line is printed on standard output unless `file` is given. In a CI job, commands for the CI runner are made
+    harmless, even if the output is a file, because the job might print the file to its log later.
     """
     line = visible(str(text))
     print(streams.neutral(line) if streams.in_ci() else line, file=file)
 
 
 def command(line: str, file: TextIO | None = None) -> None:
-    """Print a command for the CI runner."""
+    """Print a command that the CI runner should execute."""
     streams.command(visible(line), file)
 
 
@@ -122,10 +133,10 @@ DEVICES = (Path("/dev"), Path("/dev/fd"))
 
 
 def write_lines(lines: Iterator[str], output: Path | None, *, json: bool = False) -> int:
-    """Write lines and return their number. Raises `EvalscribeError` if the file cannot be written.
+    """Write lines and return their number.
 
-    With `json`, the lines are JSON. In a CI job's log, commands for the runner in them become JSON escapes, which keep
-    the values.
+    Raises `EvalscribeError` if the file cannot be written. If `json` is True, the lines must be JSON. In the log of a
+    CI job, commands for the CI runner in JSON lines are replaced by JSON escapes, which does not change the values.
     """
     if output is None:
         neutral = json and streams.in_ci() and streams.in_log()
@@ -147,22 +158,22 @@ def _print(lines: Iterable[str], file: TextIO) -> int:
 def _is_pipe_or_device(output: Path) -> bool:
     """Return whether the output is a pipe or a device, such as /dev/stdout.
 
-    Such an output must not be replaced by a file.
+    A file must not be renamed to such a path.
     """
     return output.absolute().parent in DEVICES or (output.exists() and not output.is_file())
 
 
 def _packing(binary: BinaryIO) -> gzip.GzipFile:
-    """Open a gzip file without a time stamp.
+    """Open a gzip file without a time stamp, so that equal runs result in equal files.
 
-    gzip has only 32 bits for it (until 2106), and equal runs should give equal files.
+    The format also has only 32 bits for the time stamp, which end in 2106.
     """
     return gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0)
 
 
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
-    """Write to a temporary file beside the target, and rename it to the target once it is complete."""
+    """Write to a temporary file in the folder of the target. Once the file is complete, rename it to the target."""
     with NamedTemporaryFile(dir=output.absolute().parent, prefix=".part-", delete=False) as raw:
         part = Path(raw.name)
     try:

@@ -1,4 +1,7 @@
-"""Parse command lines: options that every command has, and one layout for all help pages."""
+"""Parse command lines.
+
+This module adds the options that every command has, and gives all help pages the same layout.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
@@ -13,11 +16,11 @@ from evalscribe.errors import UsageError
 
 JSON = "json"
 OTHER_NAMES = frozenset(("--artifact-format", "--out-file", "--reason"))
-"""Aliases of options. The help does not list them."""
+"""Aliases of options, which the help does not list."""
 FORMS = {"agent-run-analysis": "the write-up for a task's pull request"}
-"""Descriptions of the formats whose names are not self-explanatory."""
+"""Descriptions of those output formats whose names are not self-explanatory."""
 OUTPUT = "Output"
-"""Panel of the options that every command has."""
+"""Heading in the help for the options that every command has."""
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print no progress and no notes.", rich_help_panel=OUTPUT)]
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Print a log to standard error.", rich_help_panel=OUTPUT)
@@ -26,14 +29,14 @@ _JsonFlag = Annotated[
     bool, typer.Option("--json", help="Short for --format json.", show_default=False, rich_help_panel=OUTPUT)
 ]
 _FORM, _JSON, _QUIET, _VERBOSE = "chosen_format", "json_flag", "is_quiet", "is_verbose"
-"""Names of the parameters that are added to a command's function. No command declares them itself."""
+"""Names of the parameters that are added to the functions of commands. No command declares them itself."""
 
 
 def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add to a command's function the options that all commands have.
 
-    Every command gets `-q` and `-v`. A function that declares `--format` or `--json` gets both, so that both work
-    wherever one does.
+    Every command gets `-q` and `-v`. A command that declares only one of `--format` and `--json` gets the other as
+    well.
     """
     declared = signature(function, eval_str=True)
     forms = [_form(name) for name in declared.parameters if name.startswith("as_")]
@@ -73,7 +76,7 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _form(parameter: str) -> str:
-    """Return the name of the format that a parameter such as `as_json` selects."""
+    """Return the name of the output format that a parameter selects, such as `json` for `as_json`."""
     return parameter.removeprefix("as_").replace("_", "-")
 
 
@@ -101,7 +104,7 @@ def _format_option(forms: Sequence[str]) -> Any:
 
 
 def _option(parameter: Parameter) -> Any:
-    """Return the Typer object that describes a parameter."""
+    """Return the Typer object that describes a parameter; None if there is none."""
     return next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
 
 
@@ -112,7 +115,7 @@ def _names(parameter: Parameter) -> tuple[str, ...]:
 
 
 class CommandParser(TyperCommand):
-    """The parser of one command."""
+    """Parser of one command."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return ["[OPTIONS]", *(_usage(each) for each in self.get_params(ctx) if _is_argument(each))]
@@ -122,9 +125,9 @@ class CommandParser(TyperCommand):
 
 
 def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) -> None:
-    """Write the help of arguments and options, by panel.
+    """Write the help on arguments and options, grouped under headings.
 
-    With `apart`, options that every command has get their own panel.
+    With `apart`, the options that every command has get a heading of their own.
     """
     panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     last = []
@@ -149,7 +152,7 @@ def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) 
 
 
 LAST = ("--format", "--json", "--quiet", "--verbose", "--help")
-"""Options about a command's output that the help lists last, in this order."""
+"""Options that every command has. The help lists them last, in this order."""
 REWORDED = {
     "--help": "Show this help.",
     "--install-completion": "Set up completion of commands in this shell.",
@@ -158,7 +161,9 @@ REWORDED = {
 
 
 def _rank(param: Any) -> int:
-    """Return the position of an option among those that are listed last; 0 for any other parameter."""
+    """Return the position of an option among the options that are listed last, starting at 1; 0 for any other
+    parameter.
+    """
     names = () if _is_argument(param) else param.opts
     is_last = "--help" in names or getattr(param, "rich_help_panel", None) == OUTPUT
     return next((number for number, name in enumerate(LAST, 1) if is_last and name in names), 0)
@@ -176,7 +181,7 @@ def _usage(param: Any) -> str:
 
 
 def _label(param: Any) -> str:
-    """Format an option's names and the kind of its value, for example `-o, --output FILE`."""
+    """Format the names of an option and the kind of its value, for example `-o, --output FILE`."""
     if _is_argument(param):
         return str(param.metavar or param.name.upper())
     names = sorted((name for name in param.opts if name not in OTHER_NAMES), key=lambda name: name.startswith("--"))
@@ -187,7 +192,7 @@ def _label(param: Any) -> str:
 
 
 def _help(param: Any) -> str:
-    """Return the help text, followed by the default if it should be shown."""
+    """Return the help text of a parameter, followed by its default value if that should be shown."""
     text = next((REWORDED[name] for name in param.opts if name in REWORDED), param.help or "")
     default = None if callable(param.default) else param.default
     hides_default = "default:" in text.lower() or _is_argument(param) or param.is_flag or not param.show_default

@@ -1,4 +1,4 @@
-"""`evalscribe prove RUN [EVAL...]`."""
+"""Implements `evalscribe prove RUN [EVAL...]`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,7 +36,7 @@ def prove(
     replay_command: options.ReplayCommand = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replay again instead of using stored replays.")] = False,
     concurrency: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=64, help="Replays at the same time. Default: 4.")
+        int | None, typer.Option(metavar="N", min=1, max=64, help="Maximum concurrent replays. Default: 4.")
     ] = None,
     reports: options.Reports = None,
     deployment: options.Deployment = None,
@@ -81,9 +81,9 @@ MOST_NAMED = 5
 
 
 def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
-    """Print a paragraph for each failure, the proved ones first, and what to do next.
+    """Print a paragraph for each failure, proved failures first, and what to do next.
 
-    `arguments` are those with which `analyze` finds the same run.
+    `arguments` are the arguments with which `analyze` finds the same run.
     """
     for outcome, heading in HEADINGS.items():
         those = [proof for proof in proved.proofs if proof.outcome == outcome]

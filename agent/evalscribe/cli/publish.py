@@ -1,4 +1,4 @@
-"""`evalscribe publish REPORT`."""
+"""Implements `evalscribe publish REPORT`."""
 
 from os.path import relpath
 from shlex import quote
@@ -38,7 +38,7 @@ def publish(
 ) -> int:
     """Push a report on its own branch, and open or update its pull request.
 
-    Your working tree, index and branches stay as they are. The push uses git's own credentials, the pull request
+    Your working tree, index and branches stay as they are. The push uses git's own credentials; the pull request needs
     GITHUB_TOKEN or GH_TOKEN.
     """
     with Workspace(options.workspace_options(locals())) as workspace:

@@ -1,4 +1,4 @@
-"""`evalscribe recurring [PROVIDER/MODEL…]`."""
+"""Implements `evalscribe recurring [PROVIDER/MODEL…]`."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ def recurring(
     ] = False,
     least: Annotated[
         int | None,
-        typer.Option("--min", min=2, metavar="N", help="Fewest models, with --across-models. Default: 2."),
+        typer.Option("--min", min=2, metavar="N", help="Minimum number of models, with --across-models. Default: 2."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Include evals that failed in one run only.")] = False,
     reports: options.Reports = None,
@@ -42,8 +42,8 @@ def recurring(
 ) -> int:
     """List the evals that failed in at least two runs: dates, labels, causes, actions, and whether a fix held.
 
-    Outages are one line. With --across-models, list the evals that several models fail in the same way: only runs of
-    one experiment with the same task and grader are counted together, and only runs that were analysed here.
+    Outages are summarised on one line. With --across-models, list the evals that several models fail in the same way.
+    Runs are only counted together if they have the same experiment, task and grader, and if they were analysed here.
     """
     if least is not None and not across_models:
         raise UsageError("--min goes with --across-models")
@@ -63,13 +63,13 @@ def recurring(
 NONE_ALIKE = "No eval fails in the same way for {least} or more models in the stored runs."
 NONE_AT_ALL = "No earlier report names a failing eval."
 MOST_OUTAGES = 3
-"""Maximum number of evals that the line about outages names."""
+"""Maximum number of evals that are named in the line about outages."""
 
 
 def print_recurring(result: RecurringEvals, *, every: bool, as_json: bool) -> None:
-    """Print a paragraph for each eval that a model failed in two runs or more, and a line for all outages.
+    """Print a paragraph for each eval that a model failed in at least two runs, and one line for all outages.
 
-    With `every`, also print the evals that failed in only one run. JSON always has all rows.
+    With `every`, also print the evals that failed in only one run. The JSON output always has all rows.
     """
     if as_json:
         print_json(result)
@@ -94,7 +94,7 @@ def _paragraphs(
 
 
 def print_shared_failures(result: SharedFailures, least: int, *, as_json: bool) -> None:
-    """Print a paragraph for each eval that fails in the same way with several models."""
+    """Print a paragraph for each eval that several models fail in the same way."""
     if as_json:
         print_json(result)
     else:
@@ -118,7 +118,7 @@ def _row(row: RecurringRow) -> Iterator[str]:
 
 
 def _when(row: RecurringRow) -> str:
-    """Format the dates as `once, 2026-10-12`, or as the number of times with the first and the last date."""
+    """Format when an eval failed: `once, 2026-10-12`, or the number of times with the first and the last date."""
     first, last = row.first.date or "undated", row.last.date or "undated"
     return f"once, {first}" if row.times == 1 else f"{row.times} times, {first} to {last}"
 

@@ -1,4 +1,4 @@
-"""`evalscribe reports check`: check reports. In a CI job, also comment on the pull request."""
+"""Implements `evalscribe reports check`. In a CI job, the command can also comment on the pull request."""
 
 import json
 import os
@@ -30,21 +30,21 @@ _PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST = 32 * 1024 * 1024
-"""Maximum bytes of an event file. A larger file is not read."""
+"""Maximum bytes of the file that describes the event for which a GitHub Actions job runs. A larger file is not read."""
 
 
 class Actions(Frozen):
-    """Facts about the current job, read from the variables of a GitHub Actions runner. They are not settings."""
+    """Facts about the current CI job, read from environment variables that the GitHub Actions runner sets."""
 
     workspace: Path
-    """The root folder of the repository that the job has checked out."""
+    """Root folder of the repository that the job has checked out."""
     remote_url: str | None = None
-    """The repository in which the workflow runs. For a pull request, this is the target repository."""
+    """URL of the repository in which the workflow runs. For a pull request, this is the target repository."""
     pull_request: int | None = None
     base: str | None = None
-    """The commit on which the pull request is based."""
+    """Id of the commit on which the pull request is based."""
     summary: Path | None = None
-    """The file to which the step summary is written."""
+    """Path of the file to which the step summary is written."""
 
 
 def check(
@@ -74,7 +74,7 @@ def check(
 ) -> int:
     """Check reports: format, data, links, and quotations.
 
-    Exit code 65 for errors; warnings and notices do not change it.
+    The exit code is 65 if there are errors; warnings and notices do not change it.
     """
     command_options = options.workspace_options(locals())
     return print_check(
@@ -91,14 +91,14 @@ def print_check(
     fetch: bool,
     comments: bool,
 ) -> int:
-    """Check the named reports, or all of them. Print the problems, and return the exit code.
+    """Check the named reports, or all reports. Print the problems, and return the exit code.
 
     Args:
         options: Options with the locations of reports and evidence.
         names: Report names; empty for all.
-        output: One of FORMATS; None to choose a format by the environment.
-        evidence: Snapshot folders to compare quotations with.
-        fetch: True to fetch missing evidence from the deployment.
+        output: One of `FORMATS`; None to choose the format by the environment.
+        evidence: Snapshot folders with which quotations are compared.
+        fetch: True to fetch evidence from the deployment if it is not in the store.
         comments: True to comment on the pull request.
 
     Raises:
@@ -128,14 +128,14 @@ def _print(result: CheckResult, output: str) -> None:
 
 
 def _comment(result: CheckResult, job: Actions | None, settings: Settings, output: str) -> str:
-    """Comment on the pull request. If that fails, return the reason and the text of the comment."""
+    """Comment on the pull request, and return the text of the comment. If that fails, print the reason and the text."""
     body = check_comment(result, _changed(result, job))
     outcome = _post_comment(body, job, settings)
     file = sys.stderr if output == "json" else None
     text = f"commented: {outcome.url}" if outcome.url else f"not commented: {outcome.why_not}"
     command(notice(text) if output == "github" else f"notice: {text}", file)
     for line in body.splitlines() if outcome.url is None else ():
-        say(f"  | {line}", file=file)  # the prefix keeps the runner from treating a line of the log as a command
+        say(f"  | {line}", file=file)  # with this prefix, the CI runner does not treat a line of the log as a command
     return body
 
 
@@ -155,7 +155,10 @@ def _post_comment(body: str, job: Actions | None, settings: Settings) -> Comment
 
 
 def actions(environ: Mapping[str, str], cwd: Path) -> Actions | None:
-    """Read the environment of the runner. Facts that cannot be read are omitted. None outside a runner."""
+    """Read the environment variables of the GitHub Actions runner.
+
+    Facts that cannot be read are omitted. Returns None outside of GitHub Actions.
+    """
     if environ.get("GITHUB_ACTIONS") != "true":
         return None
     pull = _members(_event(environ.get("GITHUB_EVENT_PATH")).get("pull_request"))

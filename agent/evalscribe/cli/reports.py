@@ -1,4 +1,4 @@
-"""`evalscribe reports list|show|parse` of analyses."""
+"""Implements `evalscribe reports list|show|parse`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,7 +24,7 @@ Name = Annotated[
 
 
 def list_all(model: Model = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """List the reports: run, model, and findings by label."""
+    """List the reports, with run, model, and the number of findings by label."""
     listed = list_reports(_opened(reports).reports, model)
     print_json(RootModel[tuple[ListedReport, ...]](listed)) if as_json else print_reports(listed)
     return 0
@@ -50,13 +50,13 @@ def show(
 
 
 def agent_run_analysis(workspace: Workspace, analysis: Analysis) -> str:
-    """Render the write-up of a report by task, with facts about the trials from the store."""
+    """Render the write-up of a report, grouped by task, with facts about the trials from the store."""
     records = workspace.store.runs.records(analysis.run.id or "") if workspace.has_store else ()
     return render(analysis, map(trial_facts, records))
 
 
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read any report, also a free-form one, as data; unknown fields are null."""
+    """Read a report as data, even if people wrote it in free form. Unknown fields are null."""
     with _opened(reports) as workspace:
         document(load_analysis(find_report(workspace, report)), as_json=as_json)
     return 0
@@ -67,7 +67,7 @@ def _opened(reports: Path | None) -> Workspace:
 
 
 def print_reports(listed: Sequence[ListedReport]) -> None:
-    """Print one line per report."""
+    """Print a line for each report."""
     for report in listed:
         say(f"{report.name}  {_in_short(report)}")
     if not listed:

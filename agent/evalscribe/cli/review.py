@@ -1,4 +1,4 @@
-"""`evalscribe review label|sync|accuracy|export`: people's labels of the findings."""
+"""Implements `evalscribe review label|sync|accuracy|export`, which handle the labels that people give findings."""
 
 from collections.abc import Iterator, Sequence
 from os.path import relpath
@@ -83,7 +83,7 @@ def label(
 ) -> int:
     """Correct or confirm the label of a finding, with a `Reviewer:` line.
 
-    Counts and data of the report are updated when it is written again.
+    The counts and data of the report are updated when the report is written again.
     """
     word = _validate_word(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = cast(CauseKind | None, _validate_word(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
@@ -112,7 +112,7 @@ def label(
 def run_in_path(path: Path) -> str | None:
     """Return the id of the run in a file or folder.
 
-    None if it is the page of a report, or contains no run or several.
+    Returns None if the file is the page of a report, or if there is not exactly one run.
     """
     try:
         if is_report(path.name) or not path.name or not path.exists():
@@ -144,7 +144,7 @@ def accuracy(reports: options.Reports = None, as_json: options.Json = False) -> 
 
 
 def export(file: File, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Write all current labels as a dataset, to test a prompt, model or rule."""
+    """Write all current labels as a dataset, with which a prompt, model or rule can be tested."""
     with _opened(reports) as workspace:
         result = export_labels(workspace.store.analyses, file)
     print_json(result) if as_json else print_export(result)
@@ -162,7 +162,7 @@ def _validate_word(word: str, choices: tuple[str, ...], kind: str) -> str:
 
 
 MOST = 20
-"""Maximum items of each kind that are printed."""
+"""Maximum number of items of each kind that are printed."""
 HEADS = ("refs/remotes/", "refs/heads/")
 
 
@@ -253,7 +253,7 @@ def print_accuracy(result: Accuracy) -> None:
 
 
 def _authors(result: Accuracy) -> str:
-    """Render `by Ada, Ben`, followed by the number of corrections that are not merged."""
+    """Render who made corrections (`by Ada, Ben`), followed by the number of corrections that are not merged yet."""
     by = f"by {', '.join(result.reviewers)}" if result.reviewers else ""
     if not result.not_merged:
         return by
@@ -268,7 +268,9 @@ def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
 
 
 def _confidence(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
-    """Yield the cost, and, if a judge states confidences, how well they are calibrated."""
+    """Yield table rows with the cost of the judges and, if a judge states confidences, with how well they are
+    calibrated.
+    """
     stated = [row.reliability for row in rows]
     if any(stated):
         yield [

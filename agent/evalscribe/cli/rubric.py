@@ -1,4 +1,4 @@
-"""`evalscribe rubrics create|list|show|validate|diff|delete`, and `evalscribe schema`."""
+"""Implements `evalscribe rubrics create|list|show|validate|diff|delete`, and `evalscribe schema`."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ def create(
 
 
 def list_all(collection: Collection = "default", as_json: options.Json = False) -> int:
-    """List the rubrics: built in, in this folder, and stored versions."""
+    """List the rubrics: built-in rubrics, rubrics in this folder, and stored versions."""
     with Workspace() as workspace:
         listing = list_rubrics(workspace.store.collections, workspace.prompts, collection)
     output.print_json(listing) if as_json else output.say("\n".join(_in_short(listing.rubrics)))
@@ -60,7 +60,7 @@ def list_all(collection: Collection = "default", as_json: options.Json = False) 
 
 
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
-    """Show a rubric as YAML. Default: its latest version, else its file."""
+    """Show a rubric as YAML. Default: its latest stored version, otherwise its file."""
     with Workspace() as workspace:
         rubric_record = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     output.print_json(rubric_record) if as_json else output.say(to_yaml(rubric_record).rstrip("\n"))
@@ -72,9 +72,9 @@ def delete(
     collection: Collection = "default",
     yes: Annotated[bool, typer.Option("--yes", help="Delete its versions without asking.")] = False,
 ) -> int:
-    """Delete all stored versions of a rubric, after asking. Its file and earlier results stay.
+    """Delete all stored versions of a rubric, after asking.
 
-    Refused while an experiment uses the rubric.
+    Its file and earlier results are kept. A rubric cannot be deleted while an experiment uses it.
     """
     with Workspace() as workspace:
         stored = workspace.store.collections.rubric(collection, rubric)
@@ -96,7 +96,7 @@ def validate(
     files: Annotated[list[str], typer.Argument(metavar="FILE…", help="YAML files, or names of rubrics.")],
     as_json: options.Json = False,
 ) -> int:
-    """Check that files are valid rubrics. Exit code 65 if a file is not valid."""
+    """Check that files are valid rubrics. The exit code is 65 if a file is not valid."""
     results = validate_rubrics(Workspace().prompts, files)
     problems = [result.problem for result in results if result.problem is not None]
     if as_json:
@@ -141,9 +141,7 @@ def _in_short(rubrics: Sequence[ListedRubric]) -> list[str]:
 
 
 def _state(item: ListedRubric) -> str:
-    """Describe a rubric's state: `version 2, shipped file, which differs: `evalscribe rubrics create failure` makes
-    version 3`.
-    """
+    """Describe the state of a rubric, for example: `version 2, shipped file, which differs: …`."""
     stored = f"version {item.version}" if item.version else "not stored yet"
     file = f"{item.file} file" if item.file else "no file"
     if item.problem:

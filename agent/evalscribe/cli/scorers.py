@@ -1,4 +1,4 @@
-"""`evalscribe experiments scorers create|list|show`."""
+"""Implements `evalscribe experiments scorers create|list|show`."""
 
 import json
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from evalscribe.text import cut
 from evalscribe.workspace import Workspace
 
 SHOWN_KEYS = 60
-"""Maximum characters of a config that a table shows."""
+"""Maximum number of characters that a table shows of a config."""
 
 
 def create(
@@ -58,7 +58,7 @@ def create(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Create a scorer from your own function, or from a built-in one and a config. Prints its id."""
+    """Create a scorer from your own function, or from a built-in scorer and a config. Prints its id."""
     validate_format(form)
     if (function is None) == (builtin is None):
         raise UsageError("a scorer needs either --function python:package.module:function or --builtin NAME")
@@ -78,7 +78,7 @@ def list_all(
     builtin: Annotated[bool, typer.Option("--builtin", help="List built-in scorers, with their config keys.")] = False,
     form: Format = "table",
 ) -> int:
-    """List your scorers, or with --builtin the built-in ones."""
+    """List your scorers, or the built-in scorers with --builtin."""
     if builtin:
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda info: (info.name, _line(info), _keys(info)), form, ""
@@ -99,7 +99,7 @@ def show(
     ],
     form: Format = "table",
 ) -> int:
-    """Show one of your scorers, or a built-in one with the schema of its config."""
+    """Show one of your scorers, or a built-in scorer with the schema of its config."""
     info = next((item for item in list_scorers() if item.name == scorer), None)
     if info is not None:
         print_document(info, lambda: _of_listed(info), form)
@@ -129,7 +129,7 @@ def _line(info: ScorerInfo) -> str:
 
 
 def _keys(info: ScorerInfo) -> str:
-    """Format the keys of a config. Required keys come first and are marked with a star."""
+    """Format the keys that a scorer's config can have. Required keys come first and are marked with a star."""
     keys = [key for key in info.config_schema.get("properties", {}) if key not in info.required]
     return ", ".join([*(f"{key}*" for key in info.required), *keys])
 

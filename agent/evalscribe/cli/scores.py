@@ -1,4 +1,4 @@
-"""`evalscribe experiments scores list|evidence`."""
+"""Implements `evalscribe experiments scores list|evidence`."""
 
 import json
 from collections.abc import Iterator

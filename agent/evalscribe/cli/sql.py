@@ -1,4 +1,4 @@
-"""`evalscribe sql "SELECT …"`."""
+"""Implements `evalscribe sql "SELECT …"`."""
 
 import csv
 import json
@@ -40,11 +40,12 @@ def sql(
         typer.Option("--file", "-f", metavar="FILE|-", help="Read the query from a file; - reads standard input."),
     ] = None,
     max_rows: Annotated[
-        int | None, typer.Option(metavar="N", min=1, max=10_000, help="Most rows to print. Default: 10000.")
+        int | None,
+        typer.Option(metavar="N", min=1, max=10_000, help="Maximum number of rows to print. Default: 10000."),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Longest time to wait for the answer. Default: 30."),
+        typer.Option(metavar="SECONDS", min=0.1, max=3600, help="Maximum seconds to wait for the answer. Default: 30."),
     ] = None,
     tables: Annotated[bool, typer.Option("--tables", help="List tables, columns and metadata.")] = False,
     env_file: options.EnvFile = None,
@@ -90,7 +91,10 @@ QUERY_FORMATS = ("table", "csv", "json")
 
 
 def print_rows(answer: QueryResult, form: str) -> None:
-    """Print rows. If some were omitted, this is reported on standard error, or in the JSON document."""
+    """Print the rows of a query.
+
+    If rows were omitted, a note on standard error or a field of the JSON document says so.
+    """
     if form == "json":
         output.print_json(answer)
         return

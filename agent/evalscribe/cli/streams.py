@@ -1,12 +1,12 @@
-"""Guard standard output and standard error while a command runs. All printed text passes through this module.
+"""Guard standard output and standard error while a command runs. All text that is printed passes through this module.
 
 Evidence was written by a model and can contain anything. A terminal executes control characters, and a CI runner
-executes lines that look like its commands. Both dangers are handled here, so that commands need not care:
+executes lines that look like its commands. This module handles both dangers for all commands:
 
-- A terminal gets escapes (`\\u001b`) in place of control, format and bidirectional characters. A file or a pipe gets
-  the exact characters.
-- In a CI job, a space breaks up the runner's commands. Standard output that is redirected to a regular file stays
-  exact, because no runner reads it.
+- In a terminal, control, format and bidirectional characters are replaced by escapes (`\\u001b`). In a file or a pipe,
+  they are not changed.
+- In a CI job, a space is inserted into the runner's commands. If standard output is a regular file, it is not changed,
+  because no runner reads it.
 """
 
 import os
@@ -20,16 +20,20 @@ from typing import Any, TextIO, cast
 from evalscribe.text import is_visible
 
 CI_VARIABLES = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-"""Variables that CI systems set: `CI` by GitHub, GitLab and most others; then variables of GitHub, Azure Pipelines and
-TeamCity.
+"""Environment variables that CI systems set.
+
+GitHub, GitLab and most others set `CI`; the other variables are set by GitHub, Azure Pipelines and TeamCity.
 """
 UNSET = ("", "0", "false", "no")
 COMMAND = re.compile(r"(?:^|(?<=[\r\n]))[^\S\r\n]*::|##\w*\[")
-"""Commands for a CI runner. GitHub: lines that begin with `::`, possibly after spaces; a carriage return also
-ends a line. GitHub's older form, Azure (`##vso[`) and TeamCity: `##…[` anywhere in a line."""
+"""Matches commands for a CI runner.
+
+GitHub executes lines that begin with `::`, possibly after spaces, and also treats a carriage return as a line end.
+GitHub's older form, Azure (`##vso[`) and TeamCity use `##…[` anywhere in a line.
+"""
 JSON_COMMAND = re.compile(r"##(?=\w*\[)")
 _UNFINISHED = re.compile(r"(?:\A|[\r\n])[^\S\r\n]{0,4096}:?\Z|#{1,2}\w{0,64}\Z")
-"""Matches the end of a piece of text that could become a command together with the next piece."""
+"""Matches the end of an output if it could become a command together with the next output."""
 _LONGEST_UNFINISHED = 4200
 """Maximum number of characters that `_UNFINISHED` can match."""
 _SUSPECT = re.compile(r"[^\t\n -~]")
@@ -40,36 +44,39 @@ def in_ci() -> bool:
 
 
 def in_log() -> bool:
-    """Return whether a CI runner might read standard output, which is so unless it is a regular file."""
+    """Return whether a CI runner might read standard output.
+
+    A runner cannot read standard output that is a regular file.
+    """
     return not _is_file(sys.stdout)
 
 
 def can_ask() -> bool:
-    """Return whether a person can be asked on standard error, even if standard output goes elsewhere."""
+    """Return whether a person can be asked a question on standard error. Standard output need not be a terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty() and not in_ci()
 
 
 def neutral(text: str) -> str:
-    """Insert a space into every command for a CI runner, so that the runner does not recognise it."""
+    """Insert a space into every command for a CI runner, so that the runner does not recognise the command."""
     return COMMAND.sub(_broken, text)
 
 
 def neutral_json(text: str) -> str:
-    """Escape commands for a CI runner in a JSON document. The document's value stays the same."""
+    """Escape commands for a CI runner in a JSON document. The value of the document stays the same."""
     return JSON_COMMAND.sub(r"#\\u0023", text)
 
 
 def escaped(text: str) -> str:
-    """Replace characters that a terminal would execute or hide with JSON escapes.
+    """Replace each character that a terminal would execute or hide by its JSON escape.
 
-    The value of a JSON document stays the same.
+    If the text is a JSON document, its value stays the same.
     """
     return _SUSPECT.sub(_escape, text)
 
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Guard standard output and standard error within the context."""
+    """Guard standard output and standard error inside a `with` block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = _guard(sys.stdout), _guard(sys.stderr, always_neutral=True)
     try:
@@ -79,19 +86,19 @@ def guarded() -> Iterator[None]:
 
 
 def command(line: str, file: TextIO | None = None) -> None:
-    """Print a command for the CI runner."""
+    """Print a command that the CI runner should execute."""
     stream = file or sys.stdout
     write = stream.write_command if isinstance(stream, _Guard) else stream.write
     write(f"{line}\n")
 
 
 def unescaped(stream: TextIO) -> TextIO:
-    """Return the stream without its guard. Only for text whose escape codes are all our own."""
+    """Return a stream that does not escape text. Only use it for text in which all escape codes are our own."""
     return cast(TextIO, stream.unescaped()) if isinstance(stream, _Guard) else stream
 
 
 class _Guard:
-    """A text stream that escapes the text written to it, and forwards all other calls to the guarded stream."""
+    """A text stream that escapes the text written to it. All other calls are forwarded to the stream that it guards."""
 
     def __init__(self, stream: TextIO, *, escapes: bool, neutralises: bool) -> None:
         self._stream = stream
@@ -119,11 +126,10 @@ class _Guard:
         return _Guard(self._stream, escapes=False, neutralises=self._neutralises)
 
     def _neutral(self, text: str) -> str:
-        """Make commands harmless, even if they arrive in pieces.
+        """Make commands harmless, even if a command is written in several parts.
 
-        The unfinished end of the last piece is checked together with this piece.
-
-        A space is only inserted before a command's last character, and that character is in this piece.
+        The unfinished end of the previous text is checked together with the new text. A space is only inserted before
+        the last character of a command, and that character is always in the new text.
         """
         joined = neutral(self._unfinished + text)
         piece = joined[len(self._unfinished) :]
@@ -137,7 +143,7 @@ class _Guard:
 def _guard(stream: TextIO, *, always_neutral: bool = False) -> TextIO:
     """Return a guarded stream.
 
-    If nothing must be escaped, return the stream itself, because a guard slows down large exports.
+    If nothing has to be escaped, return the stream itself, because the guard slows down large exports.
     """
     neutralises = in_ci() and (always_neutral or not _is_file(stream))
     escapes = stream.isatty()

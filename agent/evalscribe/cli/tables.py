@@ -1,4 +1,4 @@
-"""Print rows as a table, JSON, JSON lines or CSV."""
+"""Print rows as a table, JSON or JSON lines."""
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -13,18 +13,20 @@ from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import UsageError
 
 WHOLE = 64
-"""Maximum characters of a word, such as an id, that is never cut. Outside a terminal, also the maximum width of a cell.
+"""Maximum number of characters of a single word, such as an id, that is never cut.
+
+Outside a terminal, this is also the maximum width of a cell.
 """
 LEAST = 16
-"""Minimum width of a cell that has several words."""
+"""Minimum width, in characters, of a cell that has several words."""
 GAP = "  "
 
 
-# rich.table is not used here. For the 10,000 rows of the largest query with six columns, it takes 6.7 s of CPU, and
-# this
-# code 0.1 s. It would also pad lines of piped output, and cut ids in a terminal that `fit_widths` leaves whole.
+# This function does not use rich.table. For 10,000 rows (the maximum of a query) with six columns, rich.table takes 6.7
+# s of CPU time, and this code 0.1 s. rich.table would also append spaces to lines in piped output, and cut ids in a
+# terminal.
 def write_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print rows as a table. The first row has the column names."""
+    """Print rows as a table. The first row must have the column names."""
     room = get_terminal_size().columns if sys.stdout.isatty() else None
     widths = [_width(column) for column in zip(*rows, strict=True)] if room is None else fit_widths(rows, room)
     names, *body = ([_cut(cell, width) for cell, width in zip(row, widths, strict=True)] for row in rows)
@@ -33,9 +35,9 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
 
 
 def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """Return column widths that fit into `room`.
+    """Return column widths so that a table fits into `room` characters.
 
-    Words stay whole. Columns that lack the least space are widened first.
+    Single words are never cut. The remaining space is given to the columns that lack the least space first.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(_least, column)) for column in columns]
@@ -72,7 +74,7 @@ T = TypeVar("T", bound="BaseModel")
 
 
 def validate_format(form: str) -> str:
-    """Check the format's name. Raises `UsageError` if it is unknown."""
+    """Return the name of an output format. Raises `UsageError` if it is unknown."""
     if form not in LIST_FORMATS:
         raise UsageError(f"--format {form!r} is not one of {', '.join(LIST_FORMATS)}")
     return form
@@ -83,7 +85,7 @@ def print_list(
 ) -> None:
     """Print rows as a table with the column names `heads`, as a JSON array, or as JSON lines.
 
-    Print `none` for an empty table.
+    Print the text `none` instead of an empty table.
     """
     if validate_format(form) == "jsonl":
         for row in rows:
@@ -97,7 +99,7 @@ def print_list(
 
 
 def print_document(row: BaseModel, lines: Callable[[], Iterable[str]], form: str) -> None:
-    """Print one object as lines for people, or as JSON."""
+    """Print an object as lines for people, or as JSON."""
     if validate_format(form) == "table":
         for line in lines():
             output.say(line)
@@ -106,9 +108,10 @@ def print_document(row: BaseModel, lines: Callable[[], Iterable[str]], form: str
 
 
 def print_id(id: str, row: BaseModel, description: str, form: str) -> None:
-    """Print a created object.
+    """Print an object that was created.
 
-    Standard output gets only the id, for use in the next command. Standard error gets the description.
+    Only the object's id is printed on standard output, so that the next command can use it. The description is printed
+    on standard error.
     """
     if validate_format(form) == "table":
         output.aside(description)

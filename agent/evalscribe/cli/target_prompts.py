@@ -1,4 +1,4 @@
-"""`evalscribe experiments prompts create|list|show`."""
+"""Implements `evalscribe experiments prompts create|list|show`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +30,7 @@ def create(
     """Create a prompt or its next version, unless nothing changed. Prints its id.
 
     The file has `model`, `messages` or `text`, and optionally `system`, `max_tokens`, `effort` and `output_schema`.
-    {{input}} and {{input.NAME}} are replaced by the input of an item.
+    In the messages, {{input}} is replaced by the input of an item, and {{input.NAME}} by a field of it.
     """
     validate_format(form)
     prompt = read_prompt(file)

@@ -1,6 +1,6 @@
 """Print to a terminal, and ask questions there.
 
-Has an escaping console, the layout of a report, and progress displays.
+This module has a console that escapes text, the layout of a report, and progress displays.
 """
 
 import re
@@ -45,9 +45,10 @@ def console(file: TextIO, **options: Any) -> Console:
 
 
 class _Console(Console):
-    """Escapes the text of segments.
+    """A console that escapes printed text.
 
-    This must happen here, because the stream cannot tell `rich`'s own escape codes from those in a text.
+    The output stream could not do this, because it cannot distinguish the escape codes of `rich` from escape codes in
+    the text.
     """
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
@@ -58,7 +59,7 @@ class _Console(Console):
 class WholeWords(TableElement):
     """A table that wraps long cells instead of cutting them, so that names are readable in 80 columns.
 
-    A row of empty headings, which markdown requires, is left out.
+    If all headings are empty, their row is left out; markdown requires headings.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -75,7 +76,9 @@ class TerminalPage(Markdown):
 
 
 _INSIDE = re.compile(r"\[([^\[\]]*)\]\((?:#|(?:\.\./)*labels\.md)[^()\s]*\)")
-"""Matches links that lead nowhere in a terminal: to places on the same page, and to the definitions of the labels."""
+"""Matches links that are of no use in a terminal: links to places on the same page, and links to the definitions of
+the labels.
+"""
 
 
 def print_page(markdown: str) -> None:
@@ -87,8 +90,9 @@ def _terminal_page(markdown: str) -> TerminalPage:
 
 
 PICTURE_COLUMNS = 100
-"""Maximum characters per line of a picture. In a README on GitHub, its text is then about as large as the text around
-it.
+"""Maximum number of characters per line of a picture.
+
+With this width, the text in the picture is about as large as the text around it in a README on GitHub.
 """
 _PICTURE = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -115,16 +119,22 @@ _PICTURE = """\
 </g>
 </svg>
 """
-"""Template of a picture with fonts of the reader's system. Rich's own template loads fonts from a server."""
+"""Template of a picture that uses fonts of the reader's system.
+
+Rich's own template is not used, because it loads fonts from a server.
+"""
 
 
 def picture(markdown: str, title: str) -> str:
-    """Return a page as an SVG picture of a dark terminal window. It is the same on every machine and loads nothing."""
+    """Return a page as an SVG picture of a dark terminal window.
+
+    The picture is the same on every machine and loads nothing.
+    """
     terminal = console(
         StringIO(),
         record=True,
         width=PICTURE_COLUMNS,
-        height=PICTURE_COLUMNS,  # otherwise `TERM=dumb` would decide the width
+        height=PICTURE_COLUMNS,  # otherwise `TERM=dumb` would determine the width
         color_system="truecolor",
         force_terminal=True,
         no_color=False,
@@ -132,14 +142,17 @@ def picture(markdown: str, title: str) -> str:
     )
     terminal.print(_terminal_page(markdown))
     svg = terminal.export_svg(title=title, code_format=_PICTURE, unique_id="page")
-    # One line for each piece of text, so that differences between versions are readable.
+    # Write each text element on its own line, so that a diff between two versions of the picture is readable.
     return "\n".join(
         line.rstrip() for line in svg.replace("><text", ">\n<text").replace("><rect", ">\n<rect").splitlines()
     )
 
 
 def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO | None = None) -> bool:
-    """Ask, and return True only for `yes` or `y`. `outcome` is part of the message if the question is interrupted."""
+    """Ask a question, and return True only if the answer is `yes` or `y`.
+
+    `outcome` is part of the message if the question is interrupted.
+    """
     with _interruptible(outcome):
         _discard_typed_text()
         print(question, end="", file=file, flush=True)
@@ -158,9 +171,9 @@ def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO
 
 
 def _discard_typed_text() -> None:
-    """Discard text that was typed before the question, because it cannot be the answer."""
-    with suppress(ImportError, OSError, ValueError):  # this system lacks the module, or there is no terminal
-        import termios  # not on Windows
+    """Discard text that was typed before the question was shown, because it cannot be an answer to it."""
+    with suppress(ImportError, OSError, ValueError):  # not Unix, or no terminal
+        import termios  # does not exist on Windows
 
         with suppress(termios.error):
             termios.tcflush(sys.stdin, termios.TCIFLUSH)
@@ -168,7 +181,7 @@ def _discard_typed_text() -> None:
 
 @contextmanager
 def _interruptible(outcome: str) -> Iterator[None]:
-    """Let signals end the question and the command. This is safe, because no work is in progress meanwhile."""
+    """Let signals end the question and the command. No work is lost, because none is in progress during a question."""
 
     def terminated(_number: int, _frame: FrameType | None) -> None:
         raise TerminatedError(f"terminated at the question: {outcome}.")
@@ -188,7 +201,7 @@ def _interruptible(outcome: str) -> Iterator[None]:
 
 
 def paying_user() -> Callable[[str], bool] | None:
-    """Return a function that asks the user before any model is called; None if nobody can be asked."""
+    """Return a function that asks the user for consent to call a model; None if nobody can be asked."""
     return _agrees_to_pay if can_ask() else None
 
 
@@ -201,7 +214,7 @@ def _agrees_to_pay(question: str) -> bool:
 async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIterator[tuple[Workspace, "Display"]]:
     """Open a workspace for a command that can call models, and display its progress.
 
-    In a terminal, the user is asked before the first call.
+    In a terminal, the user is asked for consent before the first call.
     """
     with Display(quiet=quiet) as display:
         async with Workspace(options, ask=paying_user()) as workspace:
@@ -210,10 +223,10 @@ async def paying_workspace(options: Options, *, quiet: bool = False) -> AsyncIte
 
 
 class Bar:
-    """Base of all progress displays. With `quiet` or the option `--quiet`, nothing is printed."""
+    """Base class of all progress displays. With `quiet` or the option `--quiet`, nothing is printed."""
 
     active: "ClassVar[Bar | None]" = None
-    """The progress display that is currently shown."""
+    """The progress display that is currently shown; None if there is none."""
 
     def __init__(self, *columns: ProgressColumn, quiet: bool = False) -> None:
         quiet = quiet or is_quiet()
@@ -225,7 +238,7 @@ class Bar:
     @classmethod
     @contextmanager
     def hidden(cls) -> Iterator[None]:
-        """Hide the progress display while the user is asked a question."""
+        """Hide the progress display inside a `with` block, while the user is asked a question."""
         bar = cls.active
         if bar:
             bar._bar.stop()
@@ -234,7 +247,7 @@ class Bar:
             bar._bar.start()
 
     def end(self) -> None:
-        """End the display, so that other output can follow."""
+        """End the progress display, so that other output can follow."""
         Bar.active = None
         self._bar.stop()
 
@@ -250,14 +263,14 @@ class Bar:
 
 
 FEW = 10
-"""Maximum verdicts of rules for which only the last line of progress is printed outside a terminal."""
+"""Maximum number of groups judged by rules for which, outside a terminal, only the last line of progress is printed."""
 
 
 class Display(Bar):
     """Progress of an analysis on standard error. With `quiet`, nothing is printed.
 
-    In a terminal: a bar, and above it a line for each verdict. Elsewhere: a line for every ten per cent, or only the
-    last line if rules judge at most `FEW` groups.
+    In a terminal, progress is shown as a bar with a line for each verdict above it. Elsewhere, a line is printed for
+    every ten per cent. If rules judge at most `FEW` groups, only the last of these lines is printed.
     """
 
     def __init__(self, *, quiet: bool) -> None:
@@ -270,7 +283,7 @@ class Display(Bar):
             quiet=quiet,
         )
         self.workspace: Workspace | None = None
-        """The workspace whose cost of model calls is shown."""
+        """The workspace whose model calls are included in the cost that is shown."""
         self._task = self._bar.add_task("", total=None, visible=False, money="")
         self._evals: dict[str, Eval] = {}
         self._tenths = self._cached = 0
@@ -317,7 +330,7 @@ class Display(Bar):
         self._tenths = tenths
 
     def _money(self) -> str:
-        """Format the cost so far and the estimated cost; empty if no model is called."""
+        """Format the cost so far and the estimated cost. Returns an empty text if no model is called."""
         estimate = self.workspace and self.workspace.consent.estimate
         if not self.workspace or not estimate:
             return ""
@@ -360,7 +373,7 @@ class ImportDisplay(Bar):
         self._task = self._bar.add_task("", total=1.0, visible=False, evals="")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Show that a file is being read. Return a callback that updates its progress."""
+        """Show that a file is being read. Return a function that updates the progress of reading."""
         self._bar.reset(self._task, description=one_line(name)[-40:], completed=0, visible=True, evals="")
         if not self._console.is_terminal:
             self._console.print(Text(f"Reading {one_line(name)}"))

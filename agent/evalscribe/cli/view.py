@@ -1,4 +1,7 @@
-"""`evalscribe view`: the page in the browser, served on loopback or written as files."""
+"""Implements `evalscribe view`, which shows reports in the browser.
+
+The pages are served on loopback or written as files.
+"""
 
 import os
 import secrets
@@ -36,7 +39,7 @@ def view(
     ] = None,
     reports: options.Reports = None,
 ) -> int:
-    """Show reports in the browser: what to decide, what proves it, and how runs compare.
+    """Show reports in the browser: what to decide, the evidence for it, and how runs compare.
 
     The page is served to this machine only, until Ctrl-C. Decisions are written into the reports, like those of `review
     label`. With --bundle, the pages are files that open without a server and can be published.
@@ -60,7 +63,8 @@ def _scope(workspace: Workspace, subject: str | None) -> Scope:
         return Scope()
     folder = Path(subject)
     root = workspace.reports.root.resolve()
-    if os.path.isdir(folder) and folder.resolve().is_relative_to(root):  # `isdir` is false for a name that is too long
+    # `isdir` is also false for a name that is too long
+    if os.path.isdir(folder) and folder.resolve().is_relative_to(root):
         below = folder.resolve().relative_to(root).as_posix()
         return Scope(folder="" if below == "." else below)
     try:
@@ -70,7 +74,7 @@ def _scope(workspace: Workspace, subject: str | None) -> Scope:
 
 
 def _opened(url: str, *, no_open: bool) -> None:
-    """Print the address, and open it if there is a graphical browser."""
+    """Print the address of the page, and open it if there is a graphical browser."""
     say(f"Serving on {url}")
     hint("Ctrl-C ends it.")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""MCP server on standard input and output. It gives coding agents access to a workspace."""
+"""MCP server that gives coding agents access to a workspace, on standard input and output."""
 
 from evalscribe.errors import UsageError
 from evalscribe.mcp.context import ServerWorkspace
@@ -12,6 +12,6 @@ def serve(server_workspace: ServerWorkspace) -> None:
         from mcp.server import MCPServer  # noqa: F401
     except ImportError as error:
         raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
-    from evalscribe.mcp.server import run  # imports the SDK
+    from evalscribe.mcp.server import run  # this import loads the MCP SDK
 
     run(server_workspace)

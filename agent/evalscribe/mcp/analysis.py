@@ -1,4 +1,4 @@
-"""Tools that find out why evals of a run failed."""
+"""MCP tools that find out why evals of a run failed."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -36,7 +36,7 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Maximum number of characters of findings in one answer."""
+"""Maximum number of characters that the findings in one answer have together."""
 Rubric = Annotated[
     str | None,
     Field(description="Rubric to judge failures by, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
@@ -50,15 +50,20 @@ class FindingLine(Frozen):
     eval_id: str | None
     step: str | None
     classification: str | None
-    """MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP; null if it could not be judged."""
+    """The label: MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP. Null if the eval could not be judged."""
     cause: str | None
     cause_kind: str | None
     confidence: float | None
     uncertain: bool | None
     basis: str
-    """`judged`, `corrected` (a person labelled the same failure), `reproduced` or `proved` (both by replay)."""
+    """Basis of the label: `judged`, `corrected` (a person labelled the same failure), `reproduced` or `proved` (both
+    by replay).
+    """
     message: int | None
-    """Number of the message, from 1, in which an agent run went wrong. Null if that is unknown, and for other evals."""
+    """Number of the message in which an agent run went wrong, starting at 1.
+
+    Null if that message is unknown, or if the eval is not an agent run.
+    """
     error: str | None
     reasoning: str | None
     unclassified: str | None
@@ -67,19 +72,26 @@ class FindingLine(Frozen):
 class AnalysisAnswer(Frozen):
     outcome: Literal["analysed", "plan", "nothing-failed"]
     message: str
-    """The outcome, and what to do next."""
+    """Text that states the outcome and what to do next."""
     run: AnalyzedRun
     labels: dict[str, int] = Field(default_factory=dict)
     findings: tuple[FindingLine, ...] = ()
     findings_left_out: int = 0
-    """Number of findings that did not fit into the answer; see list_evals, get_report and explain."""
+    """Number of findings that did not fit into the answer. The tools list_evals, get_report and explain return them."""
     patterns: tuple[PatternSummary, ...] = ()
     recommendations: tuple[RecommendationSummary, ...] = ()
     net_impact: NetImpactSummary | None = None
     estimate: Estimate | None = None
-    """Estimated cost of asking a model: about all failures, or about those of which the rules are uncertain."""
+    """Estimated cost of asking a model.
+
+    In a plan, the estimate covers all failures without a stored verdict. Otherwise it covers the failures on which the
+    rules are uncertain.
+    """
     report: str | None = None
-    """Name of the report, for get_report. Null if it was neither written nor already up to date."""
+    """Name of the report, for the tool get_report.
+
+    Null if the report was not written, unless the existing report is up to date.
+    """
     spent: CostSummary | None = None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What findings quote")
@@ -88,10 +100,10 @@ class AnalysisAnswer(Frozen):
 class ExplainAnswer(Frozen):
     eval: str
     finding: FindingSummary
-    """The finding with every quotation and whether it was verified."""
+    """The finding, with every quotation and whether the quotation was verified."""
     recommendations: tuple[RecommendationSummary, ...]
     text: str
-    """The finding as text, with the failure's history and the evidence that the judge read."""
+    """The finding as text, including the history of the failure and the evidence that the judge read."""
     spent: CostSummary | None
     notes: tuple[str, ...]
     notice: str = NOTICE
@@ -101,7 +113,7 @@ class ExplainAnswer(Frozen):
 class AnalysisTools:
     server_workspace: ServerWorkspace
     turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
-    """Locks by run. At most one call at a time analyses a run."""
+    """Locks, keyed by run, so that a run is analysed by only one call at a time."""
 
     async def analyze(
         self,
@@ -115,8 +127,11 @@ class AnalysisTools:
         fresh: Annotated[bool, Field(description="Ask again even if an answer is stored.")] = False,
     ) -> AnalysisAnswer:
         """Find out why evals of a run failed, and whose fault it was: the model's, the grader's, the task's, or the
-        harness's. Free by default: the rules judge, and no report is written. With a model in `judge` and no budget it
-        returns the estimate; with `budget_usd` the model is asked, and nothing is ever paid for twice.
+        harness's.
+
+        Free by default: the rules judge, and no report is written. With a model in `judge` and no budget, it only
+        returns the estimated cost. With `budget_usd` as well, the model is asked; stored verdicts are not paid for
+        again.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         name = self.server_workspace.run(run)
@@ -139,8 +154,10 @@ class AnalysisTools:
         max_tokens: tool.MaxTokens = None,
         rubric: Rubric = None,
     ) -> ExplainAnswer:
-        """Explain one failed eval in full: label, cause, reasoning, every quotation with its place, and history. Free
-        by default (rules); no report is written."""
+        """Explain one failed eval in full: label, cause, reasoning, every quotation with its place, and history.
+
+        Free by default, because the rules judge. No report is written.
+        """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         if request.only_plans:
             request = JudgeOptions()
@@ -173,10 +190,10 @@ async def _analyze(
 
 @asynccontextmanager
 async def _workspace(options: Options) -> AsyncIterator[Workspace]:
-    """Open a workspace with its own checkpoints.
+    """Open a workspace with a checkpoint file of its own.
 
-    Otherwise concurrent or just cancelled calls would wait for each other. The checkpoints are not needed afterwards,
-    because the store records the remaining work.
+    With a shared file, calls would wait for each other, and for calls that were just cancelled. The file is deleted
+    afterwards, because the store records which work remains.
     """
     with TemporaryDirectory(prefix="evalscribe-mcp-", ignore_cleanup_errors=True) as folder:
         async with Workspace(options, checkpoints=Path(folder) / "checkpoints.db") as workspace:

@@ -1,4 +1,4 @@
-"""Tools that judge, compare and explore collections."""
+"""MCP tools that judge, compare and explore collections."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -40,17 +40,18 @@ class JudgedSubject(Frozen):
     """Id of an agent run, or `run id/eval name` of a failed eval."""
     judge: str
     label: dict[str, JsonValue]
-    """The output fields in which judges are compared."""
+    """Values of the output fields in which judges are compared."""
     output: dict[str, JsonValue]
-    """The output in the rubric's own schema.
+    """The output, in the schema of the rubric.
 
-    A text with citations is `{"text", "citations"}`; each citation has its status.
+    A text with citations is an object with `text` and `citations`. Each citation has a status, which says whether it
+    was verified.
     """
     problem: str | None
-    """Why the subject could not be judged; null if it was judged."""
+    """Reason why the subject could not be judged; null if it was judged."""
     citations: CitationCounts
     cached: bool
-    """True if the result was cached, so that no model was asked."""
+    """True if a stored result was returned, so that no model was asked."""
 
 
 class JudgeAnswer(Frozen):
@@ -58,10 +59,10 @@ class JudgeAnswer(Frozen):
     message: str
     results: tuple[JudgedSubject, ...] = ()
     results_left_out: int = 0
-    """Number of results that did not fit into the answer. Table `judge_results` has all of them."""
+    """Number of results that did not fit into the answer. The SQL table `judge_results` has all results."""
     could_not_be_judged: int = 0
     estimate: Estimate | None = None
-    """Maximum cost of asking the model; null if it was asked."""
+    """Maximum cost of asking the model; null if the model was already asked."""
     spent_usd: float = 0.0
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `results` quote")
@@ -96,11 +97,11 @@ class JudgeTools:
         max_tokens: tool.MaxTokens = None,
         fresh: Annotated[bool, Field(description="Ask again even if an answer is stored.")] = False,
     ) -> JudgeAnswer:
-        """Judge agent runs or failed evals by a rubric; results follow its schema, with verified citations.
+        """Judge agent runs or failed evals by a rubric. Results follow the rubric's schema, with verified citations.
 
-        Without `subjects`, the evals of the collection that `where` selects are judged. Rules answer only some rubrics
-        (such as `failure`); with a model in `judge` and no budget it returns the estimate. Results are stored in the
-        SQL table `judge_results`.
+        Without `subjects`, the evals of the collection that `where` selects are judged. Rules can answer only some
+        rubrics (such as `failure`). With a model in `judge` and no budget, it only returns the estimated cost. Results
+        are stored in the SQL table `judge_results`.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         names = [self._subject(name) for name in subjects or ()]
@@ -186,26 +187,32 @@ COMPARED_NAMES = 300
 class ComparedRuns(Frozen):
     kind: Literal["two", "within", "many"]
     sides: tuple[ComparisonSide | MatrixColumn, ...]
-    """The sides, with the base first."""
+    """The compared runs or groups of trials; the base comes first."""
     passes: MeanDifference | None = None
-    """For two sides: how far the candidate's pass rate is from the base's, and whether that is noise."""
+    """Difference between the pass rates of the candidate and the base, and whether the difference might be noise.
+
+    Null unless two sides are compared.
+    """
     regressed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-    """Names of the evals that got better."""
+    """Names of the evals that improved."""
     apart: tuple[ExcludedEval, ...] = ()
-    """Evals left out of the figures, each with the reason."""
+    """Evals that are not included in the figures, each with the reason."""
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
-    """Behaviours that several regressed evals have in common."""
+    """Behaviours that occur in several regressed evals."""
     notes: tuple[str, ...] = ()
     text: str
-    """The page as markdown. If it is cut and was written as a report, get_report returns the whole page."""
+    """The page as markdown.
+
+    If the text is cut and the page was written as a report, the tool get_report returns the complete page.
+    """
     text_left_out: int = 0
-    """Number of characters that were cut from the page."""
+    """Number of characters that were cut from `text`."""
     estimate: Estimate | None = None
-    """Estimated cost of asking a model why evals regressed; null if no model would be asked."""
+    """Estimated cost of asking a model why evals regressed. Null if the request names no model."""
     report: str | None = None
-    """Name of the page, for get_report; null if it was not written."""
+    """Name of the page, for the tool get_report. Null if the page was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 
@@ -235,10 +242,13 @@ class CompareTools:
         budget_usd: tool.Budget = 0.0,
         max_tokens: tool.MaxTokens = None,
     ) -> ComparedRuns:
-        """Compare two runs or checkpoints: what regressed, what was fixed, whether it is noise (exact paired test),
-        and what changed in behaviour. One run: compares its failed with its passed trials. Three or more runs: a
-        matrix with flakiness. Free by default: rules say why; with a model in `judge` and `budget_usd` each regressed
-        eval is compared by the model, with verified quotations."""
+        """Compare two runs or checkpoints: what regressed, what was fixed, whether the difference is noise (exact
+        paired test), and what changed in behaviour.
+
+        With one run, its failed trials are compared with its passed trials. With three or more runs, the result is a
+        matrix with flakiness. Free by default: the rules say why evals regressed. With a model in `judge` and
+        `budget_usd`, the model compares each regressed eval, with verified quotations.
+        """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         names = [self._side(name) for name in sides]
         options, collection_name = request.options(), collection or self.server_workspace.collection
@@ -310,7 +320,7 @@ class ClusterLine(Frozen):
     text: str
     agent_runs: int
     examples: tuple[str, ...]
-    """Ids of some of the evals, for get_eval."""
+    """Ids of some of the evals in the cluster, for the tool get_eval."""
 
 
 class ExploredCollection(Frozen):
@@ -319,20 +329,23 @@ class ExploredCollection(Frozen):
     """Number of agent runs that were explored."""
     answer: str | None = None
     clusters: tuple[ClusterLine, ...] = ()
-    """The clusters. Those with the most agent runs come first."""
+    """The clusters, sorted by the number of agent runs, largest first."""
     nothing_seen_in: int = 0
-    """Number of agent runs in which nothing was observed that concerns the question."""
+    """Number of agent runs in which nothing relevant to the question was observed."""
     unverified: int = 0
-    """Number of observations without a verified citation. Figures do not count them."""
+    """Number of observations that are not included in the figures because they have no verified citation."""
     notes: tuple[str, ...] = ()
     text: str = ""
-    """The page as markdown. If it is cut and was written as a report, get_report returns the whole page."""
+    """The page as markdown.
+
+    If the text is cut and the page was written as a report, the tool get_report returns the complete page.
+    """
     text_left_out: int = 0
-    """Number of characters that were cut from the page."""
+    """Number of characters that were cut from `text`."""
     estimate: Estimate | None = None
-    """Estimated cost of asking a model; null if no model would be asked."""
+    """Estimated cost of asking a model. Null if the request names no model."""
     report: str | None = None
-    """Name of the page, for get_report; null if it was not written."""
+    """Name of the page, for the tool get_report. Null if the page was not written."""
     spent_usd: float = 0.0
     notice: str = NOTICE
 
@@ -354,8 +367,10 @@ class ExploreTools:
         max_tokens: tool.MaxTokens = None,
     ) -> ExploredCollection:
         """Ask a question about a whole collection: observations in its evals, clustered, named and counted, with
-        quotations. Free by default: rules group failures by cause. With a model in `judge` and `budget_usd` every eval
-        is read in batches and the question is answered; without a budget it returns the estimate.
+        quotations.
+
+        Free by default: rules group failures by cause. With a model in `judge` and `budget_usd`, the model reads every
+        eval, in batches, and answers the question. Without a budget, it only returns the estimated cost.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
         with self.server_workspace.collection_of(collection) as (_, chosen_collection):

@@ -1,4 +1,4 @@
-"""Open the server's workspace. Agents can read only files inside it."""
+"""Open the workspace of the server. Agents can only read files inside the workspace."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,10 +31,10 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True)
 class ServerWorkspace:
-    """The server's workspace. Each call reads the settings again."""
+    """The workspace of the server. The settings are read again for each call of a tool."""
 
     collection: str | None = None
-    """Name or id of the collection for calls that name none."""
+    """Name or id of the collection that is used if a call does not name one."""
 
     def settings(self, options: Options | None = None) -> Settings:
         return Workspace(options).settings
@@ -49,7 +49,7 @@ class ServerWorkspace:
     def stored(self) -> Iterator[Workspace]:
         """Open the workspace for reading.
 
-        Raises `NotFoundError` if there is no store, because reading must not create one.
+        If there is no store, raises `NotFoundError` instead of creating one.
         """
         with Workspace() as workspace:
             if not workspace.has_store:
@@ -58,7 +58,7 @@ class ServerWorkspace:
 
     @contextmanager
     def experiments(self, options: Options | None = None) -> Iterator[Workspace]:
-        """Open the workspace for experiments. Raises `NotFoundError` if there is no store."""
+        """Open the workspace to work with experiments. Raises `NotFoundError` if there is no store."""
         with Workspace(options) as workspace:
             if not workspace.has_store:
                 raise NotFoundError(NO_EXPERIMENT)
@@ -74,19 +74,23 @@ class ServerWorkspace:
     def collection_of(self, name: str | None) -> Iterator[tuple[Workspace, Collection]]:
         """Open the collection with this id or name.
 
-        Without a name, open the server's, the configured or the only collection.
+        Without a name, open the server's default collection, otherwise the configured collection, otherwise the only
+        one.
         """
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, name or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the name of a run, or of a file inside the workspace. Raises `UsageError` for a file outside of it."""
+        """Return the name if it is not a file, or a file inside the workspace.
+
+        Raises `UsageError` for any other file.
+        """
         return name if self._path(name) is None else self.inside(name)
 
     def inside(self, name: str) -> str:
-        """Return the path if it is inside the workspace.
+        """Return the path unchanged.
 
-        Raises `UsageError` if it is not, `NotFoundError` if it does not exist.
+        Raises `NotFoundError` if the path does not exist, and `UsageError` if it is outside of the workspace.
         """
         path = self._path(name)
         if path is None:
@@ -98,7 +102,7 @@ class ServerWorkspace:
 
     @staticmethod
     def _path(name: str) -> Path | None:
-        """Return the name as a path; None if it is not a path, or nothing exists there."""
+        """Return the name as a path; None if no file or folder has that path."""
         try:
             return Path(name) if name != SAMPLE and Path(name).exists() else None
         except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Tools that start, read, compare and cancel runs of experiments."""
+"""MCP tools that start, read, compare and cancel runs of experiments."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -51,9 +51,9 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Maximum number of characters of trials in one answer."""
+"""Maximum number of characters that the trials in one answer have together."""
 MOST_OF_CHANGES = {"regressed": 16_000, "fixed": 8_000, "flaky": 6_000}
-"""Maximum number of characters for each kind of change."""
+"""Maximum number of characters that the changed items in one answer have together, by kind of change."""
 MOST_NAMED = 50
 Wanted = Literal["not passed", "failed", "error", "unscored", "all"]
 
@@ -63,25 +63,25 @@ class ScoreLine(Frozen):
     scorer: str
     required: bool
     result: str
-    """`passed`, `failed`, `broke` or `abstained`."""
+    """Result of the scorer: `passed`, `failed`, `broke` or `abstained`."""
     value: float | None
     label: str | None
     explanation: str
     rests_on: str | None = None
-    """Evidence for the explanation, cut if long. Only for a score that did not pass."""
+    """Evidence on which the explanation is based; cut if it is long. Null if the score passed."""
 
 
 class TryLine(Frozen):
-    """One trial of an item. Long texts are cut; get_eval has them in full."""
+    """One trial of an item. Long texts are cut; the tool get_eval returns them in full."""
 
     item: str
     repetition: int
     eval_id: str | None
-    """Id for get_eval, which returns the log and every message."""
+    """Id of the trial, for the tool get_eval, which returns its log and every message."""
     split: str | None
     verdict: str
     error: str | None
-    """Why the target gave no answer."""
+    """Reason why the target gave no answer; null if it gave one."""
     input: str
     expected_output: str | None
     output: str | None
@@ -90,14 +90,17 @@ class TryLine(Frozen):
 
 class ExperimentRunDetails(Frozen):
     summary: RunSummary | None
-    """Summary of the run; null on later pages, and for a call with `item`."""
+    """Summary of the run. Null on all pages but the first, and if the call had the argument `item`."""
     gate: Gate | None
-    """The gate; null on later pages, for a call with `item`, and before the run has ended."""
+    """The result of the gate.
+
+    Null before the run has ended, on all pages but the first, and if the call had the argument `item`.
+    """
     message: str
-    """The run's status, and what to do next."""
+    """Text that states the status of the run and what to do next."""
     tries: tuple[TryLine, ...]
     tries_total: int
-    """Number of trials on all pages together."""
+    """Total number of listed trials, on all pages."""
     next_offset: int | None
     notes: tuple[str, ...] = ()
     notice: str = NOTICE.replace("`text`", "What `tries` quote")
@@ -105,7 +108,7 @@ class ExperimentRunDetails(Frozen):
 
 class ComparedExperimentRuns(RunComparison):
     left_out: dict[str, int] = Field(default_factory=dict)
-    """Number of changed items that did not fit into the answer, by kind of change."""
+    """Number of changed items that did not fit into the answer, keyed by kind of change."""
     notice: str = NOTICE.replace("`text`", "What changed items quote")
 
 
@@ -129,8 +132,10 @@ class ExperimentRunTools:
         wait_seconds: tool.WaitSeconds = 0,
     ) -> ExperimentRunDetails:
         """Read a run of an experiment: status, pass rate with its interval, scorers, clauses of the gate, and failures
-        with input, expected output, output and the scorers' explanations. `failed` trials count against the target; in
-        `error` and `unscored` trials the target or a scorer broke, which says nothing about quality.
+        with input, expected output, output and the scorers' explanations.
+
+        `failed` trials count against the target. In `error` and `unscored` trials, the target or a scorer broke, so
+        they say nothing about quality.
         """
         if wait_seconds:
             await with_progress(ctx, lambda progress: _wait_for(self.server_workspace, run, wait_seconds, progress))
@@ -148,8 +153,9 @@ class ExperimentRunTools:
     ) -> ComparedExperimentRuns:
         """Compare two finished runs over the same dataset version: regressed, improved, no detectable change,
         inconclusive or not comparable (exact paired test), each scorer, and items that regressed, were fixed or are
-        flaky, with the outputs of both runs. get_experiment_run with `item` has these trials in full. Nothing is
-        written.
+        flaky, with the outputs of both runs. get_experiment_run with `item` returns these trials in full.
+
+        Nothing is written.
         """
         with self.server_workspace.experiments() as workspace:
             comparison = compare_runs(workspace, base, candidate, allow_mismatch=allow_mismatch)
@@ -192,13 +198,13 @@ VERDICTS: dict[Wanted, tuple[ItemVerdict, ...]] = {
 
 
 async def _wait_for(server_workspace: ServerWorkspace, run_name: str, seconds: int, progress: ProgressReporter) -> None:
-    """Wait for the run to end. Raises `UnavailableError` if its worker is gone."""
+    """Wait until the run ends. Raises `UnavailableError` if the run's worker no longer exists."""
     with server_workspace.experiments() as workspace:
         await wait_for_run(workspace.store.experiment_runs, run_named(workspace, run_name).id, seconds, progress.tried)
 
 
 def run_status(run: ExperimentRun, report: RunReport) -> str:
-    """Describe a run's status and the next step in one sentence."""
+    """Describe the status of a run and the next step in one or two sentences."""
     reason = replace_commands(report.summary.reason or "")
     if report.gate is None:
         waits = "get_experiment_run with `wait_seconds` waits for it, cancel_experiment_run ends it"
@@ -215,7 +221,7 @@ def _report_fields(run: ExperimentRun, report: RunReport) -> dict[str, object]:
 
 
 def bound_report(report: RunReport) -> tuple[RunReport, tuple[str, ...]]:
-    """Shorten the lists of a report, and name the parts that were left out."""
+    """Shorten the lists in a run's report. Also returns notes on what was left out."""
     summary, notes = report.summary, []
     updates: dict[str, object] = {"reason": summary.reason and replace_commands(summary.reason)}
     for name, items in (("flaky", summary.flaky), ("splits", summary.splits)):
@@ -275,24 +281,24 @@ def _score(workspace: Workspace, score: Score, characters: int) -> ScoreLine:
 class RunStarted(Frozen):
     started: bool
     message: str
-    """The outcome, and what to do next."""
+    """Text that states the outcome and what to do next."""
     run_id: str | None = None
-    """Id of the run, for get_experiment_run; null if no run was started."""
+    """Id of the run, for the tool get_experiment_run. Null if no run was started."""
     state: str | None = None
     experiment: str
     version: int
     target: str
     dataset: str
     deployment_id: str | None
-    """Id of the build that is tested."""
+    """Id of the deployment (the build) that is tested; null if the target is not a deployment."""
     tries: int
-    """Number of trials: the number of items times the number of repetitions."""
+    """Number of trials, which is the number of items times the number of repetitions."""
     asks_models: tuple[str, ...] = ()
-    """Models that the target and the scorers call. These calls cost money."""
+    """Names of the models that the target and the scorers call. These calls cost money."""
     counts: TrialCounts | None = None
-    """Numbers of trials by verdict; null if nothing was started."""
+    """Number of trials with each verdict; null if nothing was started."""
     gate: Gate | None = None
-    """The gate; null unless the run was started and has ended."""
+    """The result of the gate; null unless the run was started and has ended."""
     notes: tuple[str, ...] = ()
 
 
@@ -301,12 +307,12 @@ class RunCancelled(Frozen):
     state: str
     tries: int
     done: int
-    """Number of trials that were finished before the run ended."""
+    """Number of trials that were finished."""
     message: str
 
 
 class _RunRequest(Frozen):
-    """Common parts of the requests to start and to resume a run."""
+    """Arguments that the requests to start and to resume a run have in common."""
 
     budget_usd: float
     max_tokens: int | None
@@ -353,10 +359,10 @@ class RunTools:
         max_tokens: tool.MaxTokens = None,
         wait_seconds: tool.WaitSeconds = 0,
     ) -> RunStarted:
-        """Run an experiment: every item of its dataset is run and scored, and the gate decides.
+        """Run an experiment: every item of its dataset is run and scored, and the gate decides whether the run passes.
 
-        Without start=true it only returns what would be run. The run continues in its own process; its id is returned
-        at once, and get_experiment_run reads it. Calling twice starts two runs.
+        Without start=true, it only returns what would be run. The run continues in its own process. The run's id is
+        returned at once; get_experiment_run reads the run. A second call starts a second run.
         """
         plan = partial(
             plan_run,
@@ -381,15 +387,15 @@ class RunTools:
         max_tokens: tool.MaxTokens = None,
         wait_seconds: tool.WaitSeconds = 0,
     ) -> RunStarted:
-        """Resume a run that failed, was cancelled or lost its worker: finished trials are not repeated.
+        """Resume a run that failed, was cancelled or lost its worker.
 
-        Without start=true it only returns how much is left.
+        Finished trials are not repeated. Without start=true, it only returns how many trials are left.
         """
         request = _RunRequest(budget_usd=budget_usd, max_tokens=max_tokens, start=start, wait_seconds=wait_seconds)
         return await with_progress(ctx, lambda progress: _resume(self.server_workspace, run, request, progress))
 
     async def cancel_experiment_run(self, run: tool.ExperimentRun, ctx: Context) -> RunCancelled:
-        """Cancel a run in progress. Finished trials are kept, and resume_experiment_run continues it."""
+        """Cancel a run in progress. Finished trials are kept, and resume_experiment_run can continue the run."""
         return await with_progress(ctx, lambda _: _cancel(self.server_workspace, run))
 
 
@@ -403,7 +409,7 @@ async def _run(
     with Workspace(request.options) as workspace:
         require_within(request.budget_usd, workspace.settings)
         if experiment_name == SAMPLE and request.start:
-            await create_sample(workspace)  # if an experiment with that name exists, it is not changed
+            await create_sample(workspace)  # an existing experiment with that name is not changed
         elif experiment_name == SAMPLE:
             server_workspace.require_sample()
         elif not workspace.has_store:
@@ -437,7 +443,10 @@ async def _resume(
 
 
 def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, request: _RunRequest) -> RunStarted:
-    """Return the plan of a run. Raises `UsageError` if the run is to be started and calls models, but has no budget."""
+    """Describe what a run would do.
+
+    Raises `UsageError` if the run should be started, calls models and has no budget.
+    """
     models = called_models(version)
     if models and request.start and not request.budget_usd:
         raise UsageError(f"the run calls {', '.join(models)} in {pluralise(run.tries, 'trial')}: set budget_usd")
@@ -457,7 +466,7 @@ def _plan(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion, 
 
 
 def _start_advice(models: Sequence[str]) -> str:
-    return f"Call again with start=true{' and budget_usd, since models are asked' if models else ''}."
+    return f"Call again with start=true{' and budget_usd, because the run calls models' if models else ''}."
 
 
 async def _started_run(
@@ -467,7 +476,7 @@ async def _started_run(
     request: _RunRequest,
     progress: ProgressReporter,
 ) -> RunStarted:
-    """Complete the answer for a run that was started. If `wait_seconds` is given, wait for the run first."""
+    """Complete the answer for a run that was started. If the request has `wait_seconds`, wait for the run first."""
     if request.wait_seconds:
         await _wait_for(server_workspace, run.id, request.wait_seconds, progress)
     with server_workspace.experiments() as workspace:

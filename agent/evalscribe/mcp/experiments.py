@@ -1,4 +1,4 @@
-"""Tools for experiments, deployments and datasets."""
+"""MCP tools for experiments, deployments and datasets."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -49,19 +49,22 @@ class ExperimentRunLine(Frozen):
     name: str | None
     state: str
     worker_gone: bool
-    """True if the run has not ended but has no worker. resume_experiment_run continues it."""
+    """True if the run has not ended, but its worker no longer exists.
+
+    The tool resume_experiment_run continues such a run.
+    """
     version: int
-    """Number of the experiment's version."""
+    """Number of the experiment's version that was run."""
     dataset: str
-    """`name@number`, or `name@number:split`."""
+    """The dataset version that was used, as `name@number` or `name@number:split`."""
     deployment_id: str | None
-    """Id of the build that ran."""
+    """Id of the deployment (the build) that was tested."""
     tries: int
     counts: TrialCounts
     pass_rate: float
     """Share of all trials that passed."""
     gate: Literal["passed", "failed"] | None
-    """Whether the gate passed; null before the run has ended."""
+    """Result of the gate; null before the run has ended."""
     created_at: str
 
 
@@ -71,7 +74,7 @@ class ExperimentLine(Frozen):
     type: str
     status: str
     version: int
-    """Number of the latest version."""
+    """Number of the experiment's latest version."""
     target: str
     dataset: str
     scorers: tuple[str, ...]
@@ -84,14 +87,17 @@ class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """The next step if there is no experiment; else null."""
+    """What to do next if there is no experiment; otherwise null."""
 
 
 class BuildLine(Frozen):
     id: str
     name: str
     source: str
-    """The commit, or a note that the source is not in git. `(dirty)` means that there are uncommitted changes."""
+    """The commit of the source, or a note that the source is not in git.
+
+    `(dirty)` means that there were uncommitted changes.
+    """
     created_at: str
 
 
@@ -101,24 +107,25 @@ class ExperimentDetails(Frozen):
     type: str
     status: str
     collection: str
-    """Collection of the experiment's runs, for list_evals, get_eval and execute_sql."""
+    """Id of the collection that has the experiment's runs, for the tools list_evals, get_eval and execute_sql."""
     version: int
     version_id: str
     versions: int
-    """Number of the experiment's versions."""
+    """Number of versions that the experiment has."""
     target: str
     asks_models: tuple[str, ...]
-    """Models that the target and scorers call, without those that a component calls.
+    """Names of the models that the target and the scorers call.
 
-    If there are any, set `budget_usd`.
+    Models that a component calls by itself are not included. If there are any names, `budget_usd` must be set to start
+    a run.
     """
     dataset: str
     dataset_version_id: str
     scorers: tuple[str, ...]
     config: dict[str, JsonValue]
-    """Configuration of runs and of the gate. If it has no gate, every item must pass."""
+    """Configuration of the runs and of the gate. If no gate is configured, every item must pass."""
     builds: tuple[BuildLine, ...]
-    """Deployments that have the component, newest first. run_experiment can test any of them."""
+    """Deployments that have the experiment's component, newest first. The tool run_experiment can test any of them."""
     runs: tuple[ExperimentRunLine, ...]
     """The runs, newest first."""
     runs_total: int
@@ -202,7 +209,7 @@ def _run_line(listed: ListedRun) -> ExperimentRunLine:
 
 
 def _details(workspace: Workspace, experiment: Experiment, version: ExperimentVersion) -> ExperimentDetails:
-    """Return the details of an experiment. Its runs are added later."""
+    """Return the details of an experiment without its runs, which the caller adds."""
     return ExperimentDetails(
         id=experiment.id,
         name=experiment.name,
@@ -243,12 +250,15 @@ class RecordedDeployment(Frozen):
     written: bool
     message: str
     id: str | None
-    """Id of the build, for run_experiment; null if nothing was recorded."""
+    """Id of the deployment (the build), for the tool run_experiment. Null if nothing was recorded."""
     name: str
     components: tuple[str, ...]
     folder: str
     source: str | None = None
-    """The commit, or a note that the source is not in git. `(dirty)` means that there are uncommitted changes."""
+    """The commit of the source, or a note that the source is not in git.
+
+    `(dirty)` means that there were uncommitted changes.
+    """
 
 
 @dataclass(frozen=True)
@@ -316,11 +326,11 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """The next step if there is no dataset; else null."""
+    """What to do next if there is no dataset; otherwise null."""
 
 
 class DatasetItemLine(Frozen):
-    """An item of a dataset. Long values are cut."""
+    """An item of a dataset. Long values in it are cut."""
 
     key: str
     split: str | None
@@ -329,9 +339,9 @@ class DatasetItemLine(Frozen):
     expected_output: str | None
     metadata: str | None
     source: str | None
-    """Where the item comes from."""
+    """Origin of the item, such as a stored run."""
     events: int
-    """Number of messages of the recorded trace."""
+    """Number of messages in the recorded trace of the item."""
 
 
 class DatasetDetails(Frozen):
@@ -346,10 +356,10 @@ class DatasetDetails(Frozen):
     """Number of the version that has the same content as the draft; null if there is none."""
     draft_splits: dict[str, int]
     shown: str
-    """The version whose items are listed: its number, or `draft`."""
+    """The version whose items are listed, as its number or `draft`."""
     items: tuple[DatasetItemLine, ...]
     total: int
-    """Number of items in the requested split, or in the version if no split was requested."""
+    """Total number of items in the requested split or, if no split was requested, in the version."""
     next_offset: int | None
     notice: str = NOTICE.replace("`text`", "What `items` hold")
 
@@ -357,16 +367,19 @@ class DatasetDetails(Frozen):
 class RegressionDataset(Frozen):
     written: bool
     message: str
-    """The outcome, and what to do next."""
+    """Text that states the outcome and what to do next."""
     parent_run_id: str
     dataset_id: str | None
     dataset_version_id: str | None
     items: int
-    """Number of items that were added or, in a dry run, would be added."""
+    """Number of items that were added or, if nothing was written, that would be added."""
     experiment_id: str | None
-    """Experiment that requires every item to pass, for run_experiment. Null if the run belongs to no experiment."""
+    """Id of the new experiment, in which every item must pass, for the tool run_experiment.
+
+    Null if the run does not belong to an experiment.
+    """
     left_out: dict[str, int]
-    """Number of failures that were left out, by reason."""
+    """Number of failures that were left out, keyed by reason."""
     notes: tuple[str, ...]
 
 
@@ -455,8 +468,10 @@ class DatasetTools:
             bool, Field(description="Only failures whose classification a person gave or confirmed.")
         ] = False,
     ) -> RegressionDataset:
-        """Create a published dataset of a run's failures, with an experiment of the same build and scorers in which
-        every item must pass. Nothing is run, and without write=true nothing is created.
+        """Create a published dataset from the failures of a run, and an experiment with the same build and scorers in
+        which every item must pass.
+
+        Nothing is run, and without write=true nothing is created.
         """
         with self.server_workspace.experiments() as workspace:
             result, _ = create_regression_dataset(
@@ -474,7 +489,7 @@ class DatasetTools:
 def _version_items(datasets: "DatasetStore", dataset: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
     """Return the name and the items of a version.
 
-    By default, this is the latest version, or the draft if none is published.
+    By default, this is the latest version or, if no version was published, the draft.
     """
     if version == DRAFT or (version is None and not datasets.versions(dataset.id)):
         return DRAFT, datasets.draft(dataset.id)

@@ -1,4 +1,4 @@
-"""Run a call in a thread and send its progress to the client."""
+"""Run the work of a tool call in a thread, and send its progress to the client."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ ThreadResult = TypeVar("ThreadResult")
 async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
     """Run a blocking function in a thread.
 
-    If the caller is cancelled, the function goes on and its result is ignored.
+    If the caller is cancelled, the function continues, and its result is ignored.
     """
     return await asyncio.wrap_future(_start_thread(work))
 
@@ -30,8 +30,8 @@ async def run_in_thread(work: Callable[[], ThreadResult]) -> ThreadResult:
 async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]]) -> ThreadResult:
     """Run a coroutine in its own event loop and thread.
 
-    If the caller is cancelled, the coroutine is cancelled, too. The caller then waits for it to stop, unless it is
-    cancelled again.
+    If the caller is cancelled, the coroutine is cancelled, too. The caller then waits until the coroutine has stopped
+    or until the caller is cancelled a second time.
     """
     running: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = Future()
 
@@ -47,14 +47,17 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         loop, task = await asyncio.wrap_future(running)
-        with suppress(RuntimeError):  # the work has ended, and its loop is closed
+        with suppress(RuntimeError):  # the work has already ended and its event loop is closed
             loop.call_soon_threadsafe(task.cancel)
         await asyncio.wait([future])
         raise
 
 
 def ignore_outcome(future: asyncio.Future[Any]) -> None:
-    """Retrieve the outcome of abandoned work. Otherwise asyncio would report it as an error."""
+    """Retrieve the exception of work that nobody waits for.
+
+    If the exception were not retrieved, asyncio would log a message about that.
+    """
     if not future.cancelled():
         future.exception()
 
@@ -62,7 +65,7 @@ def ignore_outcome(future: asyncio.Future[Any]) -> None:
 def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
     """Start a daemon thread.
 
-    The program can exit without waiting for it; results that are finished by then are stored.
+    The program can exit without waiting for the thread. Results that are finished by then are already stored.
     """
     future: Future[ThreadResult] = Future()
     future.set_running_or_notify_cancel()
@@ -73,19 +76,22 @@ def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
 def _settle(future: Future[ThreadResult], work: Callable[[], ThreadResult]) -> None:
     try:
         future.set_result(work())
-    except BaseException as error:  # any error is passed on to the caller that waits
+    except BaseException as error:  # every error is passed on to the waiting caller
         future.set_exception(error)
 
 
 T = TypeVar("T")
 PAUSE_S = 0.1
-"""Seconds between two progress messages."""
+"""Minimum number of seconds between two progress messages."""
 MOST_LINES = 20
 LONGEST = 300
 
 
 class ProgressReporter:
-    """Receives progress in the worker's thread and sends it to the client. Notes are collected for the answer."""
+    """Receives progress in the thread of the work and sends it to the client.
+
+    Notes are collected, because they are part of the answer.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -94,7 +100,7 @@ class ProgressReporter:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The first notes for the user, without repeats."""
+        """The first notes for the user, without duplicates."""
         return tuple(dict.fromkeys(self._lines))[:MOST_LINES]
 
     def say(self, line: str, fields: Sequence[str] = ()) -> None:  # noqa: ARG002 - arguments have their names
@@ -105,7 +111,7 @@ class ProgressReporter:
         self._send(f"{run.provider}/{run.model}: {run.failed} of {run.total} evals failed")
 
     def begins(self, name: str) -> Callable[[int, float], None]:
-        """Report that a file is being read. Returns a callback for its progress."""
+        """Report that a file is being read. Returns a function that reports the progress of reading."""
         self._send(f"Reading {name}")
         return self.imported
 
@@ -125,7 +131,10 @@ class ProgressReporter:
         self._send(f"Run {run.id} is {run.state}: {sum(tally.values())} of {run.tries} trials done")
 
     async def pass_on(self, ctx: Context) -> None:
-        """Send the latest progress to the client until cancelled. The total number of steps is unknown."""
+        """Send the latest progress message to the client, repeatedly, until this task is cancelled.
+
+        No total is sent, because the number of steps is unknown.
+        """
         step = 0
         while True:
             line = await self._queue.get()
@@ -137,7 +146,7 @@ class ProgressReporter:
             await asyncio.sleep(PAUSE_S)
 
     def _send(self, line: str) -> None:
-        with suppress(RuntimeError):  # the event loop is closed because the client is gone
+        with suppress(RuntimeError):  # the client has gone, so the event loop is closed
             self._loop.call_soon_threadsafe(self._queue.put_nowait, _shorten(line))
 
 
@@ -146,10 +155,10 @@ async def with_progress(
     work: Callable[[ProgressReporter], Coroutine[Any, Any, T]],
     turn: AbstractAsyncContextManager[object] | None = None,
 ) -> T:
-    """Run a use case and report its progress to the client. The client can cancel it.
+    """Run a use case and report its progress to the client. The client can cancel the use case.
 
-    While the work runs, it holds the lock `turn`, if one is passed. A client that cancels does not wait for the work to
-    stop.
+    If the lock `turn` is passed, it is held while the work runs. A client that cancels does not wait until the work has
+    stopped.
     """
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)

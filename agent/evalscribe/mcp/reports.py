@@ -1,4 +1,4 @@
-"""Tools that read reports and results of requests."""
+"""MCP tools that read reports and the results of SDK requests."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -29,21 +29,21 @@ Models = Annotated[
     list[str] | None, Field(description=("Only reports on these models, as `provider/model`. Default: all."))
 ]
 MOST_CHARACTERS = 60_000
-"""Maximum number of characters of the lines in one answer."""
+"""Maximum number of characters that the rows in one answer have together."""
 
 
 class ReportLine(Frozen):
     name: str
-    """Name of the report, for get_report and for the resource `report://<name>`."""
+    """Name of the report, for the tool get_report and the resource `report://<name>`."""
     provider: str | None = None
     model: str | None = None
     run_id: str | None = None
     revision: int | None = None
-    """Revision of the report; null for a page that people wrote in free form."""
+    """Number of the report's revision; null for a page that people wrote in free form."""
     labels: dict[str, int] = Field(default_factory=dict)
-    """Number of failures by label."""
+    """Number of failures with each label."""
     problem: str | None = None
-    """Why the page cannot be parsed as a report; null if it can be."""
+    """Reason why the page cannot be parsed as a report; null if it can."""
 
 
 class ReportList(Frozen):
@@ -59,7 +59,10 @@ class ReportText(TextPage):
 
 class RecurringFailures(Frozen):
     rows: tuple[RecurringRow | SharedFailure, ...]
-    """Evals that one model fails repeatedly. With `across_models`, evals that several models fail in the same way."""
+    """Evals that a model fails repeatedly.
+
+    With the argument `across_models`, evals that several models fail in the same way.
+    """
     total: int
     next_offset: int | None
     notes: tuple[str, ...] = ()
@@ -88,8 +91,10 @@ class ReportTools:
         limit: tool.Limit = 100,
         offset: tool.Offset = 0,
     ) -> ReportList:
-        """List the reports of this workspace: model, run, and the number of failures by label. Comparisons and
-        other documents are not among them; get_report reads those by the name that compare gives."""
+        """List the reports of this workspace: model, run, and the number of failures by label.
+
+        Comparisons and other documents are not listed; get_report reads them by the name that compare returns.
+        """
         reports = list_reports(self.server_workspace.reports(), model)
         page, next_offset = page_of(reports, offset, limit)
         lines = []
@@ -131,8 +136,8 @@ class ReportTools:
         limit: tool.Limit = 50,
         offset: tool.Offset = 0,
     ) -> RecurringFailures:
-        """Evals that fail repeatedly in all reports: since when, with which labels and causes, which actions were taken
-        and whether they held.
+        """List the evals that fail repeatedly, from all reports: since when, with which labels and causes, which
+        actions were taken, and whether the fixes held.
         """
         with Workspace() as workspace:
             store = workspace.store.analyses if workspace.has_store else None
@@ -185,7 +190,7 @@ class ReportTools:
 
 
 def _fitting_lines(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
-    """Return the first lines that fit into one answer, but at least one line."""
+    """Return as many rows from the start as fit into one answer, but at least one row."""
     sizes = [len(line.model_dump_json()) for line in lines]
     counts = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
     return tuple(lines[: next(counts, 1)])

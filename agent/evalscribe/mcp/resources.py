@@ -35,9 +35,9 @@ PAGES = {
     "review": "correcting reports",
     "sdk": "asking questions about a collection from a script",
 }
-"""Pages of the documentation that help users of these tools."""
+"""Pages of the documentation that are offered as resources because they help users of the tools."""
 MOST_LISTED = 1000
-"""Maximum number of reports listed as resources."""
+"""Maximum number of reports that are listed as resources."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class WorkspaceResources:
         return [*schema_resources, *pages]
 
     def report(self, name: str) -> str:
-        """A report or another document, by its name below the reports folder."""
+        """Read a report or another document by its name below the reports folder."""
         try:
             with Workspace() as workspace:
                 return redact(find_stored_report(workspace, name).text)
@@ -77,7 +77,7 @@ class WorkspaceResources:
         try:
             names = sorted(file.name for file in self.server_workspace.reports().all())
         except EvalscribeError:
-            return []  # reading the report shows the reason
+            return []  # reading the resource will show the reason
         return [Listed(uri=f"report://{name}", name=name, mime_type=MARKDOWN) for name in names[:MOST_LISTED]]
 
     def _sql(self) -> str:

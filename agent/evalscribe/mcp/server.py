@@ -33,16 +33,19 @@ from evalscribe.mcp.resources import MARKDOWN, REPORTS, WorkflowPrompts, Workspa
 from evalscribe.mcp.tool import READS, STARTS, STORES, WORKS, tool
 
 LONGEST_NUMBER = 300
-"""Maximum number of digits of an integer. Python parses at most 4,300, and no argument here needs more than 19."""
+"""Maximum number of digits of an integer in a message.
+
+Python cannot parse more than 4,300 digits, and no argument of a tool needs more than 19.
+"""
 LONGEST_ID = 200
-"""Maximum length in characters of a request id that is looked up in an unreadable message."""
+"""Maximum number of characters of a request id that is read from an unreadable message."""
 UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 log = logging.getLogger("evalscribe.mcp")
 
 
 async def _serve(server: Any) -> None:
-    """Serve a low-level server of the SDK on standard input and output until standard input ends."""
+    """Connect a low-level server of the MCP SDK to standard input and output, and run it until standard input ends."""
     lines = _Lines(_standard_input())
     async with stdio_server(stdin=cast(Any, lines)) as (read, write):
         lines.replies = write
@@ -50,10 +53,11 @@ async def _serve(server: Any) -> None:
 
 
 class _Lines:
-    """The incoming lines. A line that cannot be read is skipped and answered with an error.
+    """Yields the lines that the client sends.
 
-    The SDK drops such a line without an answer, so that the client would wait forever. Clients do send them: Python's
-    `json` writes lone surrogates, integers of any length and nesting of any depth.
+    A line that is not a readable message is skipped and answered with an error. The SDK would drop such a line without
+    an answer, and the client would wait forever. Clients can send such lines, because Python's `json` writes lone
+    surrogates, integers of any length and nesting of any depth.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -75,7 +79,7 @@ class _Lines:
 
 
 def as_readable(line: str) -> str | None:
-    """Repair a message so that the SDK can read it; None if that is impossible.
+    """Repair a message so that the SDK can read it. Returns None if that is impossible.
 
     Lone surrogates become U+FFFD, and huge integers become infinity.
     """
@@ -89,9 +93,9 @@ def as_readable(line: str) -> str | None:
 
 
 def id_of(line: str) -> int | str | None:
-    """Find the id of a request that cannot be parsed; None if it has none.
+    """Find the id of a request that cannot be parsed. Returns None if no id is found.
 
-    The search does not recurse, because the request can be nested too deeply.
+    The search is not recursive, because the request might be nested too deeply.
     """
     depth, before = 0, ("", "")
     for match in _PART.finditer(line):
@@ -110,7 +114,7 @@ def id_of(line: str) -> int | str | None:
 def _is_readable(line: str) -> bool:
     try:
         jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except Exception:  # validators of the SDK can raise anything; the SDK catches `Exception`, too
+    except Exception:  # the SDK's validators can raise any exception; the SDK also catches `Exception`
         return False
     return True
 
@@ -120,7 +124,10 @@ def _number(digits: str) -> int | float:
 
 
 def _standard_input() -> BinaryIO:
-    """Return a copy of standard input. Tools and their child processes then read from /dev/null instead."""
+    """Return a copy of standard input, and redirect standard input itself to /dev/null.
+
+    Tools and their child processes can then not read the client's messages.
+    """
     try:
         wire = os.dup(sys.stdin.fileno())
     except (OSError, ValueError):
@@ -128,7 +135,7 @@ def _standard_input() -> BinaryIO:
     null_device = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null_device, sys.stdin.fileno())
     os.close(null_device)
-    # The copy is not closed, because a thread can still be waiting for a line when the server ends.
+    # The copy is not closed, because a thread might still be waiting for a line when the server ends.
     return os.fdopen(wire, "rb", closefd=False)
 
 
@@ -147,7 +154,7 @@ Cite evals by id and items by their mark, and tell your user what is uncertain o
 
 
 class Server(MCPServer[None]):
-    """The MCP server. Its list of resources has the reports that exist when it is requested."""
+    """The MCP server. The list of resources is created for each request, from the reports that exist at that time."""
 
     def __init__(self, server_workspace: ServerWorkspace) -> None:
         self._resources = WorkspaceResources(server_workspace)
@@ -173,7 +180,7 @@ class Server(MCPServer[None]):
         await _serve(self._lowlevel_server)
 
     async def get_prompt(self, *arguments: Any, **more: Any) -> Any:
-        """Return a prompt. A wrong name or argument is refused here, because the SDK would log a traceback."""
+        """Return a prompt. A wrong name or argument is handled here, because the SDK would log a traceback for it."""
         try:
             return await super().get_prompt(*arguments, **more)
         except ValueError as error:
@@ -254,6 +261,6 @@ def prompts(server_workspace: ServerWorkspace) -> Iterator[Prompt]:
 
 
 def run(server_workspace: ServerWorkspace) -> None:
-    """Serve standard input and output until the input ends. Logs go to standard error."""
+    """Serve a client on standard input and output until the input ends. Logs are written to standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
     run_until_signal(Server(server_workspace).run_stdio_async())

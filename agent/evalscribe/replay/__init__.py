@@ -1,4 +1,5 @@
 """Replay failures.
 
-References and stored outputs are graded again in a sandbox, and the results show what caused a failure.
+Reference answers and stored outputs are graded again, usually in a sandbox, and the results can show what caused a
+failure.
 """

@@ -1,4 +1,4 @@
-"""Extract the shell commands of a stored trajectory, if running them again repeats all of the agent's work."""
+"""Extract the shell commands of a stored trajectory, provided that running them again repeats all the agent's work."""
 
 import shlex
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ SHELLS = frozenset(
         *("run_shell", "run_shell_command", "run_terminal_cmd", "run_in_terminal", "shell_command", "container.exec"),
     )
 )
-"""Lower-case names of tools that run a command."""
+"""Names, in lower case, of tools that run a shell command."""
 READERS = frozenset(
     (
         *("read", "read_file", "view", "view_file", "open_file", "ls", "list_dir", "list_directory", "list_files"),
@@ -24,12 +24,15 @@ READERS = frozenset(
         *("mark_task_complete", "todowrite", "todo_write", "update_plan", "web_search", "websearch", "webfetch"),
     )
 )
-"""Lower-case names of tools that change no file."""
+"""Names, in lower case, of tools that do not change files."""
 ARGUMENTS = ("command", "cmd", "script", "commands", "code")
-"""Possible names of the argument that holds the command, in order of preference."""
+"""Possible names of a tool's argument for the command, in order of preference."""
 FOLDERS = ("workdir", "cwd", "working_directory", "working_dir")
 INTERACTIVE = ("input", "keystroke", "session", "terminal", "background", "tty", "detach")
-"""Parts of argument names. If an argument with such a name has a value, the call does more than run a command."""
+"""Words in argument names that show interactive use.
+
+If an argument whose name contains one of these words has a value, the call does more than run a command.
+"""
 
 
 MAX_COMMAND = 100_000
@@ -37,18 +40,21 @@ MAX_COMMAND = 100_000
 
 
 class CommandSequence(NamedTuple):
-    """Commands in the order in which they ran."""
+    """Shell commands of a trial, in the order in which they ran."""
 
     texts: tuple[tuple[str, str], ...] = ()
-    """Each command with its working directory. An empty text means the agent's own working directory."""
+    """Pairs of a command and its working directory.
+
+    An empty string means the working directory in which the agent started.
+    """
     cut_off: bool = False
-    """True if a limit or an exception ended the agent's work."""
+    """True if a limit or an exception ended the agent's work early."""
     unfinished: bool = False
-    """True if the last command was still running when the agent's work ended, so that it is left out."""
+    """True if the last command was left out because it was still running when the agent's work ended."""
 
     @property
     def script(self) -> str:
-        """A script that runs each command in its own shell, as Harbor does."""
+        """A bash script that runs each command in a shell of its own, as Harbor does."""
         lines = []
         for text, start_in in self.texts:
             place = f"cd {shlex.quote(start_in)} && " if start_in else ""
@@ -79,11 +85,14 @@ def recorded_commands(evidence: Evidence) -> CommandSequence | str:
 
 
 class _NotReplayableError(Exception):
-    """Raised if running the commands again would not repeat all of the agent's work."""
+    """Raised if running the recorded commands again would not repeat all of the agent's work."""
 
 
 def _calls(main: tuple[TranscriptTurn, ...], sub_agents: list[tuple[TranscriptTurn, ...]]) -> Iterator[TranscriptTurn]:
-    """Yield the shell calls in the order in which they ran. A sub-agent's calls come where the main agent called it."""
+    """Yield the shell calls in the order in which they ran.
+
+    The calls of a sub-agent are yielded at the point at which the main agent called the sub-agent.
+    """
     main_calls = [turn for turn in main if turn.kind == "calls"]
     unknown = [turn for turn in main_calls if not _is(turn, SHELLS | READERS)]
     if len(unknown) != len(sub_agents):
@@ -103,7 +112,7 @@ def _is(turn: TranscriptTurn, names: frozenset[str]) -> bool:
 
 
 def _command(call: TranscriptTurn) -> tuple[str, str] | None:
-    """Return a call's command and working directory; None if it has no command, such as a restart of the shell."""
+    """Return the command and the working directory of a call. Returns None if the call only restarts the shell."""
     arguments: Mapping[str, object] = call.arguments
     for name, value in arguments.items():
         if value not in (False, None, "", "false") and any(part in name.lower() for part in INTERACTIVE):

@@ -1,4 +1,4 @@
-"""Compare replays with the stored failure, and name its cause if they prove one."""
+"""Compare replays with the stored failure, and name the cause of the failure if the replays prove it."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -31,30 +31,30 @@ from evalscribe.model.reference_runs import ENDINGS, failed_parts, prints_the_sa
 AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
 """Kinds of cause that a proof can name."""
 COMPARED = 40
-"""Number of characters at the start of an error that are looked up in a replay's log."""
+"""Number of characters of an error, from its start, that are searched for in a replay's log."""
 
 
 class FailureSignature(NamedTuple):
-    """The features by which a replay is compared with the stored failure."""
+    """The features of a failure that are compared between a replay and the stored failure."""
 
     errors: frozenset[str]
-    """The error signature of each diagnosed error. A signature includes the failed step."""
+    """The error signature of each diagnosed error. An error signature begins with the name of the failed step."""
     tests: frozenset[str]
     """Names of the failed tests."""
     error: str | None
-    """Text of the located error; None if no error was located."""
+    """Text of the error that was located as the reason for the failure; None if no error was located."""
     lint: frozenset[str]
-    """Codes of the violated rules, if a linter failed."""
+    """Codes of the violated lint rules; empty if no linter failed."""
     printed: str
-    """Text of the failed step's log."""
+    """Text of the log of the failed step."""
 
 
 LINTERS = ("eslint", "ruff")
 
 
-@lru_cache(32)  # cached because every replay of a failure is compared with the same stored failure
+@lru_cache(32)  # cached because all replays of a failure are compared with the same stored failure
 def failure_signature(evidence: Evidence) -> FailureSignature:
-    """Return the features of a stored failure."""
+    """Return the features of a stored failure that are compared with replays."""
     diagnosis = diagnose(evidence)
     error = diagnosis.located.error if diagnosis.located else None
     tests = frozenset(test.name for test in diagnosis.tests.failures)
@@ -74,7 +74,7 @@ def failure_signature(evidence: Evidence) -> FailureSignature:
 
 
 def log_signature(stored: Evidence, log: str) -> FailureSignature:
-    """Return the features of a failed replay. They are read from its grader's log."""
+    """Return the features of a failed replay, read from the log of the replay's grader."""
     eval = stored.eval.model_copy(update={"reason": None})
     stored_log = first_log(stored)
     other_documents = (document for document in stored.documents if document.role not in ("log", "transcript"))
@@ -83,10 +83,11 @@ def log_signature(stored: Evidence, log: str) -> FailureSignature:
 
 
 def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool:
-    """Return whether a replay failed every check that the stored output failed, with the same errors.
+    """Return whether a replay failed in every check in which the stored output failed, and with the same errors.
 
-    All violations of one lint rule count as one check, whatever their names and lines. If the run recorded an error
-    outside its log, the error must be a line of the replay's log. Equal logs always count as the same failure.
+    All violations of a lint rule count as one check, whatever names and lines they concern. An error that cannot be
+    located in the replay's log counts as the same if it is a line of that log. Equal logs always count as the same
+    failure.
     """
     if prints_the_same(stored.printed, replayed.printed):
         return True
@@ -100,26 +101,27 @@ def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool
 
 
 def fails_same_parts(stored: Evidence, failed_at: Iterable[str], output: str) -> bool:
-    """Return whether another answer failed like the stored answer.
+    """Return whether another answer failed in the same way as the stored answer.
 
-    That is so if it failed every graded part that the stored answer failed, or if the grader printed the same output.
+    The other answer must have failed every graded part that the stored answer failed, or the grader must have printed
+    the same output for both answers.
 
     Args:
         stored: The stored failure.
-        failed_at: The other answer's failed parts, as `failed_parts` names them.
+        failed_at: The graded parts that the other answer failed, with the names that `failed_parts` returns.
         output: The grader's output for the other answer.
     """
     stored_parts = set(failed_parts(step for step in stored.steps if not step.name.endswith(ENDINGS)))
-    if tests := stored.document("log", TESTS_OF_A_PATCH):  # names tests, which SWE-bench's steps only count
+    if tests := stored.document("log", TESTS_OF_A_PATCH):  # has names of tests; SWE-bench's steps only count them
         stored_parts = {line for line in tests.lines if FAILED.fullmatch(line)} or stored_parts
     log = first_log(stored)
     return bool(stored_parts) and (stored_parts <= set(failed_at) or bool(log and prints_the_same(log.text, output)))
 
 
 def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
-    """Return the trials of the reference answer that the run recorded.
+    """Return the trials of the reference answer that the run recorded, as replays.
 
-    Only trials of the same version of the task count.
+    Trials of another version of the task are ignored.
     """
     replays: list[Replay] = []
     for answers in read_reference_runs(evidence.of("log")):
@@ -145,13 +147,13 @@ def recorded_replays(evidence: Evidence) -> tuple[Replay, ...]:
 
 
 def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | None, note: str = "") -> Proof:
-    """Conclude from its replays what caused a failure.
+    """Conclude from the replays of a failure what caused it.
 
     Args:
         case: The failure in the form that judges receive.
-        replays: Its replays, including the trials that the run recorded.
+        replays: Replays of the failure, including the recorded trials of the reference answer.
         same_grader: True if the grader is the same as in the run; None if the run has no record of it.
-        note: Why an answer could not be run; empty if unknown.
+        note: Reason why one of the answers could not be run; empty if there is none.
     """
     facts = _Replays(case, replays, note)
     outcome, reason, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
@@ -172,11 +174,11 @@ def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | No
 
 
 Conclusion = tuple[ReplayOutcome, str, str]
-"""Outcome, reason on one line, and full reasoning."""
+"""Outcome, short reason on one line, and full reasoning."""
 
 
 class _Replays:
-    """The replays of one failure, selected by answer."""
+    """Draws the conclusion from the replays of one failure."""
 
     def __init__(self, case: Failure, replays: Sequence[Replay], note: str) -> None:
         self._case = case
@@ -207,7 +209,10 @@ class _Replays:
         )
 
     def _conclude_from_reference(self) -> Conclusion | None:
-        """Conclude from the reference answer alone; None if it always passed or was never run."""
+        """Conclude from replays of the reference answer alone.
+
+        Returns None if the reference answer always passed or was never run.
+        """
         runs = self._replays_of("reference")
         passed = sum(replay.passed for replay in runs)
         failed = [replay for replay in runs if not replay.passed]
@@ -244,9 +249,9 @@ class _Replays:
         )
 
     def _conclude_from_correction(self) -> Conclusion | None:
-        """Conclude from a correction that the benchmark's authors made to the expectation.
+        """Conclude from replays with an expectation that the benchmark's authors corrected.
 
-        Returns None if the correction makes no difference to the stored output.
+        Returns None if the stored output does not pass with the corrected expectation, or also passes without it.
         """
         for replay in self._replays:
             if replay.change == CORRECTED and replay.passed and replay.broken:
@@ -326,9 +331,10 @@ class _Replays:
         return "inconclusive", "nothing could be run", "Neither the reference answer nor the output could be run."
 
     def _contradicts_record(self, runs: Sequence[Replay]) -> bool:
-        """Return whether the recorded trials all have one result and the replays all have the opposite one.
+        """Return whether all recorded trials have one result and all replays have the opposite result.
 
-        Both must be more than one, because a single opposite result can be chance.
+        At least two recorded trials and two replays are required, because a single opposite result might be due to
+        chance.
         """
         recorded = [replay.passed for replay in runs if replay.recorded]
         replayed = [replay.passed for replay in runs if not replay.recorded]
@@ -336,9 +342,9 @@ class _Replays:
         return several and len({*recorded}) == len({*replayed}) == 1 and recorded[0] != replayed[0]
 
     def _needs_network(self, failed: Sequence[Replay]) -> bool:
-        """Return whether the run failed because it could not reach a service.
+        """Return whether the failure in the run was caused by a service that could not be reached.
 
-        A replay's sandbox has no network either.
+        A replay of such a failure proves nothing, because the sandbox has no network.
         """
         return self._rules.cause_kind == "infrastructure" and not all(replay.recorded for replay in failed)
 
@@ -350,7 +356,10 @@ class _Replays:
         )
 
     def verdict(self, proof: Proof) -> Verdict:
-        """Return the verdict of a proof. Cause and fix come from the rules if the rules agree with the proof."""
+        """Return the verdict that a proof establishes.
+
+        If the rules agree with the proof, the cause and the fix are taken from the rules.
+        """
         rules, error = self._rules, failure_signature(self._case.evidence).error
         agrees = rules.classification == "OVERLY_STRICT" and rules.cause_kind in AT_FAULT
         return Verdict(
@@ -369,9 +378,9 @@ class _Replays:
         )
 
     def _kind(self) -> CauseKind:
-        """Return the rules' kind of cause if a proof can name it.
+        """Return the kind of cause that the rules name, if a proof can name that kind.
 
-        Otherwise returns `grader` if a test or another graded part failed, else `harness`.
+        Otherwise return `grader` if a test or another graded part failed, and `harness` if not.
         """
         if self._rules.cause_kind in AT_FAULT:
             return self._rules.cause_kind
@@ -382,7 +391,10 @@ class _Replays:
         return bool(diagnosis.tests.failures or failed_parts(self._case.evidence.steps))
 
     def _citations(self, proof: Proof) -> tuple[Citation, ...]:
-        """Cite the log of the replay on which the conclusion depends: the line with the error, else the last line."""
+        """Cite a line of the log of a replay on which the conclusion depends.
+
+        The line with the error is cited or, if there is none, the last line.
+        """
         index = next(
             (n for n, replay in enumerate(proof.replays) if replay.log.strip() and _decides(replay, proof)), None
         )
@@ -393,7 +405,8 @@ class _Replays:
         error = proof.replays[index].error
         lines = document.text.rstrip().split("\n")
         matches = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
-        if error and not matches and (message := error.partition(": ")[2][:COMPARED]):  # the test is named elsewhere
+        # the name of the test is on another line
+        if error and not matches and (message := error.partition(": ")[2][:COMPARED]):
             matches = [n for n, line in enumerate(lines, 1) if message in line]
         line_number = matches[-1] if matches else len(lines)
         return (cite_lines(document, line_number, line_number),)
@@ -413,7 +426,7 @@ _FIXES: dict[ReplayOutcome, str] = {
 
 
 def _decides(replay: Replay, proof: Proof) -> bool:
-    """Return whether the conclusion depends on this replay."""
+    """Return whether the conclusion of a proof depends on this replay."""
     if proof.outcome == "fixed by change":
         return replay.change == CORRECTED
     if proof.outcome == "not reproducible":
@@ -422,5 +435,5 @@ def _decides(replay: Replay, proof: Proof) -> bool:
 
 
 def _times(number: int, runs: Sequence[Replay]) -> str:
-    """Return a phrase such as `3 of 3 times`."""
+    """Return how often something happened, such as `3 of 3 times`."""
     return f"{number} of {len(runs)} times"

@@ -1,4 +1,7 @@
-"""Lay out the files that a Dockerfile copies into its image, provided that it does nothing else that matters."""
+"""Copy to a folder the files that a Dockerfile would copy into its image.
+
+Dockerfiles that do anything else that affects a task are refused.
+"""
 
 import json
 import re
@@ -12,48 +15,53 @@ from evalscribe.sources.files import file_below, open_regular
 from evalscribe.text import one_line, visible
 
 PLAIN_IMAGES = frozenset(("buildpack-deps", "debian", "python", "ubuntu"))
-"""Names of images that contain little more than the system on which evalscribe runs. An answer might need the contents
-of any other image."""
+"""Names of base images that contain little more than the system on which evalscribe runs.
+
+Tasks with another base image are not replayed, because an answer might need the contents of that image.
+"""
 WITHOUT_EFFECT = frozenset(("LABEL", "MAINTAINER", "EXPOSE", "STOPSIGNAL", "HEALTHCHECK", "CMD"))
-"""Instructions that do not affect the commands that Harbor starts in a container."""
+"""Dockerfile instructions that do not affect the commands that Harbor starts in a container."""
 OF_THE_SYSTEM = frozenset(
     (
         *("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "run", "sbin", "sys", "tmp", "usr"),
         *("var", "logs", "solution", "tests", "commands.sh"),
     )
 )
-"""Names at the top level of `/` that the sandbox provides itself."""
+"""Names of the files and folders directly below `/` that the sandbox provides itself."""
 ARCHIVE = re.compile(r"\.(?:tar|tgz|tbz2?|txz|tar\.\w+|gz|bz2|xz)$")
 MAX_LENGTH = 64 * 1024
 MAX_SOURCES = 200
-"""Maximum number of sources of all `COPY` instructions. Each pattern among them searches a folder."""
+"""Maximum number of sources in all `COPY` instructions together.
+
+The number is limited because each source can be a pattern for which a folder is searched.
+"""
 MAX_COPIED = 20_000
-"""Maximum number of files and folders that all `COPY` instructions copy. A sandbox allows no more."""
+"""Maximum number of files and folders that all `COPY` instructions copy together. A sandbox does not allow more."""
 
 
 class NeedsImageError(Exception):
-    """Raised if a task cannot be run without its image. The message gives the reason."""
+    """Raised if a task cannot be run without building its image. The message is the reason."""
 
 
 def build_folders(context: Path, tree: Path) -> tuple[tuple[Folder, ...], str, Mapping[str, str]]:
-    """Lay out in an empty folder the files that a Dockerfile copies.
+    """Copy to an empty folder the files that a Dockerfile would copy into its image.
 
     Args:
         context: Folder with the Dockerfile.
-        tree: Empty folder that represents `/`.
+        tree: Empty folder that represents the root of the image, `/`.
 
     Returns:
-        The folders of `/` with these files, the working directory, and the environment.
+        The folders below `/` that have the copied files, the working directory, and the environment variables.
 
     Raises:
-        NeedsImageError: The Dockerfile does more than copy files.
+        NeedsImageError: The Dockerfile does more than copy files, so the image would be needed.
     """
     build = _Build(context, tree)
     for keyword, arguments in _instructions(context):
         try:
             build.add(keyword, arguments)
         except (OSError, ValueError, RecursionError) as error:
-            # An invalid file name, a file in place of a folder, or a pattern with thousands of parts.
+            # Causes: an invalid file name, a file where a folder is expected, or a pattern with thousands of parts.
             reason = (error.strerror if isinstance(error, OSError) else None) or "it cannot be read"
             raise _needs(f"has {keyword} {arguments[:40]}: {reason}") from None
     folders = [Folder(path, f"/{path.name}", writable=True) for path in sorted(tree.iterdir())]
@@ -98,7 +106,10 @@ class _Build:
         self.environment: dict[str, str] = {}
 
     def add(self, keyword: str, arguments: str) -> None:
-        """Carry out one instruction. Raises `NeedsImageError` if that needs the image."""
+        """Carry out one Dockerfile instruction.
+
+        Raises `NeedsImageError` if the instruction cannot be carried out without building the image.
+        """
         if keyword in WITHOUT_EFFECT:
             return
         if "$" in arguments or "<<" in arguments:
@@ -172,9 +183,9 @@ class _Build:
         return paths
 
     def _resolved(self, path: str) -> PurePosixPath:
-        """Return an absolute path in the image.
+        """Convert a path to an absolute path in the image.
 
-        Raises `NeedsImageError` if it is in a folder that the sandbox provides itself.
+        Raises `NeedsImageError` if the path is in a folder that the sandbox provides itself.
         """
         parts: list[str] = []
         for part in (self.start_in / path).parts[1:]:
@@ -187,9 +198,9 @@ class _Build:
         return PurePosixPath("/", *parts)
 
     def path(self, inside: PurePosixPath) -> Path:
-        """Return where a path of the image is laid out.
+        """Return the path in the target folder that represents a path in the image.
 
-        Raises `NeedsImageError` if a link on the way leads elsewhere.
+        Raises `NeedsImageError` if a symbolic link leads out of the target folder.
         """
         path = self._tree.joinpath(*inside.parts[1:])
         if not path.resolve().is_relative_to(self._tree.resolve()):

@@ -1,4 +1,7 @@
-"""Grade answers again. Defines the protocol of graders, and the grader that runs a user's command in a sandbox."""
+"""Grade answers again.
+
+This module defines the protocol of graders, and the grader that runs a user's command in a sandbox.
+"""
 
 import hashlib
 import re
@@ -21,62 +24,71 @@ from evalscribe.settings.config import ReplayTable
 from evalscribe.text import one_line, visible
 
 MAX_LOG = 64 * 1024
-"""Maximum characters stored of a replay's log. Its end is stored, because test runners report failures there."""
+"""Maximum number of characters of a replay's log that are stored.
+
+The end of the log is stored, because test runners report failures there.
+"""
 NEVER_STARTED = "not started"
-"""First words of the reason if a replay's command could not be started."""
+"""First words of the reason for replays whose command could not be started."""
 SUITE, ANSWER = "/suite", "/answer"
-"""Folders of the suite and of the answer inside a sandbox."""
+"""Paths of the suite's folder and of the answer's folder inside a sandbox."""
 
 
 class ReplayJob(NamedTuple):
-    """One answer to grade."""
+    """An answer that can be graded again."""
 
     answer: ReplayedAnswer
     key: str
-    """Content id of everything that determines the result apart from chance: grader, answer and command."""
+    """Content id of what determines the result, apart from chance: the grader, the answer and the command."""
     change: str | None = None
-    """The same as in `Replay`."""
+    """The change to the grader that is tried, as in `Replay`; None if the grader is unchanged."""
     doubt: str = ""
-    """Why a pass with the change would prove nothing, such as `made for another request`."""
+    """Reason why a pass with the change would prove nothing, such as `made for another request`.
+
+    Empty if there is no such reason.
+    """
 
 
 class ReplayPlan(NamedTuple):
-    """The jobs that can replay one failure."""
+    """The jobs by which one failure can be replayed."""
 
     jobs: tuple[ReplayJob, ...] = ()
     same_grader: bool | None = None
     """True if the grader is the same as in the run; None if the run has no record of it."""
     note: str = ""
-    """Why there are no jobs, or why one of the answers has none."""
+    """Reason why there are no jobs, or why there is no job for one of the answers."""
 
 
 class Grader(Protocol):
-    """Runs answers through the graders of one suite.
+    """Grades answers with the graders of one suite.
 
-    Raises `EvalscribeError` only for problems that affect every eval.
+    The methods raise `EvalscribeError` only for problems that affect every eval.
     """
 
     by_chance: bool
-    """True if the same answer can get different results, so that it must be run several times."""
+    """True if the same answer can get different results. Answers are then graded several times."""
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
-        """Return the jobs that can replay a failure."""
+        """Return the jobs by which a failure can be replayed."""
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
-        """Run one answer once.
+        """Grade one answer once.
 
         Args:
             evidence: The stored failure, with its output.
-            job: A job of the failure's plan.
-            attempt: How many times this answer has been run, including this time.
+            job: A job from the plan for this failure.
+            attempt: Number of this attempt, starting at 1. An answer can be graded several times.
         """
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        """Add to a failed replay its error, and whether it failed like the stored failure."""
+        """Complete a failed replay with its error, and with whether it failed in the same way as the stored failure."""
 
 
 class CommandGrader:
-    """Runs a user's command that grades an answer in a folder: `[replay]` in evalscribe.toml."""
+    """Runs the user's command that grades an answer in a folder.
+
+    The command is configured in `[replay]` of evalscribe.toml.
+    """
 
     by_chance = True
 
@@ -84,7 +96,7 @@ class CommandGrader:
         """Read the suite.
 
         Args:
-            table: The command, and the paths of answers and graders in the suite.
+            table: The command, and the paths of reference answers and graders in the suite.
             suite: Folder with the evals.
             copy: Copy of the suite that a sandbox can read.
         """
@@ -95,7 +107,7 @@ class CommandGrader:
         self._limits = SandboxLimits(wall_s=table.time_limit, cpu_s=round(table.time_limit) + 1)
 
     def over(self, copy: Path) -> "CommandGrader":
-        """Return this grader for another copy of the suite, such as one with a change."""
+        """Return the same grader for another copy of the suite, for example a copy with a change."""
         return CommandGrader(self._table, self.suite, copy)
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
@@ -126,7 +138,7 @@ class CommandGrader:
         )
 
     def _job(self, answer: ReplayedAnswer, task: str, files: Mapping[str, str]) -> ReplayJob:
-        # The key covers the whole suite, because evals can share settings and helpers.
+        # The key depends on all files of the suite, because evals can share settings and helper functions.
         return ReplayJob(answer, content_id([self._digest, task, files]))
 
     async def run(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
@@ -167,9 +179,9 @@ class CommandGrader:
         return PurePosixPath(fill_fields(pattern, {"eval": task}))
 
     def _files(self, pattern: str, task: str) -> dict[str, str]:
-        """Return the texts of the files in a folder of the suite, by relative path.
+        """Return the texts of the files in a folder of the suite, keyed by their path relative to the folder.
 
-        Empty if there is no such folder.
+        Returns an empty mapping if the folder does not exist.
         """
         folder = self._copy / self._place(pattern, task)
         if folder.is_symlink() or not folder.resolve().is_relative_to(self._copy.resolve()) or not folder.is_dir():
@@ -183,7 +195,7 @@ class CommandGrader:
 
 @contextmanager
 def open_command(table: ReplayTable, root: Path) -> Iterator[CommandGrader]:
-    """Yield the grader that a `[replay]` table configures.
+    """Yield the grader that the table `[replay]` configures.
 
     Args:
         table: The table.
@@ -191,11 +203,13 @@ def open_command(table: ReplayTable, root: Path) -> Iterator[CommandGrader]:
 
     Raises:
         NotFoundError: The suite does not exist.
-        UsageError: The command cannot be read, has unknown fields, or the suite is outside `root`.
+        UsageError: The command cannot be parsed, the table has unknown fields in braces, or the suite is outside
+            `root`.
     """
     suite = (root / table.suite).resolve()
     if not suite.is_relative_to(root.resolve()):
-        # The file might be a stranger's, and the command's output is stored in the report.
+        # Somebody else might have written the settings file, and the output of the command is stored in the report. The
+        # command must therefore not be able to read files outside of `root`.
         raise UsageError(f"the folder {table.suite} of `[replay] suite` is outside {root}")
     if not suite.is_dir():
         raise NotFoundError(f"the folder {table.suite} of `[replay] suite` does not exist in {root}")
@@ -213,7 +227,9 @@ FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
 
 
 def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
-    """Add to a failed replay the error in its log, and whether it failed like the stored failure."""
+    """Complete a failed replay with the error in its log, and with whether it failed in the same way as the stored
+    failure.
+    """
     replayed = log_signature(evidence, replay.log)
     same_failure = fails_the_same(failure_signature(evidence), replayed)
     return replay.model_copy(
@@ -222,21 +238,21 @@ def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
 
 
 def interpreter() -> list[Folder]:
-    """Return the folders of the Python that runs evalscribe, including its packages."""
+    """Return the folders of the Python interpreter that runs evalscribe, including those of its packages."""
     prefixes = dict.fromkeys(str(Path(prefix).resolve()) for prefix in (sys.base_prefix, sys.prefix))
     prefixes[sys.prefix] = None
     return [Folder(Path(prefix), prefix) for prefix in prefixes if prefix not in ("/", "/usr")]
 
 
 def clean_log(text: str) -> str:
-    """Return the end of a log, redacted and without control characters."""
+    """Return the end of a log, without secrets and control characters."""
     return redact(visible(text[-MAX_LOG:]))
 
 
 def broken(done: Execution) -> str:
-    """Return why an execution is inconclusive; empty if it is not.
+    """Return the reason why an execution is inconclusive, or an empty text if it is conclusive.
 
-    An execution is inconclusive if a limit ended it or the command does not exist.
+    An execution is inconclusive if a limit ended it or if the command could not be started.
     """
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
@@ -246,24 +262,27 @@ def broken(done: Execution) -> str:
 
 
 def last_words(output: str) -> str:
-    """Return the last characters of an output, for use in a reason. Secrets are redacted before it is cut."""
+    """Return the last 120 characters of an output, for use in a reason.
+
+    Secrets are redacted before the output is cut.
+    """
     return one_line(redact(visible(output.strip()[-MAX_LOG:])))[-120:]
 
 
 def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]") -> str:
-    """Replace the fields in one word of a command, such as `{eval}`. Raises `UsageError` for an unknown field."""
+    """Replace fields such as `{eval}` in one word of a command. Raises `UsageError` for an unknown field."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in values:
             fields = ", ".join(f"{{{name}}}" for name in values)
-            raise UsageError(f"`{setting}` has {match[0]}, which is not a field: {fields}")
+            raise UsageError(f"`{setting}` has {match[0]}, which is not a field; the fields are {fields}")
         return values[match[1]]
 
     return re.sub(r"\{([a-z_]+)\}", value, word)
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and the digest of each file in a folder."""
+    """Yield the relative path and the digest of each file in a folder."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:
@@ -277,16 +296,19 @@ def is_plain_path(path: str) -> bool:
 
 
 def _same(stored: str, now: str | None) -> bool:
-    """Return whether a stored file equals the suite's file, whose secrets are redacted for the comparison."""
+    """Return whether a stored file equals the file in the suite.
+
+    Files that differ only in secrets, which are redacted in the stored file, count as equal.
+    """
     return now is not None and stored.replace("\r\n", "\n") in (text := now.replace("\r\n", "\n"), redact(text))
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files below a folder. Paths must be plain; files that cannot be written are skipped."""
+    """Write files below a folder. The paths must fulfil `is_plain_path`. Files that cannot be written are skipped."""
     for path, text in files.items():
         target = folder / path
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, "utf-8")
         except OSError:
-            continue  # conflicting paths, or a name that is too long
+            continue  # two paths conflict, or a name is too long

@@ -1,4 +1,7 @@
-"""Grade answers to Harbor's tasks again. An answer is the reference solution, or the files or commands of a trial."""
+"""Grade answers to Harbor's tasks again.
+
+An answer is either the reference solution, or the files or commands of a trial.
+"""
 
 import math
 import re
@@ -36,14 +39,14 @@ from evalscribe.sources.records import dicts, figure, object_of, text_of
 from evalscribe.text import one_line, visible
 
 VERSION = "harbor@1"
-"""Increase this number if a change of the code can grade the same answer differently."""
+"""Increase this number if the code is changed in such a way that the same answer can be graded differently."""
 SOLVE, TEST = "bash /solution/solve.sh", "bash /tests/test.sh"
 LOGS, COMMANDS = "/logs", "/commands.sh"
 NOT_HERE = "it does not run in the sandbox"
 LEFT = ("reward.json", "reward.txt", "ctrf.json")
-"""Files that are read after a verifier has run."""
+"""Names of the files that are read after a verifier has run."""
 DEFAULT_S, MAX_S = 600.0, 3600.0
-"""Default and maximum seconds for an answer or a verifier."""
+"""Default and maximum number of seconds that an answer or a verifier can run."""
 DEFAULT_MB, MAX_MB = 2048, 16_384
 _LACKS = (
     r"(?<!\S)\S{1,300}: (?:command )?not found",
@@ -61,19 +64,19 @@ _FILES = re.compile("|".join((*_LACKS, _NO_FILE)))
 
 
 class _Task(NamedTuple):
-    """A task that can be run without building its image."""
+    """A Harbor task that can be run without building its image."""
 
     folder: Path
-    """A copy of the task's folder."""
+    """Copy of the task's folder."""
     checksum: str
     folders: tuple[Folder, ...]
-    """Folders that its image adds to the system, such as `/app`."""
+    """Folders that the task's image adds to the system, such as `/app`."""
     start_in: str
     environment: Mapping[str, str]
     config: Mapping[str, object]
 
     def limits(self, part: str) -> SandboxLimits:
-        """Return the limits for a part of the task: `agent` or `verifier`."""
+        """Return the limits for a command of the task. `part` is `agent` or `verifier`."""
         seconds = min(figure(self._table(part).get("timeout_sec")) or DEFAULT_S, MAX_S)
         memory = min(figure(self._table("environment").get("memory_mb")) or DEFAULT_MB, MAX_MB)
         return SandboxLimits(
@@ -81,7 +84,10 @@ class _Task(NamedTuple):
         )
 
     def variables(self, part: str) -> dict[str, str]:
-        """Return the environment variables for a part of the task: `solution` or `verifier`."""
+        """Return the environment variables for a command of the task.
+
+        `part` is `solution`, `verifier`, or empty for the commands of a trial.
+        """
         variables = {**object_of(self._table("environment").get("env")), **object_of(self._table(part).get("env"))}
         return {**self.environment, **{name: str(value) for name, value in variables.items()}}
 
@@ -90,9 +96,9 @@ class _Task(NamedTuple):
 
 
 class HarborGrader:
-    """Runs `solution/solve.sh` or a stored answer, then `tests/test.sh`.
+    """Runs `solution/solve.sh` or a stored answer, and then `tests/test.sh`.
 
-    Both run on the files that the task's Dockerfile copies.
+    Both scripts find the files that the task's Dockerfile copies.
     """
 
     by_chance = True
@@ -102,8 +108,8 @@ class HarborGrader:
 
         Args:
             tasks: Folder of the tasks.
-            threshold: Minimum reward that passes. None means the default, 1.
-            opened: Stack that removes this grader's temporary folders when it is closed.
+            threshold: Minimum reward with which an answer passes. None means the default, 1.
+            opened: Stack to which the removal of this grader's temporary folders is added.
         """
         self._tasks = tasks
         self._overrides = RunOverrides(threshold=threshold)
@@ -129,7 +135,7 @@ class HarborGrader:
         return ReplayJob(answer, content_id([VERSION, task.checksum, self._overrides.threshold, answer, *content]))
 
     def _task(self, evidence: Evidence) -> _Task | str:
-        """Return an eval's task, or the reason why the task cannot be run."""
+        """Return the task of an eval, or the reason why the task cannot be run."""
         folder = self._folder(evidence)
         if folder is None:
             return f"{self._tasks.name} has no such task"
@@ -203,7 +209,7 @@ class HarborGrader:
                     )
                     if reason := _failed_to_answer(done, _printed_text(evidence) if output else None):
                         return answer.model_copy(update={"broken": reason, "log": clean_log(done.output)})
-                # The verifier gets an empty /logs, so that an answer cannot write its own reward there.
+                # The verifier starts with an empty /logs, so an answer cannot write its own reward there.
                 done = await shared.execute(
                     shlex.split(TEST),
                     [own_logs, Folder(task.folder / "tests", "/tests")],
@@ -215,19 +221,19 @@ class HarborGrader:
             return self._graded(answer, done, _folder(stack), cut_off=output is not None and output.cut_off)
 
     def _graded(self, answer: Replay, done: Execution, folder: Path, *, cut_off: bool) -> Replay:
-        """Return the replay with the verifier's result.
+        """Add the result of the verifier to a replay.
 
         Args:
             answer: The replay before grading.
             done: The verifier's execution.
             folder: Empty folder to which the verifier's files are written.
-            cut_off: True if a limit ended the agent's work, which makes a pass inconclusive.
+            cut_off: True if a limit ended the agent's work in the run. If the replay then passes, it is inconclusive.
         """
         (folder / VERIFIER_FOLDER).mkdir()
         for path, text in {VERIFIER_OUTPUT: done.output, **done.files}.items():
             (folder / VERIFIER_FOLDER / Path(path).name).write_text(text, "utf-8")
         grading = HarborReader(folder, self._overrides).grading()
-        # Like Harbor, ignore the verifier's exit code if the verifier wrote a reward.
+        # If the verifier wrote a reward, ignore its exit code, as Harbor does.
         reason = broken(done) if grading is None or done.ended != "exited" else ""
         if not reason and grading is None:
             reason = "left without a reward by the verifier"
@@ -258,7 +264,7 @@ class HarborGrader:
 
 @contextmanager
 def open_harbor(tasks: Path, threshold: float | None) -> Iterator[HarborGrader]:
-    """Yield a grader of Harbor's tasks. Takes the arguments of `HarborGrader`."""
+    """Yield a grader for Harbor's tasks. The arguments have the same meaning as for `HarborGrader`."""
     with ExitStack() as opened:
         yield HarborGrader(tasks, threshold, opened)
 
@@ -268,7 +274,7 @@ def _folder(opened: ExitStack) -> Path:
 
 
 def _check(folder: Path, config: Mapping[str, object]) -> None:
-    """Raise `NeedsImageError` if running a task takes more than files and a shell."""
+    """Raise `NeedsImageError` if a task needs more than files and a shell."""
     environment, verifier = object_of(config.get("environment")), object_of(config.get("verifier"))
     problem = ""
     if dicts(config.get("steps")):
@@ -290,10 +296,10 @@ def _check(folder: Path, config: Mapping[str, object]) -> None:
 
 
 class _Output(NamedTuple):
-    """The files that a trial left, or its commands if no files can be used."""
+    """The files that were collected after a trial or, if they cannot be used, the commands of the trial."""
 
     files: Mapping[str, str]
-    """Collected files, by their absolute paths in the container."""
+    """Texts of the collected files, keyed by their absolute paths in the container."""
     commands: CommandSequence
 
     @property
@@ -319,7 +325,10 @@ class _Output(NamedTuple):
         return f"the commands of its trajectory, run again{last}"
 
     def added(self, folders: tuple[Folder, ...], to: Path) -> tuple[Folder, ...]:
-        """Return the folders with the collected files added. The changed folders are copies below `to`."""
+        """Return copies of the folders, made below `to`, in which the collected files are added.
+
+        Without collected files, return the folders themselves.
+        """
         if not self.files:
             return folders
         copied = []
@@ -334,7 +343,7 @@ class _Output(NamedTuple):
             }
             write_files(target, below)
             for path, text in below.items():
-                if text.startswith("#!"):  # Artifacts are stored without their mode
+                if text.startswith("#!"):  # the mode of artifacts is not stored
                     with suppress(OSError):
                         (target / path).chmod(0o755)
             copied.append(folder._replace(source=target))
@@ -342,11 +351,11 @@ class _Output(NamedTuple):
 
 
 def _output(evidence: Evidence, start_in: str) -> _Output | str:
-    """Return a trial's output in a form that can be graded again, or the reason why there is none.
+    """Return the output of a trial in a form that can be graded again, or the reason why that is not possible.
 
     Args:
         evidence: The trial.
-        start_in: Working directory of the task. Only files collected from it are used.
+        start_in: Working directory of the task. Only files that were collected from this directory are used.
     """
     below = f"{start_in.strip('/')}/"
     collected = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
@@ -358,17 +367,19 @@ def _output(evidence: Evidence, start_in: str) -> _Output | str:
 
 
 def _printed_text(evidence: Evidence) -> str:
-    """Return everything that the trial printed: its errors, logs and transcripts."""
+    """Return everything that a trial printed: its errors, logs and transcripts."""
     errors = (step.error for step in evidence.steps if step.error)
     return "\n".join((*errors, *(document.text for document in evidence.of("log", "transcript"))))
 
 
 def _failed_to_answer(done: Execution, run_output: str | None) -> str:
-    """Return why running an answer again did not give the run's answer; empty if no difference is known.
+    """Return the reason why running an answer again did not produce the answer of the run.
+
+    Returns an empty text if no such reason is known.
 
     Args:
         done: The execution that produced the answer.
-        run_output: Everything that the trial printed; None for the reference answer.
+        run_output: Everything that the trial printed in the run; None for the reference answer.
     """
     if reason := broken(done):
         return reason
@@ -381,12 +392,15 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
 
 
 def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:
-    """Return what was missing if a replay lacked something that the run had; empty for any other failure.
+    """Return a message on what a replay lacked, if it failed because of something that was available in the run.
+
+    Returns an empty text for any other failure.
 
     Args:
         printed: The replay's output.
-        run_output: The run's output. An error that it has, too, is the answer's own fault and does not count.
-        files: True if missing files count, too.
+        run_output: The output in the run. Errors that also occurred in the run are ignored, because the answer itself
+            caused them.
+        files: True if messages about missing files count as well.
     """
     for match in (_FILES if files else _MISSING).finditer(printed):
         if match[0] not in run_output:

@@ -1,4 +1,6 @@
-"""Grade answers with a user's command that isolates them itself, for example with docker or a benchmark's harness."""
+"""Grade answers with a user's command that isolates the answers itself, for example with docker or a benchmark's
+harness.
+"""
 
 import re
 import shlex
@@ -26,34 +28,40 @@ from evalscribe.sources.harbor import task_checksum, task_folders
 from evalscribe.text import visible
 
 VERSION = "outside@1"
-"""Increase this number if a change of the code can grade the same answer differently."""
+"""Increase this number if the code is changed in such a way that the same answer can be graded differently."""
 LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
-"""Time is limited. Memory is not, because the command limits the processes that it isolates."""
+"""The limits for the command.
+
+Time is limited; memory is in effect unlimited, because the command itself limits the processes that it isolates.
+"""
 
 
 _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/\w[\w.@+-]*)*")
-"""Matches eval names that have no special characters of a shell and do not lead to another folder."""
+"""Matches eval names without characters that are special in a shell, and without `..`."""
 
 
 class CommandOutside:
     """Runs a user's command that exits with 0 if an answer passes.
 
-    It grades the reference answer, the stored output, or both. The fields of the command are `{task}` (the task's
-    folder), `{eval}`, `{answer}` (`reference` or `output`) and `{output}`, a folder with the stored output. If the
-    output is a trajectory, the folder has its commands in `commands.sh`. For the reference answer, the folder is empty.
+    The command grades the reference answer, the stored output, or both. The fields of the command are `{task}` (the
+    task's folder), `{eval}` (the eval's name), `{answer}` (`reference` or `output`) and `{output}` (a folder with the
+    stored output). If the stored output is a trajectory, the file `commands.sh` in that folder has the commands. For
+    the reference answer, the folder is empty.
     """
 
     by_chance = True
 
     def __init__(self, command: str, tasks: Path | None) -> None:
-        """Check the command. Callers must take it from the user only, never from a file of the folder or of a run.
+        """Check the command.
+
+        The command must come from the user, never from a file in the working folder or from a run.
 
         Args:
             command: The command line; it is not run by a shell.
             tasks: Folder of the tasks; can be None if the command has no `{task}`.
 
         Raises:
-            UsageError: The command cannot be read, has unknown fields, or uses `{task}` without `tasks`.
+            UsageError: The command cannot be parsed, has unknown fields, or has `{task}` although `tasks` is None.
         """
         try:
             self._words = shlex.split(command)
@@ -68,7 +76,8 @@ class CommandOutside:
             raise UsageError(str(error), fields=("replay_command",)) from None
         if "task" in self._used and tasks is None:
             raise UsageError(
-                "`replay_command` has {task}: give the folder with `tasks`", fields=("replay_command", "tasks")
+                "`replay_command` has {task}: also give the folder of the tasks with `tasks`",
+                fields=("replay_command", "tasks"),
             )
         self._command = command
         self._folders = task_folders(tasks.resolve()) if tasks else {}
@@ -120,7 +129,7 @@ class CommandOutside:
 
 
 def _output(evidence: Evidence) -> dict[str, str] | str:
-    """Return the files of a stored output, or the reason why there are none to grade."""
+    """Return the files of a stored output, or the reason why there is nothing to grade."""
     files = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
     if not evidence.of("transcript"):
         return files or "its output is not stored"

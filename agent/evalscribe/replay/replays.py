@@ -1,4 +1,4 @@
-"""Replay failures concurrently. Each replay is stored as soon as it ends, so that none is run twice."""
+"""Replay failures concurrently. Each replay is stored as soon as it ends, so that it need not be run again."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,24 +20,30 @@ def _ignore(*_: object) -> None:
 
 @dataclass
 class Replays:
-    """The replays of one run's failures."""
+    """Replays the failures of one run."""
 
     store: "AnalysisStore"
     run_id: str
     grader: Grader | None
-    """None if nothing can be run. Then only the trials that the run recorded count."""
+    """The grader; None if nothing can be run.
+
+    Without a grader, only the recorded trials of the reference answers are used.
+    """
     repeat: int = REPEAT
     concurrency: int = 2
     """Maximum number of concurrent replays."""
     fresh: bool = False
-    """True to ignore stored replays and run them again."""
+    """True to run replays again even if their results are stored."""
     on_proof: Callable[[Proof], None] = _ignore
     earlier_proofs: Mapping[str, Proof] = field(default_factory=dict)
-    """Proofs from earlier commands, by eval id."""
+    """Proofs from earlier commands, keyed by eval id."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Reasons why failures have no proof, by the failure's eval id."""
+    """Reasons why failures have no proof, keyed by eval id."""
     _running: dict[tuple[str, int], asyncio.Task[Replay]] = field(init=False, default_factory=dict)
-    """Running replays by key and attempt. Trials of one task share the replays of their reference answer."""
+    """Replays that were started by this object, keyed by the job's key and the attempt.
+
+    All trials of a task share the replays of the reference answer.
+    """
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +53,7 @@ class Replays:
         """Replay failures and store the proofs.
 
         Args:
-            cases: Functions that load one failure each, or return None for a failure that cannot be read.
+            cases: Functions that each load one failure, or return None if the failure cannot be read.
 
         Returns:
             The proofs in the order of the failures. A failure has no proof if nothing could be run for it.
@@ -76,7 +82,7 @@ class Replays:
         return tuple(proofs[number] for number in sorted(proofs))
 
     def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
-        """Store a proof together with the replays of changes: the change tried now, and changes tried earlier."""
+        """Store a proof. The replays with a change to the grader, tried now or earlier, are added to it."""
         stored = self.earlier_proofs.get(proof.eval_id)
         stored_replays = stored.replays if stored and stored.evidence == proof.evidence else ()
         changes = {None, CORRECTED, *(replay.change for replay in tried)}
@@ -101,11 +107,11 @@ class Replays:
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
     async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:
-        """Replay a failure with a changed grader, and add these replays to the failure's proof.
+        """Replay a failure with a changed grader, and add these replays to the proof of the failure.
 
         Args:
             case: The failure.
-            change: Description of the change, in one line.
+            change: Description of the change, on one line.
             changed: The grader with the change.
 
         Returns:
@@ -124,13 +130,14 @@ class Replays:
         assert self.grader is not None, "only a grader has jobs"
         times = self.repeat if self.grader.by_chance else 1
         done = await asyncio.gather(*(self._run_once(evidence, job, attempt) for attempt in range(1, times + 1)))
-        # An output with the same content as the reference answer shares its replays.
+        # If the output has the same content as the reference answer, both share their replays, so set these fields for
+        # each.
         answer_fields = {"answer": job.answer, "change": job.change}
         done = [replay.model_copy(update={**answer_fields, "broken": replay.broken or job.doubt}) for replay in done]
         return [replay if replay.passed or replay.broken else self.grader.compare(evidence, replay) for replay in done]
 
     async def _run_once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
-        """Return a stored replay. If there is none, run it once for all failures that need it."""
+        """Return the stored replay. If there is none, run it once for all failures that need this replay."""
         key = (job.key, attempt)
         if key not in self._running:
             self._running[key] = asyncio.ensure_future(self._stored_or_run(evidence, job, attempt))
@@ -148,7 +155,7 @@ class Replays:
 
 
 def _is_settled(replays: Sequence[Replay]) -> bool:
-    """Return whether the reference answer failed. Then the output need not be run."""
+    """Return whether the reference answer failed. If the reference answer failed, the output need not be run."""
     return any(not replay.passed for replay in replays if replay.answer == "reference" and not replay.broken)
 
 

@@ -1,8 +1,9 @@
-"""Run an untrusted command in bubblewrap, within limits and without network, home folder or environment.
+"""Run an untrusted command in bubblewrap, within limits, and without access to the network, the home folder or the
+environment.
 
-The bubblewrap options were tested with version 0.8.0. If it runs as root with default options, bubblewrap is not a
-sandbox: a read-only bind mount can be made writable again from inside, and `/proc/sys` is writable. Therefore root's
-sandboxes run as another user.
+The options were tested with bubblewrap 0.8.0. If root runs bubblewrap with default options, it is not a sandbox:
+read-only bind mounts can be made writable again from inside, and `/proc/sys` is writable. If evalscribe runs as root,
+the sandboxes therefore run as another user.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ MIB = 1024 * 1024
 class SandboxLimits:
     """Limits of a command.
 
-    All its processes are killed if it exceeds the limit of wall time, output, disk or memory.
+    If the command exceeds the limit of wall time, output, disk space or memory, all its processes are killed.
     """
 
     wall_s: float = 60.0
@@ -44,13 +45,16 @@ class SandboxLimits:
     """Maximum CPU seconds of each process."""
     processes: int = 64
     memory_bytes: int = 1024 * MIB
-    """Maximum memory of all processes together. A single process can reserve up to four times as much address space."""
+    """Maximum bytes of memory that all processes together use.
+
+    The address space of a single process can be up to four times as large.
+    """
     file_bytes: int = 50 * MIB
-    """Maximum size of a file."""
+    """Maximum bytes of a single file."""
     disk_bytes: int = 256 * MIB
-    """Maximum bytes of all writable folders, `/` and `/dev/shm` together, including their initial content."""
+    """Maximum bytes in all writable folders together, including `/`, `/dev/shm` and the initial content."""
     files: int = 20_000
-    """Maximum number of files and folders in the writable folders."""
+    """Maximum number of files and folders in all writable folders together."""
     output_bytes: int = 4 * MIB
     """Maximum bytes of standard output and standard error together."""
 
@@ -59,41 +63,48 @@ class Folder(NamedTuple):
     """A folder or file that is visible to the command."""
 
     source: Path | None
-    """None for an empty folder."""
+    """Path outside the sandbox; None for an empty folder."""
     inside: str
-    """Absolute path inside the sandbox, such as `/app`."""
+    """Absolute path of the folder or file inside the sandbox, such as `/app`."""
     writable: bool = False
-    """True to give the command a copy that it can change. Otherwise it reads the folder itself."""
+    """True to give the command a copy that it can change. False to give it read-only access to the original."""
 
 
 class Execution(NamedTuple):
-    """The result of a command."""
+    """Result of a command that was run."""
 
     exit_code: int | None
-    """None if it was killed at a limit. 128 plus the signal's number if a signal ended it."""
+    """Exit code of the command.
+
+    If a signal ended the command, 128 plus the number of the signal. None if the command was killed because it exceeded
+    a limit.
+    """
     ended: Ending
     output: str
-    """Standard output and standard error in the order of arrival, up to the limit."""
+    """Standard output and standard error in the order of arrival, cut at the limit."""
     seconds: float
     files: Mapping[str, str]
-    """The texts of those files in `collect` that exist, by their paths in the sandbox."""
+    """Texts of the files that were requested with `collect` and exist, keyed by their paths in the sandbox."""
 
 
 NOT_STARTED = 126
-"""Exit code of a command that cannot be started, the same as in a shell."""
+"""Exit code of a command that cannot be started. Shells use the same code."""
 COPIED_BYTES = 512 * MIB
-"""Maximum bytes of a folder that is copied into a sandbox."""
+"""Maximum bytes of a folder that can be copied into a sandbox."""
 COLLECTED_BYTES = MIB
-"""Maximum bytes read of a collected file."""
+"""Maximum number of bytes that are read of a collected file."""
 COPIED_FILES = 100_000
 FIRST_UID = 40_001
 UIDS = 20_000
-"""Number of user ids for root's sandboxes. Each run gets a random one, because Linux counts processes per user."""
+"""Number of user ids that are available for sandboxes if evalscribe runs as root.
+
+Each sandbox gets a random user id, because Linux limits the number of processes per user.
+"""
 _LOOK_S = 0.1
 _END_S = 10.0
 """Maximum seconds to wait until killed processes have ended."""
 _UNWATCHED_S = 30
-"""Number of seconds after its time limit at which an abandoned sandbox ends itself."""
+"""Number of seconds after the time limit at which a sandbox ends by itself if evalscribe did not end it."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -109,12 +120,14 @@ async def execute(
     """Run a command in a new sandbox, and end all processes that it started.
 
     Args:
-        command: The program, with its path inside the sandbox or a name on its `PATH`, and its arguments.
-        folders: Folders that it sees in addition to the system's programs. A folder can be inside an earlier one.
-        start_in: Its working directory.
-        environment: Variables in addition to `PATH`, `HOME` and `LANG`; nothing is inherited.
-        limits: Time, memory and disk space that it may use.
-        collect: Files in writable folders to read afterwards, as paths in the sandbox.
+        command: The program and its arguments. The program is a path inside the sandbox or a name that is found on the
+            sandbox's `PATH`.
+        folders: Folders that the command can access in addition to the system's programs. A folder can be inside a
+            folder that precedes it in the list.
+        start_in: Working directory of the command.
+        environment: Environment variables in addition to `PATH`, `HOME` and `LANG`. No variable is inherited.
+        limits: Limits for the time, memory and disk space that the command uses.
+        collect: Paths, in the sandbox, of files in writable folders that are read after the command has ended.
 
     Raises:
         UnavailableError: Bubblewrap is missing, or user namespaces are switched off.
@@ -126,7 +139,7 @@ async def execute(
 
 @contextlib.asynccontextmanager
 async def open_folders(folders: Sequence[Folder]) -> AsyncIterator["SharedFolders"]:
-    """Open folders for several commands that run one after another. Raises the errors of `execute`."""
+    """Open folders for several commands that run one after another. Raises the same errors as `execute`."""
     await require_sandbox()
     with _temporary_folder() as place:
         yield SharedFolders(place, folders)
@@ -143,7 +156,7 @@ class SharedFolders:
 
     def _add(self, mounts: list[tuple[Path, Folder]], folders: Sequence[Folder]) -> None:
         for folder in folders:
-            # A command's own folders are removed only at the end, so each folder needs a unique name.
+            # Folders that only one command uses are also removed only at the end, so each folder needs a unique name.
             to = self._place / f"{len(os.listdir(self._place))}"
             mounts.append((_mounted(folder, to, self._uid), folder))
 
@@ -160,14 +173,15 @@ class SharedFolders:
         """Run a command in a new sandbox, and end all processes that it started.
 
         Args:
-            command: The same as for the function `execute`.
-            folders: Additional folders that only this command sees.
-            start_in: Its working directory.
-            environment: Variables in addition to `PATH`, `HOME` and `LANG`.
-            limits: Time, memory and disk space that it may use.
-            collect: Files to read afterwards.
+            command: The program and its arguments, as for the function `execute`.
+            folders: Additional folders that only this command can access.
+            start_in: Working directory of the command.
+            environment: Environment variables in addition to `PATH`, `HOME` and `LANG`.
+            limits: Limits for the time, memory and disk space that the command uses.
+            collect: Files that are read after the command has ended, as for the function `execute`.
         """
-        # Without a folder of its own, `/` would be a file system in memory that has no size limit.
+        # Use folders on disk for `/` and `/dev/shm`. By default, they would be file systems in memory without a size
+        # limit.
         mounts: list[tuple[Path, Folder]] = []
         self._add(mounts, (Folder(None, "/", writable=True), Folder(None, "/dev/shm", writable=True)))  # noqa: S108
         (mounts[0][0] / "tmp").mkdir()
@@ -183,7 +197,7 @@ class SharedFolders:
                 async with _started(line, writing, reading) as process:
                     ended, output = await _watched(process, writable, limits)
                 code = process.returncode if ended == "exited" else None
-            except OSError as error:  # a task's variable or argument can be too long
+            except OSError as error:  # an argument or a variable of a task can be too long
                 code, ended, output = NOT_STARTED, "exited", (error.strerror or str(error)).encode()
         finally:
             os.close(writing)
@@ -200,16 +214,17 @@ class SharedFolders:
 
 
 def _end_first_process(process: int, info: int) -> None:
-    """Kill the first process in a sandbox, and wait until it has ended. This kills all other processes in it, too.
+    """Kill the first process in a sandbox, and wait until it has ended.
 
-    Bubblewrap ends when the command ends. At that moment the kernel may still be killing other processes, which could
-    change files while they are read. If bubblewrap is killed while it starts, its first process is not yet set to die
-    with it and would continue.
+    Linux then kills all other processes in the sandbox. Bubblewrap ends when the command ends, but other processes in
+    the sandbox might still be running at that moment, and could change files while evalscribe reads them. If bubblewrap
+    is killed while it starts, the first process in the sandbox is not yet set to die with bubblewrap, and would
+    continue to run.
 
     Args:
-        process: Process id of bubblewrap, which has ended or been killed.
-        info: Descriptor to which bubblewrap writes the first process's id. Nothing can be read if bubblewrap ended
-            before it wrote the id.
+        process: Process id of bubblewrap, which has already ended or been killed.
+        info: Descriptor from which the id of the first process is read, as written by bubblewrap. Nothing can be read
+            if bubblewrap ended before it wrote the id.
     """
     with contextlib.suppress(ChildProcessError):
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
@@ -234,9 +249,10 @@ def _end_first_process(process: int, info: int) -> None:
 
 
 async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Execution:
-    """Run a user's command that isolates answers itself. It runs with the user's own permissions.
+    """Run a user's command that isolates answers itself.
 
-    Raises `UnavailableError` if it cannot be started.
+    The command runs outside of the sandbox, with the user's own permissions. Raises `UnavailableError` if it cannot be
+    started.
     """
     began = time.monotonic()
     try:
@@ -256,8 +272,8 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
 
 def _no_sandbox(reason: str) -> UnavailableError:
     return UnavailableError(
-        f"bubblewrap cannot make a sandbox here, and untrusted code runs nowhere else: {reason}, or name a command "
-        "that brings its own isolation, such as docker, with `replay_command`.",
+        f"bubblewrap cannot create a sandbox here, and untrusted code is not run without one: {reason}, or name a "
+        "command that isolates answers itself, for example with docker, with `replay_command`.",
         fields=("replay_command",),
     )
 
@@ -292,17 +308,20 @@ SCRATCH = "evalscribe-replay-"
 
 
 def scratch_prefix() -> str:
-    """Return the name prefix of a replay's temporary folders.
+    """Return the prefix for the names of a replay's temporary folders.
 
-    It names this process, so that leftovers can be recognised.
-
-    It also names the host, because containers can share the folder for temporary files but not their process ids.
+    The prefix has the id of this process, so that folders of killed processes can be recognised. The prefix also has
+    the name of the host: containers can share the folder for temporary files, but each container has its own process
+    ids.
     """
     return f"{SCRATCH}{os.getpid()}-{os.uname().nodename}-"
 
 
 def _remove_leftovers() -> None:
-    """Remove the temporary folders of killed evalscribe processes, and end sandboxes that still use them."""
+    """Remove the temporary folders of killed evalscribe processes.
+
+    Sandboxes that still use these folders are ended first.
+    """
     folders = Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-{os.uname().nodename}-*")
     dead = [path for path in folders if _is_own_folder(path) and not psutil.pid_exists(_maker(path.name))]
     for process in psutil.process_iter(["cmdline"]) if dead else ():
@@ -315,7 +334,10 @@ def _remove_leftovers() -> None:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """Return whether this user created a folder. Other users can create links and folders with such names."""
+    """Return whether a path is a folder that belongs to this user.
+
+    Other users could create links and folders with such names.
+    """
     with contextlib.suppress(OSError):
         state = path.lstat()
         return stat.S_ISDIR(state.st_mode) and state.st_uid == os.geteuid()
@@ -329,7 +351,10 @@ def _maker(folder: str) -> int:
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Create a folder, and remove it with its content at the end. Another user can pass through it but not list it."""
+    """Create a folder, and remove it with its content at the end.
+
+    Other users can reach files in the folder by name, but cannot list them.
+    """
     place = Path(tempfile.mkdtemp(prefix=scratch_prefix()))
     try:
         place.chmod(0o711)
@@ -339,7 +364,10 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with its content. Python's `shutil.rmtree` fails at a depth of a thousand folders."""
+    """Remove a folder with its content.
+
+    Python's `shutil.rmtree` is not used, because it fails at a depth of a thousand folders.
+    """
     if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
         subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
@@ -349,14 +377,17 @@ def _remove(folder: Path) -> None:
 def readable_copy(source: Path, *, hidden: bool = False) -> Iterator[Path]:
     """Copy a folder once, for use by several sandboxes.
 
-    Hidden entries can contain keys, so they are copied only if `hidden` is true. Raises `UsageError` like `execute`.
+    Hidden files and folders can contain keys, so they are copied only if `hidden` is true. Raises `UsageError` if the
+    folder is too large or contains something other than files and folders.
     """
     with _temporary_folder() as place:
         yield _copy(source, place / "copy", None, hidden=hidden)
 
 
 def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
-    """Return the path outside the sandbox from which a folder is mounted."""
+    """Create the folder that is mounted in the sandbox, and return its path: an empty folder, a writable copy, or the
+    original.
+    """
     if folder.source is None:
         to.mkdir()
         if uid is not None:
@@ -366,9 +397,9 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
-    """Copy a folder or file for the sandbox's user.
+    """Copy a folder or file, so that it belongs to the sandbox's user.
 
-    Links are copied as links, so they cannot lead out of the sandbox.
+    Symbolic links are copied as links, so they cannot lead out of the sandbox.
     """
     try:
         if source.is_dir():
@@ -423,8 +454,8 @@ def _command_line(
 ) -> list[str]:
     outer: list[str] = []
     if uid is not None:
-        # Another user cannot pass through root's home to an interpreter there. An outer bubblewrap, which runs only
-        # the inner one, mounts it at a path that the user can read.
+        # If the Python interpreter is in root's home, the sandbox's user cannot access it there. Therefore an outer
+        # bubblewrap mounts it at a path that this user can read, and runs nothing but the inner bubblewrap.
         read = [path for path, folder in mounts if folder.source is not None and not folder.writable]
         moved = {path: place / f"read-{n}" for n, path in enumerate(read, len(os.listdir(place)))}
         for path, to in moved.items():
@@ -458,7 +489,7 @@ def _command_line(
     variables = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", **environment}  # noqa: S108
     for name, value in variables.items():
         isolated += ["--setenv", name, value]
-    # Ends an abandoned sandbox that missed the signal of its parent's death.
+    # This ends a sandbox that did not receive the signal when its parent process died.
     last = ("timeout", "--kill-after=1", str(round(limits.wall_s) + _UNWATCHED_S))
     return [*outer, *bounded, *isolated, "--chdir", start_in, "--", *last, *command]
 
@@ -484,7 +515,7 @@ async def _started(
     )
     cancelled = None
     try:
-        # If cancelled here, asyncio would kill only the program itself.
+        # Without the shield, asyncio would only kill the program itself when this task is cancelled here.
         process = await asyncio.shield(starting)
     except asyncio.CancelledError as error:
         process, cancelled = await starting, error
@@ -498,7 +529,7 @@ async def _started(
         if info is not None:
             await asyncio.to_thread(_end_first_process, process.pid, info)
         assert process.stdout is not None
-        while await process.stdout.read(65_536):  # `wait` does not return while there is unread output
+        while await process.stdout.read(65_536):  # `wait` returns only when all output has been read
             pass
         await process.wait()
 
@@ -506,7 +537,7 @@ async def _started(
 async def _watched(
     process: asyncio.subprocess.Process, writable: Sequence[Path], limits: SandboxLimits
 ) -> tuple[Ending, bytes]:
-    """Read the output until the process ends or exceeds a limit."""
+    """Read the output of a process until it ends or exceeds a limit."""
     output = bytearray()
     reading = asyncio.ensure_future(_read(process, output, limits.output_bytes))
     deadline = time.monotonic() + limits.wall_s
@@ -533,7 +564,7 @@ async def _watched(
 
 
 async def _read(process: asyncio.subprocess.Process, output: bytearray, most: int) -> bool:
-    """Read until the pipe is closed. Returns False as soon as `output` has `most` bytes."""
+    """Read the output of a process until its pipe is closed. Returns False as soon as `output` has `most` bytes."""
     assert process.stdout is not None
     while piece := await process.stdout.read(65_536):
         output += piece[: most - len(output)]
@@ -543,7 +574,7 @@ async def _read(process: asyncio.subprocess.Process, output: bytearray, most: in
 
 
 def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> bool:
-    """Return whether folders are within both limits together. Stops at the first limit that is exceeded."""
+    """Return whether all folders together are within both limits. Stops as soon as a limit is exceeded."""
     size, number = 0, 0
     unread = list(folders)
     while unread:
@@ -560,7 +591,7 @@ def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> boo
 
 
 def _memory(pid: int) -> int:
-    """Return how many bytes of memory a process and its descendants use."""
+    """Return the number of bytes of memory that a process and its descendants use."""
     used, unread = 0, [pid]
     while unread:
         process_id = unread.pop()
@@ -574,7 +605,7 @@ def _memory(pid: int) -> int:
 def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
     """Return the first `COLLECTED_BYTES` of a file that the command wrote.
 
-    Returns None if the file is missing, a link or a device.
+    Returns None if there is no such file, or if it is a link or a device.
     """
     path_inside = PurePosixPath(name)
     for path, folder in reversed(mounts):

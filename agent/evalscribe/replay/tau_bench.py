@@ -1,4 +1,4 @@
-"""Grade recorded trials of tau-bench and tau2-bench again, by executing their calls with the benchmark's tools."""
+"""Grade recorded trials of tau-bench and tau2-bench again, by executing their tool calls with the benchmark's tools."""
 
 import asyncio
 import hashlib
@@ -44,33 +44,38 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 METHOD = 1
-"""Increase this number if a change of the code can change the results of replays."""
+"""Increase this number if the code is changed in such a way that results of replays can change."""
 TRIALS = 16
-"""Maximum number of trials per sandbox. Each sandbox loads the database once, which takes some seconds."""
+"""Maximum number of trials that are replayed in one sandbox.
+
+Trials share a sandbox because loading the database takes some seconds.
+"""
 PROCESSES = 4
 LIMITS = SandboxLimits(wall_s=600.0, cpu_s=120, memory_bytes=3072 * MIB, processes=64)
 BENCHMARK, CALLS_FOLDER, DRIVER = "/benchmark", "/calls", "/tau_driver.py"
 PACKAGE = "tau2"
 NEEDED = "loguru, docstring-parser, addict, deepdiff, toml, PyYAML, pydantic, rich and python-dotenv"
-"""Packages that the benchmark's tools import."""
+"""Packages that the benchmark's tools import, as a list for messages."""
 
 
 class Toolset(NamedTuple):
-    """The tools of one domain, and its database."""
+    """The tools and the database of one domain."""
 
     benchmark: Literal["tau-bench", "tau2"]
     domain: str
     path: str
-    """Folder of the Python package in the sandbox."""
+    """Folder in the sandbox that has the benchmark's Python package."""
     folders: tuple[Folder, ...]
     database: JsonValue
-    """None to use the benchmark's own database."""
+    """The database; None to use the benchmark's own database."""
     digest: str
     """Content id of the tools and the database."""
 
 
 class TauGrader:
-    """Grades like the benchmark, by the final database, the texts for the user and whether the conversation ended."""
+    """Grades trials as the benchmark does, by the final database, what the agent told the user, and whether the
+    conversation ended.
+    """
 
     by_chance = False
 
@@ -86,10 +91,10 @@ class TauGrader:
 
         Args:
             run_store: Store with the imported run.
-            run_id: The run's id.
+            run_id: Id of the run.
             evals: The failures to replay.
-            toolset: The tools that execute the calls.
-            corrections: Corrected expectations, by task.
+            toolset: The tools with which the calls are executed.
+            corrections: Corrected expectations, keyed by task.
         """
         self._run_store = run_store
         self._run_id = run_id
@@ -148,9 +153,9 @@ class TauGrader:
         return content_id([METHOD, self._toolset.digest, trial, expected])
 
     async def _answers(self, eval_id: str) -> Mapping[str, Json]:
-        """Return the driver's answers for a trial.
+        """Return the driver's results for the group to which a trial belongs.
 
-        Trials are grouped; the first trial of a group that is requested runs the driver for the whole group.
+        When the first trial of a group is requested, the driver is run for the whole group.
         """
         if eval_id not in self._batches:
             start = self._waiting.index(eval_id) if eval_id in self._waiting else 0
@@ -220,10 +225,12 @@ def _read(done: Execution, result: str, series: Mapping[str, Json]) -> Mapping[s
 
 
 def _series(trial: RecordedTrial | None, expected: Expectation) -> Json:
-    """Return a series of calls for the driver: the calls of a trial, or the expected calls if there is no trial."""
+    """Return a series of calls for the driver to execute: the calls of the trial or, if the trial is None, the expected
+    calls.
+    """
     initial = expected.initial if isinstance(expected.initial, dict) else None
     if trial is not None:
-        # The recorded messages already include the messages with which the conversation began.
+        # The calls already include those of the messages with which the conversation began.
         return {
             "initial": initial,
             "calls": list(trial.calls),
@@ -253,7 +260,7 @@ PARTS = {
 
 
 def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
-    """Return the replay of the expected calls. It passes if every call can be executed."""
+    """Return the replay of the expected calls. The replay passes if every call succeeded."""
     if reason := answer.get("broken"):
         return Replay(answer="reference", passed=False, broken=one_line(visible(str(reason))))
     errors = answer.get("errors")
@@ -269,9 +276,9 @@ def _replayed_reference(expected: Expectation, answer: Json) -> Replay:
 
 
 def _difference(trial: RecordedTrial, graded: GradedTrajectory) -> str:
-    """Return how the result differs from the recorded one; empty if it does not.
+    """Describe how the result of a replay differs from the recorded result; empty if they are the same.
 
-    A difference shows that the tools or data have changed since the run.
+    A difference shows that the tools or the data have changed since the run.
     """
     if (graded.failed and trial.passed) or (not graded.failed and not trial.passed):
         return f"not the run's: the reward is {int(not graded.failed)}, and {int(trial.passed)} was recorded"
@@ -329,7 +336,7 @@ def _differences(answer: Json, expected_answer: Json) -> Iterator[str]:
 
 
 def is_tau_bench_run(run_store: "RunStore", run: Run) -> bool:
-    """Return whether the run is from tau-bench or tau2-bench, judging by its first failure."""
+    """Return whether a run is from tau-bench or tau2-bench. Only the first failure of the run is checked."""
     first = run_store.record(run.failures[0].id, run_id=run.id) if run.failures else None
     return first is not None and is_trial(first)
 
@@ -338,14 +345,14 @@ def is_tau_bench_run(run_store: "RunStore", run: Run) -> bool:
 def open_tau_bench(
     run_store: "RunStore", run: Run, evals: Sequence[Eval], tasks: Path | None, expectations: Path | None
 ) -> Iterator[TauGrader]:
-    """Yield a grader for a run.
+    """Yield a grader for a run of tau-bench or tau2-bench.
 
     Args:
         run_store: Store with the imported run.
         run: The run.
         evals: The failures of the run to replay.
-        tasks: A checkout of tau-bench or tau2-bench, or a folder with the database files.
-        expectations: File for `read_corrections`; None without corrections.
+        tasks: A checkout of tau-bench or tau2-bench, or a folder with the files of the database.
+        expectations: File with corrected expectations, as described in `read_corrections`; None if there is none.
 
     Raises:
         UnavailableError: The benchmark's tools are missing.
@@ -398,13 +405,16 @@ def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
 
 
 def _installed() -> Path | None:
-    """Return the folder of the installed package, without importing the package."""
+    """Return the folder of the installed benchmark package, without importing the package."""
     spec = importlib.util.find_spec(PACKAGE)
     return Path(spec.origin).parent.parent if spec and spec.origin else None
 
 
 def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
-    """Return the domain that appears in the run's categories, such as `airline-agent-policy` or `telecom-workflow`."""
+    """Return the domain whose name appears in the run's categories.
+
+    Categories have names such as `airline-agent-policy` or `telecom-workflow`.
+    """
     domains = sorted(path.name for path in folder.iterdir() if (path / tools).exists())
     matches = {name for name in domains for category in categories if name in (category, *category.split("-"))}
     if len(matches) != 1:
@@ -416,7 +426,7 @@ def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
 
 
 def _database(folder: Path) -> JsonValue:
-    """Return the database in a folder: either one `db.json`, or one file for each table."""
+    """Read the database from a folder that has either one file `db.json` or one file for each table."""
     if (folder / "db.json").is_file():
         return _json(folder / "db.json")
     tables = {path.stem: table for path in sorted(folder.glob("*.json")) if isinstance(table := _json(path), dict)}
@@ -440,7 +450,7 @@ _TASKS = ("task", "split")
 
 
 def _digest(folders: Sequence[Path], database: JsonValue = None) -> str:
-    """Return the content id of the tools and the database, leaving out task files."""
+    """Return the content id of the tools and the database. Files with tasks are left out."""
     digest = hashlib.sha256(json.dumps(database).encode())
     for folder in folders:
         for path in sorted(folder.rglob("*")):

@@ -1,16 +1,19 @@
-"""Execute series of tau-bench or tau2-bench tool calls on a domain's database, and write what each series changed.
+"""Execute series of tool calls of tau-bench or tau2-bench on the database of a domain, and write what each series
+changed.
 
-This script runs in a sandbox, because the tools can come from a checkout, and `calculate` evaluates text that the model
-under test wrote. It imports only the standard library and the benchmark.
+This script runs in a sandbox for two reasons: the tools might come from a checkout, and the tool `calculate` evaluates
+text that the model under test wrote. The script imports only the standard library and the benchmark.
 
     python tau_driver.py REQUEST RESULT
 
-REQUEST is JSON: the location of the tools (`benchmark`, `path`, `domain`), the database (null for the benchmark's own)
-and `series`, each with its initial state (`initial`, `history`), its `calls`, and `assertions` about the end. RESULT is
-JSON with one answer for each series, or with `error`.
+REQUEST is a JSON file with the location of the tools (`benchmark`, `path`, `domain`), the `database` (null for the
+benchmark's own), the number of `processes`, and `series`. Each series has its initial state (`initial`, `history`), its
+`calls`, and `assertions` about the final state. RESULT is a JSON file with one answer for each series, or with an
+`error`.
 
-Each series runs in a forked process with a fresh database, because loading a database takes a second. An endless call,
-such as `calculate("9**9**9**9")`, is stopped there and does not affect other series.
+Each series runs in a forked process, which starts with a copy of the loaded database, because loading the database
+takes a second. A call that does not end, such as `calculate("9**9**9**9")`, is stopped there and does not affect other
+series.
 """
 
 import contextlib
@@ -29,13 +32,16 @@ CPU_S = 10
 """Maximum CPU seconds of one series."""
 MAX_CHANGES = 40
 MAX_SHOWN = 200
-"""Maximum number of changes that are shown, and maximum characters shown of a value. All changes are compared."""
+"""Maximum number of changes in an answer, and maximum number of characters of a changed value in an answer.
+
+All changes are compared, even if they are not shown.
+"""
 
 
 class Tau2Domain:
     """A domain of tau2-bench.
 
-    Its database consists of pydantic models, and in some domains the simulated user has tools.
+    The database consists of pydantic models, and in some domains the simulated user has tools.
     """
 
     def __init__(self, request: dict[str, Any]) -> None:
@@ -64,8 +70,8 @@ class Tau2Domain:
             by_user = self._user().has_tool(call["name"])
         use = self._env.use_user_tool if by_user else self._env.use_tool
         answer = use(tool_name=call["name"], **call["arguments"])
-        # As in the benchmark, the two databases are synchronised after each call of a conversation, but not between
-        # expected calls.
+        # As in the benchmark, the agent's and the user's databases are synchronised after each call of a conversation,
+        # but not between expected calls.
         if series.get("sync"):
             self._env.sync_tools()
         return answer
@@ -95,7 +101,7 @@ class Tau2Domain:
 
 
 class TauBenchDomain:
-    """A domain of tau-bench. Its database consists of plain dictionaries, and each tool is a class."""
+    """A domain of tau-bench. The database consists of plain dictionaries, and each tool is a class."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         folder = os.path.join(request["path"], "tau_bench")
@@ -129,17 +135,19 @@ class TauBenchDomain:
 
 
 def empty_package(name: str, folder: str) -> None:
-    """Let a package be imported without running its `__init__`, which would import agents and clients of providers."""
+    """Let modules of a package be imported without running the package's `__init__`, because `__init__` would import
+    agents and API clients of model providers.
+    """
     package = types.ModuleType(name)
     package.__path__ = [folder]
     sys.modules[name] = package
 
 
 def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Return the database with ids added to records that have them only as keys.
+    """Return the database with id fields added to records whose id is only the key of the record.
 
-    For example, users in tau2-bench have a field `user_id`, those in tau-bench do not. A field is added if its name
-    ends with `_id`, the table's model requires it, and no record of the table has it.
+    For example, users have a field `user_id` in tau2-bench, but not in tau-bench. A field is added if its name ends
+    with `_id`, the table's model requires it, and no record of the table has it.
     """
     full = {table: records for table, records in database.items() if table in model.model_fields}
     for table, records in list(full.items()):
@@ -154,7 +162,7 @@ def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
 
 
 def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield `(path, before, after)` for every value that differs in content or type."""
+    """Yield `(path, before, after)` for every value that differs between two states in content or type."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
             yield from changes(before.get(key, MISSING), after.get(key, MISSING), f"{path}.{key}" if path else str(key))
@@ -168,7 +176,10 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any,
 
 MISSING = object()
 READING = ("get_", "find_", "list_", "search_", "calculate", "think", "transfer_")
-"""First parts of the names of tau-bench tools that change nothing. Tools of tau2-bench declare whether they do."""
+"""Prefixes of the names of those tools of tau-bench that change nothing.
+
+Tools of tau2-bench declare whether they change something.
+"""
 
 
 def as_text(value: Any) -> str:
@@ -176,7 +187,7 @@ def as_text(value: Any) -> str:
 
 
 def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> dict[str, Any]:
-    """Execute a series, and return its answer for RESULT."""
+    """Execute a series of calls, and return its answer for the file RESULT."""
     domain.start(series)
     errors = []
     began = len(series.get("history", ()))
@@ -201,9 +212,9 @@ def execute(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristin
 
 
 def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine: dict[str, Any]) -> tuple[int, int]:
-    """Start a process that executes a series.
+    """Fork a process that executes a series of calls.
 
-    Returns its process id and the descriptor from which its answer is read.
+    Returns its process id and the descriptor from which its answer can be read.
     """
     reads, writes = os.pipe()
     child = os.fork()

@@ -1,6 +1,5 @@
-"""Read recorded trials of tau-bench and tau2-bench.
-
-Also reads the expectations of their tasks, both as recorded and as corrected.
+"""Read recorded trials of tau-bench and tau2-bench, the recorded expectations of their tasks, and corrected
+expectations.
 """
 
 import json
@@ -24,9 +23,9 @@ from evalscribe.sources.tau_bench import reply_in_text
 from evalscribe.text import join_first
 
 DATABASE, OUTPUTS, ASSERTIONS, CALLS, JUDGED = "DB", "COMMUNICATE", "ENV_ASSERTION", "ACTION", "NL_ASSERTION"
-"""Names of the parts of a reward in tau2-bench. Rewards in tau-bench have only the first two parts."""
+"""Names of the parts of a reward in tau2-bench. Rewards in tau-bench only have the first two parts."""
 ENDED = ("agent_stop", "user_stop")
-"""Termination reasons after which tau2-bench grades a trial."""
+"""Termination reasons of trials that tau2-bench grades. Trials that ended for another reason fail without grading."""
 Json = dict[str, JsonValue]
 
 
@@ -34,52 +33,52 @@ class Expectation(NamedTuple):
     """What a task expects of the agent."""
 
     actions: tuple[Json, ...] = ()
-    """Expected calls with `name`, `arguments`, `requestor` and `compare_args`."""
+    """Expected tool calls, each with `name`, `arguments`, `requestor` and optionally `compare_args`."""
     outputs: tuple[str, ...] = ()
-    """Texts that the agent must give to the user."""
+    """Texts that the agent must include in its messages to the user."""
     assertions: tuple[Json, ...] = ()
-    """Assertions about the state at the end, which functions of the domain check."""
+    """Assertions about the final state. Functions of the domain check them."""
     judged: tuple[str, ...] = ()
-    """Assertions that a model must judge."""
+    """Assertions that only a model can judge."""
     parts: tuple[str, ...] = (DATABASE, OUTPUTS)
     """Names of the parts that make up the reward."""
     initial: JsonValue = None
-    """Initial state of the task; None if it is the domain's."""
+    """Initial state of the task; None if the task starts with the initial state of the domain."""
 
 
 class RecordedTrial(NamedTuple):
-    """One trial as it was recorded."""
+    """A trial as it was recorded in the run."""
 
     task: str
     user_id: str
     request: str
-    """Instructions of the simulated user."""
+    """Instructions to the simulated user."""
     newer: bool
-    """True for a trial of tau2-bench."""
+    """True for a trial of tau2-bench, False for a trial of tau-bench."""
     calls: tuple[Json, ...]
-    """Executed calls with `name`, `arguments` and `requestor`, in order."""
+    """Tool calls that were executed, in order, each with `name`, `arguments` and `requestor`."""
     replies: tuple[str, ...]
-    """The agent's messages to the user."""
+    """Messages from the agent to the user."""
     spoke: bool
-    """True if the conversation had a simulated user."""
+    """True if the conversation has messages of a simulated user."""
     ended: bool
-    """True if the conversation ended normally, so that it was graded."""
+    """True if the conversation ended normally. The benchmarks only grade conversations that did."""
     expected: Expectation
     passed: bool
     """True if the recorded reward counts as a pass."""
     parts: Mapping[str, bool]
-    """Recorded result of each part of the reward, by the part's name."""
+    """Recorded results of the parts of the reward, keyed by the name of the part."""
 
 
 def is_trial(record: Record) -> bool:
-    """Return whether an imported eval is a trial of one of these benchmarks."""
+    """Return whether an imported eval is a trial of tau-bench or tau2-bench."""
     return record.metadata.keys() >= {"task_id", "task", "info"}
 
 
 def read_trajectory(record: Record) -> RecordedTrial | None:
-    """Return the trial recorded in an imported eval.
+    """Return the trial that is recorded in an imported eval.
 
-    Returns None if the eval is from another source, or has no task or no reward.
+    Returns None if the eval is from another source, or if its expected calls or its reward are missing.
     """
     info = _object(record.metadata.get("info"))
     task, graded = _object(info.get("task")), _object(info.get("reward_info"))
@@ -115,7 +114,7 @@ _ACTIONS = (("expected", "actions"), ("expected", "actions.json"))
 
 
 def _calls(messages: Sequence[ChatMessage], newer: bool) -> Iterator[Json]:
-    """Yield the calls that were executed. Of several calls in one message, tau-bench executes only the first."""
+    """Yield the calls that were executed. If a message has several calls, tau-bench executes only the first of them."""
     for message in messages:
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls if newer else message.tool_calls[:1]:
@@ -147,8 +146,8 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
     output_texts = tuple(str(text) for text in _list(_parsed(outputs)))
     if not newer:
         return Expectation(tuple(agents), output_texts)
-    # The document has names and arguments of the agent's calls. Their other fields and the user's calls are in the
-    # task.
+    # The document has only names and arguments of the agent's expected calls. The other fields of these calls, and the
+    # user's expected calls, are taken from the task.
     criteria, remaining = _object(task.get("evaluation_criteria")), iter(agents)
     actions = [
         action if "name" in action else {**action, **next(remaining, {})}
@@ -160,7 +159,7 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
 
 
 def _expectation_of(criteria: Json, task: Json) -> Expectation:
-    """Return the expectation that a tau2-bench task states."""
+    """Return the expectation that is defined in a task of tau2-bench."""
     return Expectation(
         actions=tuple(_call(item) for item in _list(criteria.get("actions"))),
         outputs=tuple(str(item) for item in _list(criteria.get("communicate_info"))),
@@ -183,14 +182,17 @@ def _call(action: JsonValue) -> Json:
 
 
 class GradedTrajectory(NamedTuple):
-    """The result of grading a replayed trial by an expectation."""
+    """Result of grading a replayed trial by an expectation."""
 
     parts: dict[str, bool]
-    """Result of each part of the reward. A part that needs a model as judge keeps its recorded result."""
+    """Results of the parts of the reward, keyed by the name of the part.
+
+    A part that only a model can judge keeps its recorded result.
+    """
     missing_outputs: tuple[str, ...]
     missing_calls: tuple[str, ...]
     unknown: bool
-    """True if a part must be judged by a model and has no recorded result that still applies."""
+    """True if a part can only be judged by a model, and no recorded result of that part still applies."""
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -200,7 +202,11 @@ class GradedTrajectory(NamedTuple):
 def grade(
     trial: RecordedTrial, expected: Expectation, *, same_database: bool, assertions: Sequence[bool]
 ) -> GradedTrajectory:
-    """Grade a trial by the benchmark's criteria, given whether its calls led to the expected database."""
+    """Grade a trial by the benchmark's criteria.
+
+    `same_database` tells whether its calls led to the expected database, `assertions` which assertions about the final
+    state hold.
+    """
     replies = [reply.lower().replace(",", "") for reply in trial.replies]
     missing_outputs = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in replies))
     missing_calls = tuple(
@@ -233,25 +239,27 @@ def _only(arguments: Json, names: set[str]) -> Json:
 
 
 class CorrectedExpectation(NamedTuple):
-    """The corrected expectation of a task."""
+    """Corrected expectation of a task."""
 
     expected: Expectation
     doubt: str = ""
-    """Why a pass with this expectation would prove nothing, such as `made for another request`; empty if nothing is
-    wrong."""
+    """Reason why a pass with this expectation would prove nothing, such as `made for another request`.
+
+    Empty if there is no such reason.
+    """
 
 
 class _NewTask(NamedTuple):
     """A task in a file of corrected expectations."""
 
     ids: tuple[str | None, str | None]
-    """The task's ids in tau-bench and in tau2-bench. Each is None if the file does not state it."""
+    """Ids of the task in tau-bench and in tau2-bench. An id is None if the file does not have it."""
     user_id: str | None
     text: str
     expected: Expectation
     request: str = ""
     same_request: bool | None = None
-    """Whether the correction is for the same request as the run's; None if unknown."""
+    """Whether the corrected task has the same request as the task in the run; None if unknown."""
     before: Expectation | None = None
     """The expectation before the correction; None if the file does not have it."""
 
@@ -260,16 +268,16 @@ ANOTHER = "made for another request"
 
 
 def read_corrections(file: Path, trials: Iterable[RecordedTrial]) -> dict[str, CorrectedExpectation]:
-    """Return the corrected expectations, by task. Tasks whose expectation did not change are left out.
+    """Return the corrected expectations, keyed by task. Tasks whose expectation did not change are left out.
 
     Args:
-        file: tau2-bench's `tasks.json`, or an object with `tasks` that have `old_task_id`, `new_task_id`, `user_id`,
-            `same_request`, `corrected_actions` and `corrected_outputs`.
-        trials: Trials of the run, including at least one of each task.
+        file: Either tau2-bench's `tasks.json`, or a JSON object with a list `tasks`. Each task in that list has
+            `old_task_id`, `new_task_id`, `user_id`, `same_request`, `corrected_actions` and `corrected_outputs`.
+        trials: Trials of the run, at least one for each task.
 
     Raises:
         NotFoundError: The file does not exist.
-        DataError: The file has no expectations, or none for a task of the run.
+        DataError: The file has no expectations, or none that belong to a task of the run.
     """
     with FileReader(file) as reader:
         value = _parsed(b"".join(iter(reader.read, b"")).decode("utf-8", "replace"))
@@ -321,7 +329,7 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
     if not task.request:
         if task.before == task.expected:
             return CorrectedExpectation(trial.expected)
-        # A file of this form states only the expected calls and texts.
+        # This kind of file has only the expected calls and texts, so everything else is taken from the trial.
         expected = trial.expected._replace(actions=expected.actions, outputs=expected.outputs)
         return CorrectedExpectation(expected, "" if task.same_request else ANOTHER)
     if expected.initial != trial.expected.initial:
@@ -338,28 +346,29 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
 
 _WORD = re.compile(r"[a-z0-9_]+")
 MIN_WORD_SIMILARITY = 0.8
-"""Minimum similarity at which two words count as forms or spellings of one word."""
+"""Minimum similarity at which two words count as forms or spellings of the same word."""
 _FILLERS = frozenset(
     ("also", "does", "from", "have", "just", "make", "more", "sure", "than", "that", "then", "they", "this", "upto")
 ).union(("what", "when", "will", "with", "would", "your"))
 
 
 def _is_distinctive(word: str) -> bool:
-    """Return whether a word can distinguish one request from another."""
+    """Return whether a word is specific enough to distinguish one request from another."""
     return (len(word) > 3 and word not in _FILLERS) or any(map(str.isdigit, word))
 
 
 def _prose(value: JsonValue) -> str:
-    """Return all texts in a value, joined by spaces."""
+    """Return all strings in a JSON value, joined by spaces."""
     if isinstance(value, dict):
         value = list(value.values())
     return " ".join(map(_prose, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
 
 
 def _match_tasks(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
-    """Match each trial with a task.
+    """Find the task in the file that belongs to each trial.
 
-    The run's ids decide if the file has them; otherwise the user, the request and the calls.
+    If the file has the task's id, the id decides. Otherwise, trials and tasks are matched by the user, the request and
+    the expected calls.
     """
     tasks_by_trial: dict[str, _NewTask] = {}
     by_user: dict[str, list[RecordedTrial]] = {}
@@ -382,16 +391,21 @@ def _same_user(trial: RecordedTrial, task: _NewTask) -> bool:
 
 
 MOST_ASSIGNED = 8
-"""Maximum tasks or trials of one user that are matched by similarity, because all permutations are tried."""
+"""Maximum number of tasks or trials of one user that are matched by similarity.
+
+The limit is small because all permutations are tried.
+"""
 MIN_SIMILARITY, MIN_LEAD = 0.3, 0.1
-"""Minimum similarity of a trial and its task, and minimum lead of this task over tasks that stay unassigned."""
+"""Minimum similarity between a trial and the task assigned to it, and minimum difference to the similarity of every
+task that stays unassigned.
+"""
 
 
 def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) -> dict[str, _NewTask]:
-    """Assign each trial its own task so that the total similarity is highest, leaving out uncertain assignments.
+    """Assign a different task to each trial, so that the sum of the similarities is as high as possible.
 
-    High similarity alone does not make an assignment certain: of two tasks of one user, the longer one can contain all
-    words of the shorter one.
+    Uncertain assignments are left out. High similarity alone does not make an assignment certain: if a user has two
+    tasks, the longer task can contain all words of the shorter one.
     """
     if not tasks or max(len(trials), len(tasks)) > MOST_ASSIGNED:
         return {}
@@ -411,9 +425,9 @@ def _assign_tasks(trials: Sequence[RecordedTrial], tasks: Sequence[_NewTask]) ->
 
 
 def _similarity(trial: RecordedTrial, task: _NewTask) -> float:
-    """Return how similar the tasks of a trial and of the file are, from 0 to 1.
+    """Return how similar the task of a trial and a task in the file are, from 0 to 1.
 
-    Half of it is for the words of their requests, half for their expected calls.
+    Half of the value depends on the words of the two requests, the other half on the expected calls.
     """
     words, task_words = (Counter(_WORD.findall(text.lower())) for text in (trial.request, task.request))
     same = 2 * (words & task_words).total() / max(1, words.total() + task_words.total())
