@@ -1,13 +1,13 @@
-"""How often judges agree with people, on public data: writes `agent/docs/accuracy.md`.
+"""Measure how often judges agree with people on public data, and write `agent/docs/accuracy.md`.
 
     python tests/benchmarks/accuracy.py                   write the page
     python tests/benchmarks/accuracy.py --check           compare the page with the data; ends with 1 if they differ
-    python tests/benchmarks/accuracy.py rules [-v]        every rule, and what the rules do on changed failures
-    python tests/benchmarks/accuracy.py runs FOLDER       write the runs that `evalscribe analyze` takes, for recording
+    python tests/benchmarks/accuracy.py rules [-v]        print figures about every rule and about changed failures
+    python tests/benchmarks/accuracy.py runs FOLDER       write the runs for `evalscribe analyze`, for recordings
     python tests/benchmarks/accuracy.py record NAME DATASET WORKSPACE … [--answered-by JUDGE]
 
-`record` adds the verdicts of finished analyses to `tests/benchmarks/data/recorded_verdicts.jsonl`. The page
-compares the recordings `before` and `after`. All commands need EVALSCRIBE_REAL_DATA.
+`record` adds the verdicts of finished analyses to `tests/benchmarks/data/recorded_verdicts.jsonl`. The page compares
+the recordings `before` and `after`. All commands need EVALSCRIBE_REAL_DATA.
 """
 
 import argparse
@@ -62,28 +62,28 @@ CONSTANT, RULES, UNPROVEN = f"always `{MODEL_FAULT}`", "rules", "only rules righ
 CASCADE = "rules, then `after` if uncertain"
 LATEST = "after"
 PAIR = ("before", LATEST)
-"""Recordings that are compared with each other."""
+"""Names of the two recordings that the page compares."""
 TOLERANCES = (0, 2, 5)
-"""Distances in messages: a call and its result are two."""
+"""Maximum distances in messages. A call and its result are two messages."""
 NONE = "–"
 FLIP = "flip"
-"""A failure of tau-bench that passes when its task is corrected."""
+"""Marks a failure of tau-bench that passes when its task is corrected."""
 WRONG_ACTIONS = ("expected_actions", FLIP)
-"""Failures in tasks whose expected actions were wrong."""
+"""Marks of failures in tasks whose expected actions were wrong."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A failure of which something is known."""
+    """A failure with a label from people or another known fact."""
 
     run: str
     eval: str
     known: str
-    """Label by people; for agent runs the side at fault, or the category of the task's later fix."""
+    """Label by people. For agent runs, it is the side at fault, or the category of the task's later fix."""
     cluster: str
-    """Cases of the same eval or task count as one observation."""
+    """Name of the eval or task. Cases with the same name count as one observation."""
     step: int | None = None
-    """Number of the message, from 1, in which the run went wrong according to people."""
+    """Number of the message, from 1, at which the run went wrong according to people."""
 
 
 class Scored(NamedTuple):
@@ -92,16 +92,20 @@ class Scored(NamedTuple):
 
 
 Right = Callable[[Scored], bool]
-"""Whether a verdict is right."""
+"""Returns True if a verdict is right."""
 Judges = dict[str, list[Scored]]
-"""Verdicts by the name of the judge or of the recording."""
+"""Verdicts, keyed by the name of the judge or of the recording."""
 
 
 # Data sets
 
 
 def convex_judges(data: Path, shape: str, recorded: Sequence[RecordedVerdict], *, derivable: bool | None) -> Judges:
-    """Return all judges' verdicts on the six runs in one shape; if `derivable` is not None, on those evals only."""
+    """Return all judges' verdicts on the six runs in one form.
+
+    If `derivable` is not None, return only those on evals whose label can (True) or cannot (False) be derived from the
+    evidence.
+    """
     plain = agreement.everything(data, recalled=False, shape=shape)
     proven = agreement.without_own_run(data, plain, recalled=False, shape=shape)
     found: Judges = {}
@@ -140,7 +144,7 @@ def agent_judges(data: Path, dataset: str, cases: Sequence[Case], recorded: Sequ
 
 
 def _with_others(cases: Sequence[Case], dataset: str, rules: Judges, recorded: Sequence[RecordedVerdict]) -> Judges:
-    """Add the constant baseline in front of the rules, and the recordings behind them."""
+    """Add the constant baseline before the rules, and the recordings after them."""
     constant = [
         Scored(
             case,
@@ -168,7 +172,7 @@ def _with_others(cases: Sequence[Case], dataset: str, rules: Judges, recorded: S
 
 
 def _cascade(rules: Sequence[Scored], model: Sequence[Scored]) -> list[Scored]:
-    """Return the verdicts of a cascade that asks the model only about failures of which the rules are uncertain."""
+    """Return the verdicts of a cascade that asks the model only if the rules are uncertain."""
     of_model = {scored.case: scored for scored in model}
     return [of_model.get(scored.case, scored) if scored.verdict.uncertain else scored for scored in rules]
 
@@ -179,7 +183,10 @@ def _matched(cases: Sequence[Case], verdicts: Iterable[RecordedVerdict]) -> list
 
 
 def tau_cases(data: Path) -> list[Case]:
-    """Return the failed trials with the category of the task's later fix; `FLIP` if the corrected task passes."""
+    """Return the failed trials, each with the category of the task's later fix.
+
+    It is `FLIP` if the corrected task passes.
+    """
     trials = json.loads((data / "tau-bench/replayed-0-24.json").read_text())["trials"]
     return [
         Case(
@@ -194,7 +201,7 @@ def tau_cases(data: Path) -> list[Case]:
 
 
 def agentrx_cases(data: Path, dataset: str) -> list[Case]:
-    """Return the failures with the side and the message of the root cause."""
+    """Return the failures, each with the side at fault and the message of the root cause."""
     found = []
     for one in json.loads((data / dataset / "ground_truth.json").read_text()):
         root = str(one["root_cause"]["failure_id"])
@@ -209,7 +216,7 @@ def agentrx_cases(data: Path, dataset: str) -> list[Case]:
 
 
 def contested(data: Path) -> list[Case]:
-    """Return the counted failures to which the maintainers gave another label in another report."""
+    """Return the counted failures that the maintainers labelled differently in another report."""
     told = json.loads((data / CURRENT / "derivable.json").read_text())
     counted = agreement.everything(data, recalled=False)
     paths = ((one, told[one.run].get(one.evidence.eval.path, {})) for one in counted)
@@ -225,7 +232,10 @@ def by_label(scored: Iterable[Scored]) -> Calibration:
 
 
 def by_side(scored: Iterable[Scored]) -> Calibration:
-    """Return the agreement on the side: the simulated user, or else the model; any other cause agrees with neither."""
+    """Return the agreement on the side at fault: the simulated user or the model.
+
+    Other causes agree with neither side.
+    """
     pairs = (LabelPair(expected=c.known, predicted=_side(v) if v.label else None, cluster=c.cluster) for c, v in scored)
     return Calibration(pairs, ("model", "user"))
 
@@ -235,7 +245,7 @@ def _side(verdict: RecordedVerdict) -> str:
 
 
 def rate(scored: Iterable[Scored], holds: Right) -> ValueWithInterval | None:
-    """Return the share of cases for which something holds."""
+    """Return the share of cases for which `holds` is true."""
     groups = defaultdict[str, list[bool]](list)
     for one in scored:
         groups[one.case.cluster].append(holds(one))
@@ -254,7 +264,7 @@ def is_right(one: Scored) -> bool:
 
 
 def is_right_about_the_model(one: Scored) -> bool:
-    """Whether the judge is right about the one question whether it is the model's fault."""
+    """Return whether the judge is right about whether the model is at fault."""
     label = one.verdict.label
     return label is not None and (label == MODEL_FAULT) == (one.case.known == MODEL_FAULT)
 
@@ -268,7 +278,7 @@ def certain(scored: Iterable[Scored]) -> list[Scored]:
 
 
 def difference(base: Sequence[Scored], candidate: Sequence[Scored], right: Right) -> ValueWithInterval | None:
-    """Return by how much the candidate is right more often than the base, on the cases that both have."""
+    """Return the difference between the shares of right verdicts, on the cases that both judges have."""
     pairs = paired(base, candidate)
     tasks = [Task((Fraction(right(one)),), (Fraction(right(other)),)) for one, other in pairs]
     found = compare_pairs(tasks, clusters=[one.case.cluster for one, _ in pairs])
@@ -284,7 +294,10 @@ def paired(base: Sequence[Scored], candidate: Sequence[Scored]) -> list[tuple[Sc
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: bool = True) -> str:
-    """Render a Markdown table that ends with a newline. With `numbers`, all columns but the first are right-aligned."""
+    """Render a Markdown table that ends with a newline.
+
+    If `numbers` is true, all columns but the first are right-aligned.
+    """
     rule = f"|---|{('--:|' if numbers else '---|') * (len(head) - 1)}"
     return "".join(f"{line}\n" for line in (_row(head), rule, *map(_row, rows)))
 
@@ -294,12 +307,12 @@ def _row(cells: Iterable[str]) -> str:
 
 
 def percent(found: ValueWithInterval | None) -> str:
-    """Render a share: `85 % [72, 91]`."""
+    """Render a share with its interval, such as `85 % [72, 91]`."""
     return NONE if found is None else f"{100 * found.value:.0f} % {_ends(found.interval, '.0f', 100)}"
 
 
 def points(found: ValueWithInterval | None) -> str:
-    """Render a difference of shares in percentage points."""
+    """Render a difference of shares with its interval in percentage points."""
     return NONE if found is None else f"{100 * found.value:+.0f} {_ends(found.interval, '+.0f', 100)}"
 
 
@@ -327,7 +340,7 @@ def _code(word: str) -> str:
 
 
 def _beyond_chance(found: Calibration) -> tuple[str, str]:
-    """Render balanced accuracy and kappa."""
+    """Render balanced accuracy and kappa with their intervals."""
     interval = found.balanced_interval
     balanced = ValueWithInterval(found.balanced, interval) if found.balanced is not None and interval else None
     kappa = ValueWithInterval(*found.kappa) if found.kappa else None
@@ -391,7 +404,7 @@ def _confidence_tables(judges: Judges) -> dict[str, str]:
 
 
 def wrong_table(judges: Judges, people: str, right: Right, said: Callable[[Scored], str]) -> str:
-    """Render the failures in which judges differ from people; variants of a judge are left out."""
+    """Render the failures on which judges and people disagree. Variants of a judge are left out."""
     rows = [
         (
             name,
@@ -419,7 +432,7 @@ def _said_side(one: Scored) -> str:
 
 
 def flagged_table(judges: Judges) -> str:
-    """Render the share of failures that each judge flags, by what was later found wrong in their tasks."""
+    """Render the share of failures that each judge flags, by the error that was later found in their tasks."""
     rows = []
     for name, scored in judges.items():
         wrong, texts, same = (
@@ -444,7 +457,7 @@ def side_table(judges: Judges) -> str:
 
 
 def step_table(judges: Judges) -> str:
-    """Render how near the message that a judge names is to the annotated one."""
+    """Render the distance between the message that a judge names and the message that people annotated."""
     rows = []
     for name, scored in judges.items():
         if any(one.verdict.step is not None for one in scored):
@@ -462,7 +475,7 @@ def _is_near(most: int, one: Scored) -> bool:
 
 
 def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVerdict]) -> str:
-    """Render the mean cost per failure, and the judge and prompts of each recording."""
+    """Render the mean cost per failure, and the judge and the prompts of each recording."""
     if not recorded:
         nothing = "No verdicts of a model are recorded yet, so this page has no figures for models and cascades."
         return f"The rules cost nothing. {nothing}\n"
@@ -497,7 +510,7 @@ def _cost_rows(judges: Judges, dataset: str) -> Iterator[tuple[str, ...]]:
 
 
 def change_table(each: Iterable[tuple[str, Judges, Right]]) -> str:
-    """Render the difference of the recordings `PAIR` on the failures that both have; empty without such failures."""
+    """Render the difference between the recordings `PAIR`, on failures that both have; empty without such failures."""
     rows = []
     for dataset, judges, right in each:
         before, after = (judges.get(name, []) for name in PAIR)
@@ -524,7 +537,7 @@ def _mean_change(pairs: Iterable[tuple[Scored, Scored]], value: Callable[[Scored
 
 
 def page(data: Path, recorded: Sequence[RecordedVerdict]) -> str:
-    """Render the page."""
+    """Render the accuracy page."""
     convex = convex_judges(data, RECORDED, recorded, derivable=None)
     derivable, lost = (convex_judges(data, CURRENT, recorded, derivable=side) for side in (True, False))
     tau = agent_judges(data, TAU_BENCH, tau_cases(data), recorded)
@@ -616,7 +629,7 @@ def _magentic_rows(judges: Judges) -> Iterator[tuple[str, ...]]:
 
 
 def print_rules(data: Path, *, verbose: bool) -> None:
-    """Print what each rule decides, which rules hold in other runs, and what the rules do on changed failures."""
+    """Print each rule's decisions, the rules that hold in other runs, and the rules' results on changed failures."""
     for shape in (RECORDED, CURRENT):
         for recalled in (False, True) if shape == RECORDED else (False,):
             judged = agreement.everything(data, recalled=recalled, shape=shape)
@@ -642,7 +655,7 @@ def print_rules(data: Path, *, verbose: bool) -> None:
 
 
 def write_runs(data: Path, folder: Path) -> None:
-    """Write or link the runs of every dataset, each as `evalscribe analyze` takes it."""
+    """Write or link the runs of every dataset in a form that `evalscribe analyze` accepts."""
     folder.mkdir(parents=True, exist_ok=True)
     for shape in (RECORDED, CURRENT):
         for run in run_folders(data, shape):

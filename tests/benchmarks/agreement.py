@@ -1,6 +1,6 @@
-"""What the rules judge says about the failures of the six real runs, beside what the maintainers say.
+"""Compare the rules judge's verdicts on the failures of the six real runs with the maintainers' labels.
 
-`accuracy.py` prints and publishes the figures. Failures that ended alike before any output count once.
+`accuracy.py` prints and publishes the figures. Failures that ended in the same way before any output count once.
 """
 
 import json
@@ -25,7 +25,7 @@ from judging.rules.test_odd_cases import DEPLOY, INFRASTRUCTURE, STATIC, TESTS
 from support.real_runs import CURRENT, RECORDED, derivable, gold, payloads, run_folders
 
 EARLIER = {"jn72t14a": ("jn7922j1",)}
-"""Runs of the same model and experiment that came before."""
+"""Earlier runs of the same model and experiment, keyed by run."""
 BASELINE = "MODEL_FAULT"
 History = Mapping[str, Sequence[Precedent]]
 
@@ -54,7 +54,11 @@ class Judged:
 
 @cache
 def failures(folder: Path) -> Sequence[tuple[Evidence, dict[str, Any]]]:
-    """Each failure with its gold; those that ended alike before any output only once. Every rule asks for them."""
+    """Return each failure with the maintainers' verdict.
+
+    Failures that ended in the same way before any output are included once. The result is cached because every rule
+    needs it.
+    """
     return tuple(_failures(folder))
 
 
@@ -68,7 +72,7 @@ def _failures(folder: Path) -> Iterator[tuple[Evidence, dict[str, Any]]]:
 
 
 def earlier_reports(folder: Path) -> History:
-    """What the reports of earlier runs say, by eval path."""
+    """Return the verdicts in reports of earlier runs, keyed by eval path."""
     files = [_report(folder.parent / name) for name in EARLIER.get(folder.name, ())]
     run = decode_run(json.loads((folder / "failed_evals.json").read_text()), Links())
     return load_history(files, run).precedents if files else {}
@@ -91,7 +95,7 @@ def everything(data: Path, recalled: bool, shape: str = RECORDED) -> list[Judged
 
 
 def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool, shape: str = RECORDED) -> list[Judged]:
-    """Each run judged only by rules that decided rightly in some other run."""
+    """Return the verdicts on each run by only those rules that decided rightly in another run."""
     found: list[Judged] = []
     for folder in run_folders(data, shape):
         proven = {one.rule for one in whole if one.run != folder.name and one.right}
@@ -101,7 +105,10 @@ def without_own_run(data: Path, whole: Sequence[Judged], recalled: bool, shape: 
 
 
 def calibration(of: Iterable[Judged]) -> Calibration:
-    """The agreement of the verdicts. Failures of one eval in several runs count as one observation in intervals."""
+    """Return the agreement of the verdicts with the labels.
+
+    For intervals, the failures of an eval in several runs count as one observation.
+    """
     labels = ((one.label, one.verdict.classification, one.evidence.eval.path) for one in of)
     return Calibration(
         (LabelPair(expected=known, predicted=said, cluster=path) for known, said, path in labels), CLASSIFICATIONS
@@ -121,12 +128,12 @@ def covered(of: Iterable[Judged]) -> list[Judged]:
 
 
 def model_or_not(of: Sequence[Judged]) -> float:
-    """Agreement on the one question whether it is the model's fault."""
+    """Return the agreement on whether the model is at fault."""
     return sum((o.label == BASELINE) == (o.verdict.classification == BASELINE) for o in of) / len(of)
 
 
 def cites_the_place(one: Judged) -> bool | None:
-    """Whether a citation covers a line the maintainers quote; None where they quote nothing that is there."""
+    """Return whether a citation covers a line that the maintainers quote; None if the evidence has no such line."""
     quoted = [fold_line(line) for line in (one.gold.get("modelSnippet") or "").split("\n")]
     quoted = [line for line in quoted if len(line) > 8]
     documents = one.evidence.of("output", "log")
@@ -138,12 +145,12 @@ def cites_the_place(one: Judged) -> bool | None:
 
 
 def unverified(of: Iterable[Judged]) -> int:
-    """Citations that do not stand verified in the evidence."""
+    """Return the number of citations that cannot be verified in the evidence."""
     return sum(verify_citation(c, one.evidence).status != "verified" for one in of for c in one.verdict.citations)
 
 
 def by_derivable(data: Path, of: Iterable[Judged]) -> tuple[list[Judged], list[Judged]]:
-    """Verdicts on runs in the current form, split by whether the stored evidence can yield the label."""
+    """Split the verdicts on runs in the current form by whether the stored evidence is enough for the label."""
     known = {folder.name: derivable(folder) for folder in run_folders(data, CURRENT)}
     sides: dict[bool, list[Judged]] = {True: [], False: []}
     for one in of:
@@ -157,13 +164,13 @@ def uncertain(of: Sequence[Judged]) -> float:
 
 
 def alone(data: Path, shape: str = RECORDED) -> Mapping[str, Sequence[Judged]]:
-    """What each rule decides when no other one comes before it."""
+    """Return the decisions of each rule when it is the only rule."""
     known = [
         (folder.name, Facts(Failure(evidence=evidence, packed=PackedEvidence(excerpts=()))), verdict)
         for folder in run_folders(data, shape)
         for evidence, verdict in failures(folder)
     ]
-    # A guess about what no rule decides costs more than all rules.
+    # The guess for undecided failures is left out, because it takes longer than all rules.
     return {
         rule.__name__.replace("_", "-"): [
             Judged(run, facts.evidence, verdict, RulesJudge((rule,)).decide(facts.case))
@@ -175,7 +182,10 @@ def alone(data: Path, shape: str = RECORDED) -> Mapping[str, Sequence[Judged]]:
 
 
 def odd_labels() -> Mapping[str, Mapping[str, str]]:
-    """The labels of the odd cases, by folder and eval path; without cases that the evidence does not decide."""
+    """Return the labels of the odd cases, keyed by folder and eval path.
+
+    Cases that the evidence does not decide are not included.
+    """
     deploy = {path: "KNOWN_GAP" if "fetch failed" in said else "MODEL_FAULT" for path, said in DEPLOY.items()}
     tests = {**dict.fromkeys(TESTS, "OVERLY_STRICT"), STATIC: "MODEL_FAULT"}
     outages = {path: label for path, ((label, _), _) in INFRASTRUCTURE.items() if label}
@@ -183,7 +193,10 @@ def odd_labels() -> Mapping[str, Mapping[str, str]]:
 
 
 def proof(data: Path) -> Mapping[str, Sequence[str]]:
-    """By rule the runs in which it is right when it decides alone, in either shape; `odd` stands for the odd cases."""
+    """Return the runs in which each rule, as the only rule, decides rightly in either form.
+
+    `odd` stands for the odd cases.
+    """
     runs = {rule: {one.run for one in decided if one.right} for rule, decided in alone(data).items()}
     for rule, decided in alone(data, CURRENT).items():
         runs[rule] |= {one.run for one in decided if one.right}

@@ -1,10 +1,10 @@
-"""A ready experiment over the real runs: the maintainers' labels as a dataset, a judge as its target, a gate.
+"""Run an experiment on the real runs, with the maintainers' labels as its dataset, a judge as its target, and a gate.
 
-    python tests/benchmarks/classifier.py [JUDGE] [FOLDER]          with EVALSCRIBE_REAL_DATA set
+    python tests/benchmarks/classifier.py [JUDGE] [FOLDER]          needs EVALSCRIBE_REAL_DATA
 
-JUDGE: rules, cascade or PROVIDER/MODEL. In FOLDER the workspace is left for more experiments and comparisons; else it
-is gone afterwards. Prints accuracy, balanced accuracy and kappa for each split, and the verdict of the gate: over all
-labels, and over those of `test`, which nobody iterates on.
+JUDGE is `rules`, `cascade` or PROVIDER/MODEL. The workspace is kept in FOLDER for more experiments and comparisons, or
+deleted at the end without FOLDER. Prints accuracy, balanced accuracy and kappa for each split. Also prints the verdict
+of the gate on all labels and on the split `test`, which is not used to improve judges.
 """
 
 import asyncio
@@ -45,13 +45,13 @@ GIT = ("git", "-c", "user.name=Maintainers", "-c", "user.email=maintainers@examp
 class Measured:
     report: RunReport
     test: RunReport
-    """Of a run over the split `test` alone."""
+    """Report of a run on the split `test` only."""
     splits: Mapping[str, Calibration]
-    """By split, and `all`."""
+    """Agreement, keyed by split; `all` stands for all splits."""
 
 
 def prepare(data: Path) -> None:
-    """The working folder as a workspace: the maintainers' reports merged, their runs in the store, a dataset."""
+    """Make the working folder a workspace with the maintainers' reports, their runs in the store, and a dataset."""
     Path("evalscribe.toml").touch()
     for folder in run_folders(data):
         report = Path(json.loads((folder / "gold.json").read_text())["report"])
@@ -64,7 +64,7 @@ def prepare(data: Path) -> None:
 
 
 def measured(judge: str = "rules") -> Measured:
-    """The experiment made and run in this process."""
+    """Create the experiment and run it in this process."""
     scorers = [{"name": "exact_match", "config": LABEL}, {"name": "structured_assertions", "config": CITED}]
     asked = [part for one in scorers for part in ("--builtin-scorer", json.dumps(one))]
     target = ("--target-type", "judge", "--judge", judge)
@@ -87,12 +87,12 @@ def measured(judge: str = "rules") -> Measured:
 
 
 def _ran(workspace: Workspace, experiment: Experiment, **wanted: str) -> ExperimentRun:
-    """What the judge said before it is not asked again: a second run costs nothing."""
+    """Run the experiment. Verdicts that the judge has already given are reused, so a second run costs nothing."""
     return asyncio.run(work_on_run(workspace, launch_run(workspace, plan_run(workspace, experiment, **wanted)).id))
 
 
 def told(*arguments: str) -> str:
-    """What a command prints on standard output, which is not shown."""
+    """Run a command, and return its standard output instead of showing it."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         assert command(list(arguments)) == 0, said.getvalue()

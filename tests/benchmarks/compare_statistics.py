@@ -1,9 +1,10 @@
-"""How often the paired comparison is wrong: false alarms, coverage of the interval, power at the detectable difference.
+"""Measure the errors of the paired comparison: false alarms, coverage of the interval, power to detect differences.
 
     python tests/benchmarks/compare_statistics.py [REPEATS]
 
-A task's chance to pass is drawn anew for each task, so that trials of a task are alike. In `other tasks` both sides are
-equally good over all tasks, each at other ones. Prints shares; 0.050, 0.950 and 0.800 are what they should be about.
+The probability to pass is drawn for each task, so that trials of the same task are similar. In the setting `other
+tasks`, both sides are equally good over all tasks, but each is better at different tasks. Prints shares that should be
+about 0.050, 0.950 and 0.800.
 """
 
 import random
@@ -15,21 +16,21 @@ from typing import NamedTuple
 from evalscribe.statistics.significance import Paired, Task, compare_pairs
 
 Chances = Callable[[random.Random], tuple[float, float]]
-"""The chances of base and candidate in one task."""
+"""Draws the probabilities that base and candidate pass a task."""
 
 
 class Setting(NamedTuple):
     name: str
     chances: Chances
     difference: float
-    """Of the chances, over all tasks that could be drawn."""
+    """Difference between the mean probabilities, over all tasks that can be drawn."""
 
 
 class Rates(NamedTuple):
     alarms: float
-    """How often the two are called different."""
+    """Share of comparisons that call the sides different."""
     covered: float
-    """How often the interval holds the true difference."""
+    """Share of comparisons whose interval contains the true difference."""
     width: float
 
 
@@ -83,7 +84,7 @@ def rates(setting: Setting, tasks: int, trials: tuple[int, int], repeats: int) -
 
 
 def power(tasks: int, trials: tuple[int, int], repeats: int) -> tuple[float, float]:
-    """The detectable difference of a comparison of equals (its median), and how often one so large is found."""
+    """Return the median detectable difference of equal sides, and how often a difference of this size is detected."""
     equals = Setting("equals", worse(0.0), 0.0)
     by = sorted(one.detectable or 1.0 for one in comparisons(equals, tasks, trials, 101))[50]
     return by, rates(Setting("power", worse(by), -by), tasks, trials, repeats).alarms

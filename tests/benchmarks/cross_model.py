@@ -1,9 +1,10 @@
-"""What it costs to compare the runs of many models, and what is named on the real ones.
+"""Measure the cost of comparing the runs of many models, and print the result of comparing the real runs.
 
-    python tests/benchmarks/cross_model.py [RUNS FAILURES]          20 runs of 10,000 failures when not said
+    python tests/benchmarks/cross_model.py [RUNS FAILURES]          default: 20 runs of 10,000 failures
 
-The made runs go into a store as sightings only; of every fifth eval the models fail in one of four ways, else alike.
-With EVALSCRIBE_REAL_DATA set the six real runs are analysed into one workspace beside the maintainers' own reports.
+Generated runs are stored as sightings only. At every fifth eval, the models fail in four different ways; at the others,
+they all fail in the same way. If EVALSCRIBE_REAL_DATA is set, the six real runs are analysed in a workspace that
+contains the maintainers' reports.
 """
 
 import json

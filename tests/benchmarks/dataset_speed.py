@@ -1,8 +1,8 @@
-"""What it costs to upload, publish and export a dataset, each in a process of its own.
+"""Measure the cost of uploading, publishing and exporting a dataset, each in its own process.
 
-    python tests/benchmarks/dataset_speed.py [ITEMS…]          10,000 and 100,000 when not said
+    python tests/benchmarks/dataset_speed.py [ITEMS…]          default: 10,000 and 100,000
 
-Prints per step the seconds of CPU and the peak of memory, which is to stay flat but for the keys.
+Prints the CPU seconds and the peak memory of each step. Apart from the keys, memory should not grow with the dataset.
 """
 
 import json

@@ -1,9 +1,10 @@
-"""What it costs to judge and to import on workers: figures for agent/docs/scaling.md.
+"""Measure the cost of judging and importing with workers, for agent/docs/scaling.md.
 
-    python tests/benchmarks/engines.py [CASES]     400 when not said
+    python tests/benchmarks/engines.py [CASES]     default: 400
 
-Pieces that do nothing, the rules and a model on loopback that answers after a second, by each engine; then files of
-2,000 evals each, read here and by workers, into SQLite and, where EVALSCRIBE_TEST_POSTGRES_URL names one, Postgres.
+Each engine processes empty work items, and judges with the rules and with a model on loopback that answers after a
+second. Then files of 2,000 evals each are imported, by this process and by workers, into SQLite and, if
+EVALSCRIBE_TEST_POSTGRES_URL is set, into Postgres.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ Make = Callable[[int], Engine]
 
 
 class Nothing:
-    """A factory whose workers give back what they get."""
+    """A factory of workers that return each work item unchanged."""
 
     @asynccontextmanager
     async def __call__(self, ask: AskParent) -> AsyncIterator[Worker[int, int]]:
@@ -51,7 +52,7 @@ class Nothing:
 
 
 async def all_of(engine: Engine, pool_of: Callable[[], object], pieces: Iterator[object], concurrency: int) -> int:
-    """How many were done, at most `concurrency` at once."""
+    """Process all work items, at most `concurrency` at once. Return their number."""
     done = 0
     async with pool_of() as pool:  # type: ignore[attr-defined]
 
@@ -79,7 +80,7 @@ def measured(what: str, count: Callable[[], int]) -> Iterator[None]:
 
 @contextmanager
 def answering() -> Iterator[str]:
-    """A provider in a process of its own, whose time is not ours."""
+    """Yield the address of a provider in its own process, so that its CPU time is not measured."""
     script = "from messages_server import *\nwith MessagesServer(latency_s=1.0) as s: print(s.url, flush=True); input()"
     process = subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"

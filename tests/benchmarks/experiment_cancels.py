@@ -1,10 +1,10 @@
-"""How long after a cancellation the processes of a run live, for targets that do not want to end.
+"""Measure how long the processes of a run live after the run is cancelled, for targets that resist being stopped.
 
     python tests/benchmarks/experiment_cancels.py
 
-Seconds from the start of `experiments runs cancel`, which is a Python program that has to be started, and from the
-moment at which it told the store, until no process that the worker or a target started is left; of an address, which
-starts none, until the worker is gone.
+Time is measured from the start of the command `experiments runs cancel`, and from the moment when the command has
+changed the store. It ends when no process that the worker or a target started is alive. A target at an address starts
+no process, so its time ends with the worker.
 """
 
 import json
@@ -76,12 +76,12 @@ PATIENCE_S = 300
 class Cancelled:
     kind: str
     from_start_s: float
-    """From the start of the command until no process was left."""
+    """Seconds from the start of the command until no process was alive."""
     from_flag_s: float
     command_s: float
     state: str
     tries: int
-    """That are stored, with scores."""
+    """Number of stored trials with scores."""
     gate: bool
 
 
@@ -92,7 +92,7 @@ def main() -> None:
 
 
 def cancelled(lab: Lab, kind: str) -> Cancelled:
-    """A run over such targets, cancelled once every lane is stuck."""
+    """Start a run with such a target, and cancel it when every worker slot is stuck."""
     with ScriptedServer(_hanging) as server:
         run = lab.ready(20, _target(kind, server.url), LANES, ["json_valid"])
         start_worker(lab.workspace, run.id)
@@ -144,7 +144,7 @@ def _hanging(call: Call) -> Answer:
 
 
 def _stuck(lab: Lab, kind: str, server: ScriptedServer) -> bool:
-    """Whether every lane waits; of a loop that gives way to nobody, one is enough."""
+    """Return whether every slot waits. A target that blocks the event loop stops all slots, so one is enough."""
     wanted = {"busy": LANES, "hogging": 1, "helped": 4 * LANES, "deaf": 4 * LANES}
     return len(server.calls) == 4 + LANES if kind == "hanging" else len(_noted(lab)) >= wanted[kind]
 

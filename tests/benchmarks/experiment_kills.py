@@ -1,10 +1,10 @@
-"""What a run loses when its processes are killed at random moments, and what is done twice.
+"""Measure what a run loses and repeats when its processes are killed at random moments.
 
-    python tests/benchmarks/experiment_kills.py [ROUNDS]        30 when not said
+    python tests/benchmarks/experiment_kills.py [ROUNDS]        default: 30
 
-In turn the worker is killed, the process that the user's Python runs in, and all of them at once; then the run is
-resumed. The component and a scorer of the user's own note each call by its try, before they answer; a model on
-loopback counts questions by their words. What the store held when the kill was over may not be done again.
+In turn, the worker, the process with the user's Python code, or all processes are killed, and the run is resumed. The
+component and a user's scorer record each call with its trial before they answer. A model on loopback counts how often
+each question is asked. Work that was stored before a kill must not be repeated.
 """
 
 import asyncio
@@ -60,27 +60,27 @@ def marked(request):
 WAYS = ("worker", "host", "all")
 JUDGE = '{"name": "llm_judge", "config": {"criteria": "It answers.", "model": "anthropic/claude-haiku-5-5"}}'
 SCORES = 3
-"""Of each try."""
+"""Number of scores of each trial."""
 PATIENCE_S = 300
 
 
 @dataclass
 class Losses:
-    """Of several rounds."""
+    """Losses and repeated work, counted over several rounds."""
 
     kills: Counter[str] = field(default_factory=Counter)
     tries: int = 0
-    """That are stored at the end."""
+    """Number of trials that are stored at the end."""
     repeated: int = 0
-    """Calls of the component beyond one for each try."""
+    """Number of extra calls of the component, beyond one for each trial."""
     rescored: int = 0
-    """Calls of the scorer beyond one for each try."""
+    """Number of extra calls of the scorer, beyond one for each trial."""
     asked_again: int = 0
-    """Questions to the model beyond one for each try."""
+    """Number of extra questions to the model, beyond one for each trial."""
     wrong: list[str] = field(default_factory=list)
-    """What should never be."""
+    """Descriptions of errors that must never happen."""
     longest_s: float = 0.0
-    """From a kill of the worker alone until nothing of it is left."""
+    """Maximum seconds from a kill of only the worker until all of its processes have ended."""
 
 
 def main() -> None:
@@ -93,7 +93,7 @@ def main() -> None:
 
 @contextmanager
 def judged(folder: Path, latency_s: float = 0.01) -> Iterator["Killing"]:
-    """A folder with a scorer of the user's own, beside a model on loopback."""
+    """Create a folder with a user's scorer, and start a model on loopback."""
     with MessagesServer(_label, latency_s) as server, chdir(folder):
         os.environ |= {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         with opened(folder, SOURCE) as lab:
@@ -107,7 +107,7 @@ def _label(_call: Call) -> Answer:
 
 
 class Killing:
-    """Rounds of kills, over as many runs as these take."""
+    """Kills processes in rounds. Whenever a run ends, the next one is started."""
 
     def __init__(self, lab: Lab, server: MessagesServer) -> None:
         self.losses = Losses()
@@ -138,7 +138,7 @@ class Killing:
         return another
 
     def _kill(self, run: ExperimentRun, way: str) -> bool:
-        """Whether there was anything to kill: the run may have ended meanwhile."""
+        """Kill processes of a run. Return False if there was nothing to kill, for example because the run has ended."""
         worker = self._lab.worker(run)
         if worker is None or self._lab.now(run).terminal:
             return False
@@ -166,12 +166,12 @@ class Killing:
         self.losses.longest_s = max(self.losses.longest_s, time.monotonic() - began)
 
     def _free(self, run: ExperimentRun) -> bool:
-        """Whether nobody has the run: the kernel may still be at work on the threads of a process that is dead."""
+        """Return whether no worker holds the run. After a kill, the kernel needs time to end a process's threads."""
         with self._lab.workspace.store.experiment_runs.claim(run.id) as mine:
             return mine
 
     def _at_work(self, run: ExperimentRun) -> None:
-        """Until a worker has stored something of its own, or the run has ended."""
+        """Wait until a worker has stored a new trial, or the run has ended."""
         before = sum(self._lab.workspace.store.experiment_runs.tally(run.id).values())
         self._until(
             lambda: (
@@ -188,7 +188,7 @@ class Killing:
             time.sleep(0.01)
 
     def _settle(self, run: ExperimentRun) -> None:
-        """The run, once it is over: nothing is missing, and what was done twice is counted."""
+        """Wait for the end of a run. Check that nothing is missing, and count repeated work."""
         self._until(lambda: self._lab.now(run).terminal, run)
         workspace, losses, now = self._lab.workspace, self.losses, self._lab.now(run)
         scores = Counter(

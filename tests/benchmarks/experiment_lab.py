@@ -1,4 +1,4 @@
-"""Experiments of the benchmarks: made without commands, run by workers in processes of their own."""
+"""Create experiments for benchmarks without commands. Their runs are processed by workers in other processes."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ PAGE = 500
 
 @dataclass(frozen=True)
 class Lab:
-    """A folder of a user's with a store, and what is in it."""
+    """A user's folder with a store and its contents."""
 
     folder: Path
     workspace: Workspace
@@ -40,7 +40,7 @@ class Lab:
         scorer_ids: Sequence[str] = (),
         **config: object,
     ) -> ExperimentRun:
-        """A queued run over so many items."""
+        """Create a queued run with this number of items."""
         workspace, name = self.workspace, f"{component.name}-{items}"
         self._fill(name, items)
         version = workspace.store.datasets.publish(f"ds-{name}", workspace.now())
@@ -65,20 +65,20 @@ class Lab:
             datasets.put(f"ds-{name}", [Item(key=key, input=q, expected_output={"answer": q}) for key, q in asked])
 
     def now(self, run: ExperimentRun) -> ExperimentRun:
-        """The run as it is by now."""
+        """Return the current state of the run."""
         found = self.workspace.store.experiment_runs.run(run.id)
         assert found is not None
         return found
 
     def worker(self, run: ExperimentRun) -> int | None:
-        """The process that works on it."""
+        """Return the id of the process that works on the run; None if there is none."""
         name = self.now(run).worker or ""
         return int(name.rpartition(":")[2]) if ":" in name else None
 
 
 @contextmanager
 def opened(folder: Path, source: str) -> Iterator[Lab]:
-    """`source`: of the module `suite`, which components are in."""
+    """Open a workspace in the folder. `source` is the code of the module `suite`, which contains the components."""
     (folder / "evalscribe.toml").touch()
     (folder / "suite.py").write_text(source)
     with Workspace(folder=folder) as workspace:
@@ -90,12 +90,12 @@ def component(function: str) -> Component:
 
 
 def question(n: int) -> str:
-    """Half a kilobyte."""
+    """Return a question of about half a kilobyte."""
     return f"question {n} " + " ".join(WORDS[(n + word) % len(WORDS)] for word in range(100))
 
 
 def descendants(pid: int) -> set[int]:
-    """The process and all that it started, as long as none of them was left by the one that started it."""
+    """Return the ids of a process and of its descendants. A process whose parent has ended is not found."""
     children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -109,7 +109,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def alive(pids: set[int]) -> set[int]:
-    """Those that have not ended."""
+    """Return those processes that have not ended."""
     found = set()
     for pid in pids:
         with suppress(OSError):

@@ -1,10 +1,10 @@
-"""What a try of an experiment costs beside its target: CPU of all processes, memory, and time at a latency.
+"""Measure the cost of a trial apart from its target: CPU of all processes, memory, and time at a given latency.
 
     python tests/benchmarks/experiment_speed.py [ITEMS ...] [--late TIMES]
 
-Each size runs over a component in Python that answers at once, with three scorers, every item stored before its lane
-takes the next and archived; then, so many times, 32 lanes over components that take 200 ms: a function, a coroutine,
-an address. Figures of a machine with two cores are in the commit that changed them.
+Each number of items is run with a Python component that answers at once and with three scorers. Every trial is stored
+before its worker slot takes the next item, and the run is also archived. Then, TIMES times, 32 slots run components
+that take 200 ms: a function, a coroutine and an address. The commit messages have figures for a machine with two cores.
 """
 
 import argparse
@@ -52,31 +52,31 @@ async def awaited(question):
 LATENCY_S = 0.2
 LANES = 32
 ROUNDS = 50
-"""That every lane takes."""
+"""Number of trials in each worker slot."""
 
 
 @dataclass(frozen=True)
 class Measured:
     items: int
     wall_s: float
-    """From the worker's beginning to the last try."""
+    """Seconds from the start of the worker to the last trial."""
     first_s: float
-    """From the worker's beginning to the first answer."""
+    """Seconds from the start of the worker to the first answer."""
     process_s: float
-    """Of the worker's process: what comes before its beginning and after the last try is in it too."""
+    """Seconds for which the worker's process ran, including its start and its end."""
     cpu_s: float
-    """Of the worker and of its children."""
+    """CPU seconds of the worker and its child processes."""
     peak_kb: int
-    """Of the largest of them."""
+    """Peak memory of the largest process."""
 
     @property
     def ms(self) -> float:
-        """CPU for each item."""
+        """CPU milliseconds per item."""
         return self.cpu_s / self.items * 1000
 
 
 def measured(lab: Lab, run: ExperimentRun) -> Measured:
-    """The run, in a process as `experiments run` starts it."""
+    """Run the experiment in a process, in the same way as `experiments run`."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run.id]
     began = time.perf_counter()
@@ -92,7 +92,7 @@ def measured(lab: Lab, run: ExperimentRun) -> Measured:
 
 
 def _tried_s(lab: Lab, run: ExperimentRun) -> tuple[float, float]:
-    """When the first and the last answer came."""
+    """Return the seconds from the start of the run to the first and to the last answer."""
     at = [item.created_at for item in lab.workspace.store.experiment_runs.items(run.id)]
     began = datetime.fromisoformat(run.started_at or "")
     first, last = ((datetime.fromisoformat(one) - began).total_seconds() for one in (min(at), max(at)))
@@ -124,7 +124,7 @@ def main() -> None:
 
 
 def _late_tries(target: Component) -> None:
-    """How far it is from the ideal, and where that goes: before the first question, and beside each answer."""
+    """Print how far the time is from the ideal, and how much is spent before the first question and per answer."""
     with folder() as lab:
         one = measured(lab, lab.ready(LANES * ROUNDS, target, LANES))
     ideal, start = ROUNDS * LATENCY_S, one.first_s - LATENCY_S

@@ -1,10 +1,11 @@
-"""How often a comparison of two runs is wrong: false alarms, coverage, and what is found of planted effects.
+"""Measure the errors of comparing two runs: false alarms, coverage, and the share of planted effects that are found.
 
     python tests/benchmarks/experiment_statistics.py [PAIRS]
 
-Whole runs are compared, as the command does. In A/A pairs both sides are equally good at each item: "regressed" or
-"improved" should be said of at most 0.05 of them, and of any scorer as seldom. Then effects of the size that the
-comparison itself calls detectable are planted: at least 0.8 should be found. Prints shares.
+Complete runs are compared in the same way as by the command. In A/A pairs, both sides are equally good at each item. At
+most 0.05 of these pairs should be called "regressed" or "improved", and at most 0.05 should show a difference in any
+score. Then effects are planted that the comparison itself calls detectable. At least 0.8 of them should be found.
+Prints shares.
 """
 
 import random
@@ -28,11 +29,11 @@ class Setting(NamedTuple):
     items: int
     repetitions: int
     cluster: int
-    """Items of one; 1 for none."""
+    """Number of items per cluster; 1 for no clusters."""
     scorers: int
-    """The last of several gives grades."""
+    """Number of scorers. If there are several, the last one gives graded scores."""
     rate: float
-    """How often a try passes, over all items."""
+    """Mean probability that a trial passes, over all items."""
 
     def __str__(self) -> str:
         sizes = f"{self.items:>4} items x {self.repetitions}, clusters of {self.cluster}"
@@ -41,15 +42,15 @@ class Setting(NamedTuple):
 
 class Rates(NamedTuple):
     alarms: float
-    """How often "regressed" or "improved" is said."""
+    """Share of comparisons that are called "regressed" or "improved"."""
     scorers: float
-    """How often any scorer is said to differ."""
+    """Share of comparisons in which a scorer is said to differ."""
     covered: float
-    """How often the interval holds the true difference."""
+    """Share of comparisons whose interval contains the true difference."""
     detectable: float
-    """Median; 1 where nothing is."""
+    """Median of the detectable differences; 1 if no difference is detectable."""
     coverage: float
-    """How much of the tries was judged."""
+    """Share of the trials that were judged."""
 
 
 SETTINGS = tuple(
@@ -59,7 +60,11 @@ SETTINGS = tuple(
 
 
 def pairs(setting: Setting, drop: float, number: int, broken: float = 0.0) -> Iterator[RunComparison]:
-    """`drop`: by how much less often the candidate passes, at every item; `broken`: share of tries without verdict."""
+    """Yield comparisons of generated runs.
+
+    `drop` is the decrease of the candidate's probability to pass each item. `broken` is the share of trials without a
+    verdict.
+    """
     draw = random.Random(f"{setting} {drop} {broken}")
     version = _version(setting)
     for _ in range(number):
@@ -84,8 +89,10 @@ def rates(setting: Setting, drop: float, number: int, broken: float = 0.0) -> Ra
 
 
 def power(setting: Setting, number: int) -> tuple[float, float] | None:
-    """The detectable drop as comparisons of equals say it, and how often one so large is called a regression. None
-    where so few items show nothing."""
+    """Return the drop that comparisons of equal sides call detectable, and how often a drop of this size is found.
+
+    Returns None if there are too few items to detect a difference.
+    """
     drop = rates(setting, 0.0, 41).detectable
     if drop >= setting.rate:
         return None
@@ -93,7 +100,7 @@ def power(setting: Setting, number: int) -> tuple[float, float] | None:
 
 
 def _chances(draw: random.Random, setting: Setting, drop: float) -> list[float]:
-    """Of each item at the base; items of one cluster are alike."""
+    """Draw the base's probability to pass each item. Items of a cluster have the same probability."""
     most = 2.0
     shape = (most * setting.rate, most * (1 - setting.rate))
     clusters = [draw.betavariate(*shape) for _ in range(setting.items // setting.cluster)]

@@ -1,10 +1,10 @@
-"""Files of other tools: damaged ones, and ones that are larger than the memory.
+"""Read damaged files of other tools, and files that are larger than the memory.
 
     python tests/benchmarks/formats.py damage [SEEDS] [NAME ...]   200 damaged copies of each real file or folder
-    python tests/benchmarks/formats.py size [MB] [NAME ...]        1,024 MB of each format with a line per record
+    python tests/benchmarks/formats.py size [MB] [NAME ...]        1,024 MB of each format with one record per line
 
-Needs `EVALSCRIBE_REAL_DATA`. Ends with 1 if reading raised anything but our own errors, took longer than a minute for a
-damaged copy, or took more memory than `MAX_MB`.
+Needs `EVALSCRIBE_REAL_DATA`. The exit code is 1 if reading raised an error that is not evalscribe's own, took more than
+a minute for a damaged copy, or used more memory than `MAX_MB`.
 """
 
 import json
@@ -42,7 +42,7 @@ class Wrong(NamedTuple):
 
 
 def damage(seeds: int, names: list[str]) -> bool:
-    """Read damaged copies of the real files. Return whether all was as it should be."""
+    """Read damaged copies of the real files. Return whether every copy was handled correctly."""
     every = [name for name in DAMAGED if not names or name in names]
     right = True
     with multiprocessing.Pool(maxtasksperchild=50) as pool:
@@ -78,7 +78,7 @@ def _too_long(*_: object) -> None:
 
 
 def size(megabytes: int, names: list[str]) -> bool:
-    """Read a large file of each format. Return whether none took more than `MAX_MB`."""
+    """Read a large file of each format. Return whether reading never used more memory than `MAX_MB`."""
     right = True
     for name, lines in _LINES.items():
         if names and name not in names:
@@ -99,7 +99,7 @@ class _Read(NamedTuple):
     evals: int
     seconds: float
     before: float
-    """Megabytes of memory before reading."""
+    """Memory in use before reading, in megabytes."""
     peak: float
 
     def __str__(self) -> str:
@@ -122,7 +122,7 @@ def _read(path: Path) -> _Read:
 
 
 def _write(folder: Path, lines: "_Lines", characters: int) -> Path:
-    """Write lines until the file is large enough; what has to stand beside it is copied."""
+    """Write lines until the file is large enough, and copy the files that must be beside it."""
     source = _data() / lines.source if lines.source else None
     path = folder / (source.name if source else "file.jsonl")
     if source and lines.beside:
@@ -143,14 +143,17 @@ def _data() -> Path:
 
 class _Lines(NamedTuple):
     make: Callable[[list[str]], Iterator[str]]
-    """Yields lines without end, made from those of the source."""
+    """Yields an endless series of lines, made from the lines of the source."""
     source: str | None = None
     beside: str = ""
-    """Pattern of the files beside the source that belong to it."""
+    """Pattern of the files that must be beside the source."""
 
 
 def _numbered(pattern: str, replacement: str) -> Callable[[list[str]], Iterator[str]]:
-    """Repeat the lines of a source with other ids: `{n}` and `{n:032x}` are the number of the repetition."""
+    """Repeat the lines of a source with new ids.
+
+    In the pattern, `{n}` or `{n:032x}` is the number of the repetition.
+    """
     found = re.compile(pattern)
 
     def make(lines: list[str]) -> Iterator[str]:
@@ -163,7 +166,7 @@ def _numbered(pattern: str, replacement: str) -> Callable[[list[str]], Iterator[
 
 
 def _session(kinds: tuple[str, ...]) -> Callable[[list[str]], Iterator[str]]:
-    """Repeat the messages of one session, as those of one that goes on."""
+    """Repeat the messages of a session as if the session continued."""
 
     def make(lines: list[str]) -> Iterator[str]:
         yield from lines

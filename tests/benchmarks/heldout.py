@@ -1,4 +1,4 @@
-"""What the rules do on failures that nobody has seen: real ones, changed so that the right answer is still known."""
+"""Test the rules on failures that they have not seen: real failures, changed so that the right label is still known."""
 
 import re
 from collections import Counter, defaultdict
@@ -15,11 +15,14 @@ from evalscribe.model.finding import Failure, Verdict
 BOUND = re.compile(r"\b(?:const|let|function|def)\s+([a-z]+[A-Z_]\w*)")
 SILENT = "[error] the step failed"
 BLAMING = RULES[: 1 + max(place for place, rule in enumerate(RULES) if rule.__name__.startswith("gap_"))]
-"""Up to the last rule that may blame a note: what the others and the guess say takes longer, and is not asked here."""
+"""The rules up to the last one that can blame a note.
+
+The other rules and the guess are left out because they are slow.
+"""
 
 
 class Known(Protocol):
-    """A failure whose label the maintainers gave, with our verdict."""
+    """A failure with the maintainers' label and our verdict."""
 
     @property
     def evidence(self) -> Evidence: ...
@@ -33,7 +36,7 @@ class Known(Protocol):
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many."""
+    """A share, as a number out of a total."""
 
     hits: int
     number: int
@@ -47,7 +50,10 @@ def decide(evidence: Evidence) -> Verdict:
 
 
 def swapped_notes(evidences: Sequence[Evidence]) -> tuple[Share, Share]:
-    """Each failure with the notes of every other eval, within a category and across: how often they are believed."""
+    """Give each failure the notes of every other eval.
+
+    Return how often they are blamed, within and across categories.
+    """
     notes = {e.eval.path: e.of("known_gaps") for e in evidences if e.of("known_gaps")}
     fired: dict[bool, list[bool]] = {True: [], False: []}
     for evidence in (e for e in evidences if e.of("output")):
@@ -59,7 +65,10 @@ def swapped_notes(evidences: Sequence[Evidence]) -> tuple[Share, Share]:
 
 
 def one_line_less(evidences: Sequence[Evidence]) -> tuple[Share, Counter[str]]:
-    """The reference less one line that no note names, and a silent log: how often a note is blamed, by rule."""
+    """Use the reference without one line as the output, and an empty log.
+
+    Return how often a note is blamed, by rule.
+    """
     blamed: Counter[str] = Counter()
     number = 0
     for evidence in {e.eval.path: e for e in evidences if e.of("known_gaps") and e.of("expected")}.values():
@@ -71,7 +80,7 @@ def one_line_less(evidences: Sequence[Evidence]) -> tuple[Share, Counter[str]]:
 
 
 def unchanged(evidences: Sequence[Evidence]) -> Mapping[str, Share]:
-    """How often the label stays when names are changed everywhere, files come in another order, or the log is gone."""
+    """Return how often the label stays the same if names or the order of files change, or if the log is missing."""
     changes = {"renamed": renamed, "reordered": reordered, "without the log": silent}
     whole = [e for e in evidences if e.of("output")]
     before = [decide(e).classification for e in whole]
@@ -82,7 +91,7 @@ def unchanged(evidences: Sequence[Evidence]) -> Mapping[str, Share]:
 
 
 def siblings(of: Sequence[Known]) -> Share:
-    """Pairs of runs in which the same eval failed at the same step: how often the maintainers gave one label."""
+    """Return how often the maintainers gave an eval the same label if it failed at the same step in two runs."""
     alike: dict[tuple[str, str | None], list[str]] = defaultdict(list)
     for one in of:
         alike[one.evidence.eval.path, one.evidence.eval.failed_step].append(one.label)
@@ -90,13 +99,13 @@ def siblings(of: Sequence[Known]) -> Share:
 
 
 def with_documents(evidence: Evidence, role: str, documents: Iterable[Document]) -> Evidence:
-    """The evidence with other documents of one role."""
+    """Return the evidence with other documents for one role."""
     others = (d for d in evidence.documents if d.role != role)
     return evidence.model_copy(update={"documents": (*others, *documents)})
 
 
 def renamed(evidence: Evidence) -> Evidence:
-    """Every constant and function of the reference has another name, in all documents alike."""
+    """Return the evidence with every constant and function of the reference renamed in all documents."""
     own = sorted({name for d in evidence.of("expected") for name in BOUND.findall(d.text)})
     if not own:
         return evidence
@@ -129,7 +138,10 @@ def summary(of: Sequence[Known]) -> str:
 
 
 def _damaged(evidence: Evidence) -> Iterator[Evidence]:
-    """Every way to leave one line of the reference's code out, but for lines that share a longer word with a note."""
+    """Yield one variant per line of the reference's code that is left out.
+
+    Lines that share a longer word with a note are not left out.
+    """
     spoken = {word.lower() for d in evidence.of("known_gaps") for word in re.findall(r"\w{4,}", d.text)}
     quiet = silent(evidence)
     for document in (d for d in evidence.of("expected") if not d.path.endswith((".json", ".txt", ".md", ".lock"))):

@@ -1,4 +1,4 @@
-"""How much of what people wrote is recovered from their free-form reports, and whether anything is added.
+"""Measure how much of people's free-form reports is recovered, and whether anything wrong is added.
 
 EVALSCRIBE_REAL_DATA=... python tests/benchmarks/history.py
 """
@@ -14,7 +14,7 @@ from evalscribe.reports import reading
 
 @dataclass(frozen=True)
 class Measured:
-    """One report: what its gold verdicts name, and what was read."""
+    """The failures that a report names according to its gold verdicts, compared with those that were read from it."""
 
     name: str
     named: int

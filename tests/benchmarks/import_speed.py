@@ -1,9 +1,9 @@
-"""What it costs to import many evals: lines of our own through redaction into the archive of a new workspace.
+"""Measure the cost of importing many evals in evalscribe's own format into a new workspace, including redaction.
 
-    python tests/benchmarks/import_speed.py [EVALS] [PROFILE]     100,000 when not said
+    python tests/benchmarks/import_speed.py [EVALS] [PROFILE]     default: 100,000
 
-Each eval has six messages, two tool calls, scores and a task that a hundred evals share: about 1.5 kB a line. With
-PROFILE the functions that took most are told too. Then the same file once more, which must add nothing.
+Each eval has six messages, two tool calls, scores, and a task that a hundred evals share: about 1.5 kB per line. With
+PROFILE, the slowest functions are printed. Then the same file is imported again, which must add nothing.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ WORDS = ("the", "flight", "was", "booked", "for", "two", "people", "and", "then"
 
 
 def write(path: Path, evals: int) -> None:
-    """A file of so many evals, all different."""
+    """Write a file with this number of evals. No two of them are equal."""
     with path.open("w") as file:
         run = {"id": "bench-run", "provider": "example", "model": "model-1", "experiment": "default"}
         file.write(json.dumps({"run": run}) + "\n")

@@ -1,9 +1,9 @@
-"""What it costs to judge stored agent runs: CPU of `evalscribe judge` for each run of 10 kB, HTTP included.
+"""Measure the cost of judging stored agent runs: CPU of `evalscribe judge` per run of 10 kB, including HTTP.
 
-    python tests/benchmarks/judge_speed.py [RUNS] [PROFILE]     1,000 when not said; with PROFILE, a file for cProfile
+    python tests/benchmarks/judge_speed.py [RUNS] [PROFILE]     default: 1,000; PROFILE is a file for cProfile
 
-The model is on loopback, in a process of its own, and answers at once. The first ten runs are judged by a command of
-their own, so that what every command costs (imports, opening the store) is not counted for each run.
+The model is on loopback, in a separate process, and answers at once. A separate command judges the first ten runs. Its
+time is subtracted, so that the fixed cost of a command (imports, opening the store) is not counted.
 """
 
 import asyncio
@@ -46,10 +46,10 @@ COLLECTION = Collection(id="c", name="c")
 
 
 def cpu_ms(folder: Path, runs: int = RUNS, profile: str | None = None) -> float:
-    """Import runs into a store below the folder and judge them.
+    """Import runs into a store in the folder, and judge them.
 
     Returns:
-        Milliseconds of CPU, user and system, of each run after the first ten.
+        CPU milliseconds (user and system) per run, without the fixed cost of a command.
     """
     _import(folder, 2 * FIRST + runs)
     (folder / "polite.yaml").write_text(RUBRIC)
@@ -60,7 +60,7 @@ def cpu_ms(folder: Path, runs: int = RUNS, profile: str | None = None) -> float:
 
 
 def _judge(folder: Path, url: str, category: str, count: int, profile: str | None = None) -> float:
-    """Judge the runs of a category. Returns seconds of CPU."""
+    """Judge the runs of a category, and return the CPU seconds."""
     profiled = ("-m", "cProfile", "-o", profile) if profile else ()
     words = (
         "judge",
@@ -104,7 +104,7 @@ def _import(folder: Path, runs: int) -> None:
 
 
 def _eval(n: int) -> dict[str, object]:
-    """Ten kB of conversation."""
+    """Return an eval with a conversation of ten kB."""
     messages = [{"role": "user", "content": f"Book flight {n} for two, please."}]
     for turn in range(9):
         text = f"Good morning. I look for seats on flight {n}, page {turn}. " + "There are some left in row 12. " * 34
@@ -117,7 +117,7 @@ def _eval(n: int) -> dict[str, object]:
 
 @contextmanager
 def _answering() -> Iterator[str]:
-    """The address of a model in a process of its own."""
+    """Yield the address of a model in a separate process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs,))

@@ -1,9 +1,9 @@
-"""What a verdict costs in CPU of our own, beside a bare loop that sends the same bodies to the same server.
+"""Measure evalscribe's CPU time per verdict, compared with a bare loop that sends the same bodies to the same server.
 
-    python tests/benchmarks/overhead.py          100 verdicts over each provider, five times
+    python tests/benchmarks/overhead.py          100 verdicts from each provider, five times
 
-The server runs in a process of its own, so that only the asking side is counted. Both sides of each round run one after
-the other; the least of all rounds counts, since a busy machine only ever adds.
+The server runs in a separate process, so that only the client's time is counted. In each round, evalscribe and the loop
+run one after the other. The shortest times of all rounds count, because load on the machine can only add time.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ KEY = "k" * 40
 VERDICTS = 100
 ROUNDS = 5
 TURNS = 20
-"""Pairs of an assistant's message and a tool's answer: some 25 kB of prompt."""
+"""Number of pairs of an assistant's message and a tool's answer, about 25 kB of prompt in total."""
 SAID = "The test still fails [T0B2:<RANGE>FAILED test_page.py::test_last - 3 != 4</RANGE>], as [T0B1] foresaw."
 ANSWER = f"Step by step.\n<response>{json.dumps({'label': 'match', 'explanation': SAID})}</response>"
 SERVERS: dict[str, Callable[[], ScriptedServer]] = {
@@ -49,7 +49,7 @@ MODELS: dict[str, Callable[[str], Model]] = {
 
 @dataclass(frozen=True)
 class Overhead:
-    """Milliseconds of CPU for one verdict."""
+    """CPU milliseconds for one verdict."""
 
     judge: float
     bare: float
@@ -76,7 +76,7 @@ def serve(provider: str, pipe: Connection) -> None:
 
 @contextmanager
 def served(provider: str) -> Iterator[str]:
-    """The address of a server in a process of its own."""
+    """Yield the address of a server in a separate process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=serve, args=(provider, theirs))
@@ -92,7 +92,7 @@ def served(provider: str) -> Iterator[str]:
 
 
 async def sent(provider: str, run: AgentRun) -> tuple[str, bytes]:
-    """Path and body of what the judge sends for a run."""
+    """Return the path and the body of the request that the judge sends for a run."""
     with SERVERS[provider]() as server:
         model = MODELS[provider](server.url)
         await RubricJudge(Rubric(rubric_text="Did it work?"), model)(run)

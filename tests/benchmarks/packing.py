@@ -1,9 +1,10 @@
-"""How small packed prompts are, and whether they still hold what the maintainers quote.
+"""Measure how small packed prompts are, and whether they still contain the lines that the maintainers quote.
 
-    python tests/benchmarks/packing.py          with EVALSCRIBE_REAL_DATA set
+    python tests/benchmarks/packing.py          needs EVALSCRIBE_REAL_DATA
 
-Prints the share of the raw payload's tokens, per run and overall, every quoted line that is in the payload and not in
-the packed prompt, and the tokens of a judge's whole first request: system prompt, tools and question.
+Prints the share of the raw payload's tokens that remains, per run and overall. Also prints every quoted line that is in
+the payload but not in the packed prompt, and the tokens of a judge's complete first request: system prompt, tools and
+question.
 """
 
 import json
@@ -34,7 +35,7 @@ def folded(text: str) -> str:
 
 
 def quotes(verdict: dict[str, Any]) -> Iterator[str]:
-    """The lines of both snippets, and what the summary quotes in backticks."""
+    """Yield the lines of both quoted snippets, and the quotations in backticks in the summary."""
     for field in ("modelSnippet", "expectedSnippet"):
         yield from (folded(line) for line in (verdict.get(field) or "").split("\n"))
     yield from (folded(quote) for quote in re.findall(r"`([^`]+)`", verdict.get("errorSummary") or ""))
@@ -49,19 +50,19 @@ def texts(evidence: Evidence) -> str:
 
 
 def without_marks(text: str) -> str:
-    """Packed text with line marks and numbers of the differences removed, so that lines compare."""
+    """Remove line marks and line numbers of differences from a packed text, so that its lines can be compared."""
     return re.sub(r"^(?:[-+]\d+|\d+=\d+)\| ", "", text, flags=re.MULTILINE)
 
 
 def missing(evidence: Evidence, packed: PackedEvidence, verdict: dict[str, Any]) -> tuple[int, list[str]]:
-    """How many quoted lines the payload holds, and those of them that the packed prompt lacks."""
+    """Return the number of quoted lines in the payload, and those of them that the packed prompt lacks."""
     raw, kept = folded(texts(evidence)), folded(without_marks(prompt(packed)) + " " + (evidence.eval.reason or ""))
     quoted = [quote for quote in quotes(verdict) if len(quote) > 3 and quote in raw]
     return len(quoted), [quote for quote in quoted if quote not in kept]
 
 
 def measure(data: Path) -> dict[str, Any]:
-    """Ratios per run, counts and the lines that are missing."""
+    """Return the ratios per run, the counts, and the missing lines."""
     rows: dict[str, Any] = {"runs": {}, "quoted": 0, "missing": [], "seconds": 0.0}
     for folder in run_folders(data):
         verdicts = gold(folder)
@@ -82,7 +83,10 @@ def measure(data: Path) -> dict[str, Any]:
 
 
 def first_requests(data: Path, shape: str = RECORDED) -> list[int]:
-    """Tokens of the first request about each failure, ascending; failures that ended alike before any output once."""
+    """Return the number of tokens of the first request about each failure, in ascending order.
+
+    Failures that ended in the same way before any output are included once.
+    """
     rubric, prompts = default_rubric(), Prompts()
     tools = (*READING_TOOLS, submit_tool(labels=failure_labels(rubric)))
     instructions = (render_instructions(prompts, rubric), canonical_json(tools))

@@ -1,11 +1,11 @@
-"""Make result files with the real tools, and compare what evalscribe reads with what the tools themselves say.
+"""Make result files with the real tools, and compare evalscribe's counts with the tools' own counts.
 
     python tests/benchmarks/real_tools.py                                   all tools
-    python tests/benchmarks/real_tools.py pytest deepeval --cache ~/tools   some of them, installed once in this folder
-    python tests/benchmarks/real_tools.py --speed                           CPU time beside the formats' own readers
+    python tests/benchmarks/real_tools.py pytest deepeval --cache ~/tools   some tools, installed once in this folder
+    python tests/benchmarks/real_tools.py --speed                           CPU time, also of the formats' readers
 
-Each tool is installed by pip or npm, as they are configured, in an environment of its own. No tool reaches anything but
-a model on loopback. Exit code 1 if a count differs. A tool that cannot be installed is `not available`.
+Each tool is installed in its own environment by pip or npm, with their configuration. Tools can reach only a model on
+loopback. The exit code is 1 if a count differs. A tool that cannot be installed is `not available`.
 """
 
 import argparse
@@ -57,11 +57,11 @@ NO_NETWORK = {
     **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
     **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
 }
-"""A proxy that nothing listens at."""
+"""Environment with a proxy at which nothing listens, so that tools cannot reach the network."""
 
 
 class NotAvailable(Exception):
-    """A tool that cannot be installed here."""
+    """Raised if a tool cannot be installed here."""
 
 
 @dataclass(frozen=True)
@@ -81,22 +81,22 @@ class Counts:
 
 
 Made = tuple[Path, Counts]
-"""A file or folder that a tool wrote, and the tool's own counts of it."""
+"""A file or folder that a tool wrote, with the tool's own counts of its contents."""
 
 
 @dataclass(frozen=True)
 class ToolFolder:
-    """Where a tool is installed and works."""
+    """The folders in which a tool is installed and works."""
 
     home: Path
-    """The tool's virtual environment or npm folder."""
+    """Folder of the tool's virtual environment, or its npm folder."""
     place: Path
     chat_url: str
     times: int
-    """How often each case is repeated."""
+    """Number of times that each case is repeated."""
 
     def run(self, *command: str | Path, codes: Sequence[int] = (0,), **environment: str) -> str:
-        """Run a program of the tool in its folder; returns what it wrote to standard output."""
+        """Run a program of the tool in its working folder, and return its standard output."""
         folders = (self.home / "bin", self.home / "node_modules" / ".bin")
         program = next((path for folder in folders if (path := folder / command[0]).exists()), command[0])
         done = subprocess.run(
@@ -122,7 +122,7 @@ class ToolFolder:
         return done.stdout
 
     def copy(self, name: str) -> Path:
-        """Copy a file, or the files of a folder, to where the tool works."""
+        """Copy a file, or the files of a folder, to the tool's working folder."""
         if (FILES / name).is_dir():
             return Path(shutil.copytree(FILES / name, self.place, dirs_exist_ok=True))
         return Path(shutil.copy(FILES / name, self.place))
@@ -133,15 +133,15 @@ class Tool:
     package: str
     make: Callable[[ToolFolder], Iterator[Made]]
     also: tuple[str, ...] = ()
-    """Other packages to install."""
+    """Names of further packages to install."""
     npm: bool = False
     python: tuple[int, int] = (3, 11)
     reader: str = ""
-    """Code that defines `read(path)` with the format's own reader."""
+    """Code that defines a function `read(path)` with the format's own reader."""
     large: str = ""
-    """Pattern of the files whose reading is measured."""
+    """Pattern of the files for which reading is measured."""
     times: int = 1
-    """How often each case is repeated for that."""
+    """Number of times that each case is repeated in files for which reading is measured."""
 
     @cached_property
     def name(self) -> str:
@@ -149,7 +149,10 @@ class Tool:
 
 
 def by_script(script: str) -> Callable[[ToolFolder], Iterator[Made]]:
-    """A tool that is used from Python: the script prints the counts of each file that it made."""
+    """Return the function for a tool that is used from Python.
+
+    The script prints the counts of each file that it made.
+    """
 
     def make(folder: ToolFolder) -> Iterator[Made]:
         for line in folder.run("python", folder.copy(script)).splitlines():
@@ -167,7 +170,7 @@ def make_pytest(folder: ToolFolder) -> Iterator[Made]:
     for word, test in re.findall(r"^(PASSED|XPASS|FAILED|ERROR|XFAIL) (\S+::.+?)(?: - .*)?$", said, re.MULTILINE):
         told.setdefault(word, set()).add(test)
     skipped = sum(map(int, re.findall(r"^SKIPPED \[(\d+)\]", said, re.MULTILINE)))
-    passed = (told["PASSED"] | told["XPASS"]) - told["ERROR"]  # A test may pass, and its teardown break.
+    passed = (told["PASSED"] | told["XPASS"]) - told["ERROR"]  # A test can pass although its teardown breaks.
     yield file, Counts(1, len(passed), len(told["FAILED"]), len(told["ERROR"]), len(told["XFAIL"]) + skipped)
 
 
@@ -182,7 +185,7 @@ def make_promptfoo(folder: ToolFolder) -> Iterator[Made]:
     )
     told = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|errors?)\b", said)}
     results = json.loads((folder.place / "results.json").read_text())["results"]
-    # Promptfoo calls it a failure if only a grader raised; evalscribe calls it an error.
+    # If only a grader raised an error, Promptfoo counts a failure and evalscribe an error.
     checks = [(row["gradingResult"] or {}).get("componentResults") or [] for row in results["results"]]
     reasons = [[one["reason"] for one in row if not one["pass"]] for row in checks]
     raised = sum(bool(row) and all("function threw error" in reason for reason in row) for row in reasons)
@@ -204,7 +207,7 @@ def make_mini_swe_agent(folder: ToolFolder) -> Iterator[Made]:
     (file,) = out.glob("exit_statuses_*.yaml")
     ended = {name: len(ids) for name, ids in yaml.safe_load(file.read_text())["instances_by_exit_status"].items()}
     patches = [one["model_patch"] for one in json.loads((out / "preds.json").read_text()).values()]
-    submitted = sum(map(bool, patches))  # Nobody has graded these yet.
+    submitted = sum(map(bool, patches))  # Nobody has graded the submitted patches yet.
     gave_up = ended["LimitsExceeded"] + ended["RepeatedFormatError"] + ended["Submitted"] - submitted
     yield out, Counts(1, 0, gave_up, len(patches) - submitted - gave_up, submitted)
 
@@ -252,7 +255,7 @@ def make_lm_eval(folder: ToolFolder) -> Iterator[Made]:
 
 
 def _of_lm_eval(results: dict[str, Any]) -> Counts:
-    """Counts by the first metric of each task."""
+    """Return the counts by the first metric of each task."""
     passed = evals = 0
     for task, scores in results["results"].items():
         number = results["n-samples"][task]["effective"]
@@ -307,7 +310,7 @@ TOOLS = (
         "pydantic-evals", by_script("pydantic_evals_run.py"), reader=PYDANTIC_EVALS_READER, large="shop.json", times=200
     ),
     Tool("deepeval", by_script("deepeval_run.py"), reader=DEEPEVAL_READER, large="cases.json", times=100),
-    # LiteLLM imports `mcp` without requiring it.
+    # LiteLLM imports `mcp` but does not require it.
     Tool("mini-swe-agent", make_mini_swe_agent, also=("mcp",)),
     Tool("inspect-ai", by_script("inspect_run.py"), reader=INSPECT_READER, large="capitals-*/*.*", times=50),
     Tool("pytest", make_pytest, also=("junitparser",), reader=JUNIT_READER, large="report.xml", times=100),
@@ -315,7 +318,7 @@ TOOLS = (
 
 
 def answer(call: Call) -> Answer:
-    """Answer as the model `table-1`: questions for capitals from a table, agents with commands."""
+    """Answer as the model `table-1`. Questions for capitals are answered from a table; agents receive commands."""
     messages = call.body["messages"]
     asked = next(str(one["content"]) for one in messages if one["role"] == "user")
     turn = sum(one["role"] == "assistant" for one in messages)
@@ -333,7 +336,7 @@ def answer(call: Call) -> Answer:
 
 
 def install(tool: Tool, home: Path, pythons: Sequence[str]) -> str:
-    """Install a tool unless it is there, and return its version."""
+    """Install a tool if it is not installed yet, and return its version."""
     if tool.npm:
         packages, found = [tool.package, *tool.also], home / "node_modules" / tool.package / "package.json"
         steps = [["npm", "install", "--no-audit", "--no-fund", "--prefix", str(home), *packages]]
@@ -364,7 +367,7 @@ def _run(command: Sequence[str]) -> str:
 
 
 def _version(python: str) -> tuple[int, ...]:
-    """The version of an interpreter; (0,) if it does not start."""
+    """Return the version of a Python interpreter; (0,) if it does not start."""
     try:
         said = subprocess.run(
             [python, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True
@@ -375,7 +378,7 @@ def _version(python: str) -> tuple[int, ...]:
 
 
 def imported(path: Path) -> Counts:
-    """Counts of `evalscribe import` into a fresh workspace."""
+    """Return the counts of `evalscribe import` in a new workspace."""
     with tempfile.TemporaryDirectory() as workspace:
         command = [sys.executable, "-m", "evalscribe", "import", path, "--json"]
         done = subprocess.run(command, cwd=workspace, capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -388,7 +391,7 @@ def imported(path: Path) -> Counts:
 
 
 def check(tool: Tool, folder: ToolFolder, version: str) -> bool:
-    """Compare each file that a tool makes, and print a line for it; two if they differ."""
+    """Compare the counts for each file that a tool makes, and print them. Return whether all are equal."""
     equal = True
     for path, theirs in tool.make(folder):
         ours = imported(path)
@@ -404,12 +407,12 @@ def check(tool: Tool, folder: ToolFolder, version: str) -> bool:
 
 
 def _short(path: Path, folder: ToolFolder) -> str:
-    """Name a file in 36 characters; Inspect's names have a time and an id."""
+    """Shorten the name of a file to 36 characters. Inspect's file names contain a time and an id."""
     return re.sub(r"/\d{4}-[^/]*(?=\.)", "/…", str(path.relative_to(folder.place)))[-36:]
 
 
 def measure(tool: Tool, folder: ToolFolder) -> None:
-    """Print CPU seconds of the format's own reader and of evalscribe, the best of three each."""
+    """Print the CPU seconds of the format's own reader and of evalscribe, each the best of three."""
     script = folder.place / "time_reader.py"
     script.write_text(tool.reader + TIMING)
     for path in sorted(folder.place.glob(tool.large)):

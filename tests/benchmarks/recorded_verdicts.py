@@ -1,6 +1,7 @@
-"""Verdicts on the failures of the real data: read from finished analyses, and stored without any text of the evidence.
+"""Verdicts on the failures of the real data.
 
-`accuracy.py record` adds verdicts to the file; its page measures them.
+They are read from finished analyses, and stored without any text of the evidence. `accuracy.py record` adds verdicts to
+the file, and the accuracy page shows figures about them.
 """
 
 import contextlib
@@ -47,33 +48,33 @@ class RecordedVerdict(Frozen):
     """Name of the recording, such as `before`."""
     dataset: str
     run: str
-    """Folder of the run below the dataset; the dataset's name if the dataset is one run."""
+    """Folder of the run in the dataset; the dataset's name if the dataset is a single run."""
     eval: str
-    """Path."""
+    """Path of the eval."""
     prompt: str
     """Short content id of the prompt templates and the rubric; empty if no model was asked."""
     judge: str
-    """Who decided: a judge id, or the name given when recording."""
+    """Id of the judge, or the name that was given for it when the verdict was recorded."""
     label: Classification | None
-    """None if the judge gave no verdict."""
+    """Label of the verdict; None if the judge gave no verdict."""
     cause: Annotated[str, Field(pattern=r"^[a-z0-9-]*$", max_length=80)] = ""
-    """Rule or cause."""
+    """Rule that decided, or cause that the judge named."""
     cause_kind: Annotated[str, Field(pattern=r"^[a-z]+$", max_length=20)] | None = None
     step: int | None = None
-    """Number of the message, from 1, in which an agent run went wrong; None if the judge did not say."""
+    """Number of the message, from 1, at which an agent run went wrong; None if the judge named no message."""
     confidence: Confidence = 0.0
     uncertain: bool = False
     input_tokens: int = 0
-    """0 if the failure shares the verdict of another one, which has the usage. So it is for the next three fields."""
+    """Input tokens. This and the next three fields are 0 if another failure with the same verdict has the usage."""
     output_tokens: int = 0
     turns: int = 0
-    """Number of calls."""
+    """Number of calls to the model."""
     cost_usd: float | None = None
-    """At list prices; None if the judge's price is unknown."""
+    """Cost in US dollars at list prices; None if the price of the judge is unknown."""
 
     @property
     def flagged(self) -> bool:
-        """Whether somebody who trusts only certain verdicts would look at the eval: it may not be the model's fault."""
+        """True if the verdict is uncertain or does not blame the model. Someone would then look at the eval."""
         return self.label != "MODEL_FAULT" or self.uncertain
 
     @property
@@ -82,7 +83,10 @@ class RecordedVerdict(Frozen):
 
 
 def read_recorded(file: Path = FILE) -> tuple[RecordedVerdict, ...]:
-    """Read all recorded verdicts; empty if the file does not exist. Raises `DataError` naming a damaged line."""
+    """Read all recorded verdicts. Returns none if the file does not exist.
+
+    Raises `DataError`, with the line number, if a line is damaged.
+    """
     if not file.exists():
         return ()
     found = []
@@ -95,7 +99,7 @@ def read_recorded(file: Path = FILE) -> tuple[RecordedVerdict, ...]:
 
 
 def write_recorded(verdicts: Iterable[RecordedVerdict], file: Path = FILE) -> None:
-    """Add verdicts. Those of the same name, dataset and run are replaced, and the lines are sorted."""
+    """Add verdicts, and sort all lines. Stored verdicts with the same name, dataset and run are replaced."""
     new = list(verdicts)
     replaced = {(one.name, one.dataset, one.run) for one in new}
     kept = [one for one in read_recorded(file) if (one.name, one.dataset, one.run) not in replaced]
@@ -105,7 +109,7 @@ def write_recorded(verdicts: Iterable[RecordedVerdict], file: Path = FILE) -> No
 
 
 def run_names(data: Path, dataset: str) -> Mapping[str, str]:
-    """Return the name of each run of a dataset by its id. Raises `NotFoundError` for an unknown dataset."""
+    """Return the name of each run of a dataset, keyed by its id. Raises `NotFoundError` if the dataset is unknown."""
     if dataset in (RECORDED, CURRENT):
         found = {
             folder: json.loads((folder / "failed_evals.json").read_text()) for folder in run_folders(data, dataset)
@@ -119,7 +123,7 @@ def run_names(data: Path, dataset: str) -> Mapping[str, str]:
 
 @contextlib.contextmanager
 def run_file(data: Path, dataset: str) -> Iterator[Path]:
-    """Give the file of a dataset of agent runs. For Magentic-One it is written to a temporary folder."""
+    """Yield the file of a dataset of agent runs. For Magentic-One, the file is written to a temporary folder."""
     if dataset == TAU_BENCH:
         yield data / "tau-bench/gpt-4o-airline-tasks-0-24.json"
     elif dataset == TAU_RETAIL:
@@ -132,7 +136,7 @@ def run_file(data: Path, dataset: str) -> Iterator[Path]:
 def write_magentic_one(data: Path, file: Path) -> Path:
     """Write the Magentic-One conversations as one run of failed evals, in evalscribe's own format.
 
-    The published files say nothing of a result. All of these runs failed, which is why people annotated them.
+    The published files contain no results. All of these runs failed, because people annotated only failed runs.
     """
     run = {"id": "agentrx-magentic-one", "provider": "magentic-one", "model": "unknown", "experiment": "default"}
     lines: list[dict[str, Any]] = [{"run": run}]
@@ -150,7 +154,7 @@ def write_magentic_one(data: Path, file: Path) -> Path:
 
 
 def judged_by_rules(data: Path, dataset: str) -> list[RecordedVerdict]:
-    """Analyse a dataset of agent runs with the rules, as a user would, in a temporary folder."""
+    """Analyse a dataset of agent runs by rules in a temporary folder, with the same command as a user."""
     arguments = ("--model", "openai/gpt-4o") if dataset != MAGENTIC_ONE else ()
     environment = {name: value for name, value in os.environ.items() if not name.startswith("EVALSCRIBE_")}
     with run_file(data, dataset) as file, tempfile.TemporaryDirectory() as folder:
@@ -170,14 +174,15 @@ def record(
 ) -> list[RecordedVerdict]:
     """Read the verdicts on a dataset's runs from the stores of workspaces in which they were analysed.
 
-    The prompts' content id is that of the code that runs this, and of the workspace's own templates.
+    The content id of the prompts is computed from this version of the code and the workspace's own templates.
 
     Args:
         data: Folder of the real data.
         name: Name of the recording.
         dataset: One of `DATASETS`.
         workspaces: Folders in which `evalscribe analyze` was run.
-        answered_by: Who answered, if the judge's id names a model that another one stood in for. None for the judge.
+        answered_by: Id of the model that answered, if it stood in for the model in the judge's id; None for the judge's
+            own model.
 
     Raises:
         NotFoundError: A workspace has no store, or no analysis of a run of the dataset.
@@ -214,7 +219,7 @@ def _of_workspace(
         keys = [key for key, verdict in verdicts.items() if _fits(verdict, finding)]
         if not keys:
             raise DataError(f"{finding['eval']}: the store has no verdict with the reasoning of the finding")
-        # Failures without a verdict can have the same reason: each takes one that is left, so that all usage counts.
+        # Failures without a verdict can have the same reason. Each takes a remaining one, so that all usage counts.
         key = next((key for key in keys if key not in taken), keys[0])
         verdict = verdicts[key]
         usage = Usage() if key in taken else verdict.usage
@@ -225,9 +230,9 @@ def _of_workspace(
 
 
 def _fits(verdict: Verdict | Unclassified, finding: Mapping[str, Any]) -> bool:
-    """Return whether a stored verdict may be that of a finding.
+    """Return whether a stored verdict can be the verdict of a finding.
 
-    A finding has the judge and the reasoning of its verdict, followed by doubts that were added to the verdict later.
+    A finding has the judge and the reasoning of its verdict. Doubts that were added later follow the reasoning.
     """
     judge = finding["judge"]
     if isinstance(verdict, Unclassified):
@@ -237,7 +242,10 @@ def _fits(verdict: Verdict | Unclassified, finding: Mapping[str, Any]) -> bool:
 
 
 def _pricing(verdict: Verdict | Unclassified, stand_in: str | None) -> Callable[[Usage], float] | None:
-    """Return how usage is priced: as it was when the judge answered, or at the list price of who stood in for it."""
+    """Return a function for the cost of usage.
+
+    Usage costs what it cost when the judge answered, or the list price of the model that stood in for the judge.
+    """
     price = price_of(stand_in or verdict.judge)
     if price is None and not by_rules(verdict.judge):
         return None
@@ -254,7 +262,7 @@ def _recorded(
     pricing: Callable[[Usage], float] | None,
     judge: str | None = None,
 ) -> RecordedVerdict:
-    """Convert a finding of the JSON document. A person's correction is left out: the judge's own label counts.
+    """Convert a finding of the JSON document. The judge's own label is used, even if a person corrected it.
 
     `judge` replaces the id of the judge in the finding.
     """

@@ -1,11 +1,11 @@
-"""Measures redaction: planted keys that survive, text that is taken for a key, and time per megabyte.
+"""Measure redaction: planted keys that remain, texts that are mistaken for keys, and time per megabyte.
 
     python tests/benchmarks/redaction.py [--before COMMIT] [--sample] [PATH ...]
 
-Every text file below the paths is searched for false alarms; without a path it is Python's standard library, what is
-installed beside it, and the data at `$EVALSCRIBE_REAL_DATA`. With `--before`, redaction as it was at that commit of
-this repository is loaded too and timed by turns with today's, so that a busy machine disturbs both alike. `--sample`
-shows what was redacted, a line per find.
+Every text file in the paths is searched for false alarms. The default paths are Python's standard library, the
+installed packages, and the data at `$EVALSCRIBE_REAL_DATA`. With `--before`, the redaction of that commit of this
+repository is also loaded. Both versions are timed in turns, so that load on the machine affects them equally.
+`--sample` prints one line for each redacted text.
 """
 
 import argparse
@@ -122,7 +122,7 @@ def false_alarms(corpora: list[Texts], sample: bool) -> None:
 
 
 def found_in(text: str) -> Iterator[str]:
-    """The lines that redaction changes."""
+    """Yield the lines that redaction changes."""
     shown = redact(text)
     if shown != text:
         lines = zip(text.split("\n"), shown.split("\n"), strict=True)
@@ -139,7 +139,7 @@ def speed(corpora: list[Texts], before: Redaction | None) -> None:
 
 
 def hostile() -> None:
-    """Texts that provoke backtracking; twice the text must take twice the time."""
+    """Time texts that provoke backtracking. The time must grow in proportion to the length of the text."""
     worst = {
         name: [seconds(redact, unit * (size // len(unit))) / size * 1e6 for size in SIZES] for name, unit in HOSTILE
     }
@@ -162,7 +162,7 @@ def timed(
     now: Callable[[Any], object],
     before: Callable[[Any], object] | None,
 ) -> None:
-    """The best of several rounds, so that other load on the machine matters little."""
+    """Print the best time of several rounds, so that load on the machine has little effect."""
     if not values:
         return
     rounds = [[sum(seconds(one, value) for value in values) for one in (now, before) if one] for _ in range(ROUNDS)]
@@ -172,7 +172,7 @@ def timed(
 
 
 def redaction_at(commit: str, folder: Path) -> Redaction:
-    """Import redaction as of a commit under another name."""
+    """Import the redaction of a commit under another name."""
     archive = subprocess.run(
         ["git", "archive", commit, "agent/evalscribe/redaction"],
         cwd=Path(__file__).parent.parent.parent,

@@ -1,10 +1,10 @@
-"""Run tests many times, beside processes that take all CPU and in random order, and say how often they passed.
+"""Run tests many times, optionally under CPU load or in random order, and print how often they passed.
 
     python tests/benchmarks/repeated.py --runs 10 --busy 4                   the default run
     python tests/benchmarks/repeated.py --runs 10 --random-order
-    python tests/benchmarks/repeated.py --runs 3 tests/llm -n 0              other arguments are pytest's
+    python tests/benchmarks/repeated.py --runs 3 tests/llm -n 0              other arguments are passed to pytest
 
-Ends with 1 if a run failed. The output of each failed run is kept in a folder that is named at the end.
+The exit code is 1 if a run failed. The output of failed runs is kept in a folder whose name is printed at the end.
 """
 
 import argparse
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 def busy() -> None:
     while True:
-        """Takes all the CPU time that it is given."""
+        """Use as much CPU time as possible."""
 
 
 def main() -> int:

@@ -1,8 +1,8 @@
-"""Ways people edit a report: how many of each kind are read, merged, left beside the new page, or refused; none lost.
+"""Apply edits as people make them, and count how many of each kind are read, merged or refused. None may be lost.
 
     python tests/benchmarks/report_edits.py [EDITS] [SEED] [FOLDER OF REPORTS ...]
 
-Edits the sample's report, and those below the folders named.
+The edited reports are the sample's report and the reports in the given folders.
 """
 
 import random
@@ -29,7 +29,7 @@ def main(edits: int = 2000, seed: int = 1, *folders: str) -> int:
         base = rng.choice(("rendering", "store", "unknown"))
         try:
             outcome = report_edits.judge(kind, f"{seed}-{number}", rng.choice(reports), base, again=rng.random() < 0.5)
-        except Exception as error:  # a benchmark goes on
+        except Exception as error:  # the benchmark counts the error and continues
             outcome, wrong = "wrong", wrong + 1
             print(f"{kind}, edit {number}, base {base}: {type(error).__name__}: {error}")
         if outcome:

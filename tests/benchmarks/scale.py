@@ -1,7 +1,7 @@
-"""What many failures cost: `python tests/benchmarks/scale.py [FAILURES…]` (1,000 and 10,000 when not said).
+"""Measure the cost of many failures: `python tests/benchmarks/scale.py [FAILURES…]` (default: 1,000 and 10,000).
 
-For each count a snapshot is made, and `analyze --judge rules` runs over it in a process of its own, from an empty store
-and again with a full one: seconds, CPU (in all and per failure) and peak memory.
+For each number of failures, a snapshot is made. `analyze --judge rules` analyses it in a separate process, first with
+an empty store and then with a full one. Prints seconds, CPU (in total and per failure) and peak memory.
 """
 
 import os
@@ -28,7 +28,7 @@ class Cost:
 
 
 def cost_of(snapshot: Path, folder: Path) -> Cost:
-    """One analysis with the rules, in a process of its own, which has to end well."""
+    """Run one analysis by rules in a separate process, and return its cost. The analysis must succeed."""
     command = [sys.executable, "-m", "evalscribe", "analyze", str(snapshot), "--judge", "rules", "--quiet"]
     began = time.perf_counter()
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL)
@@ -43,7 +43,7 @@ def cost_of(snapshot: Path, folder: Path) -> Cost:
 
 
 def _peak_kb(pid: int) -> int:
-    """The most memory that a process has held so far; what `wait4` tells counts the parent's before `exec` too."""
+    """Return the peak memory of a process so far. The figure of `wait4` includes its parent's memory before `exec`."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
     return int(found[1]) if found else 0
 

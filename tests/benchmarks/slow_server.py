@@ -1,6 +1,6 @@
-"""An address for benchmarks: a process of its own that answers after a while, for little CPU.
+"""A server for benchmarks in a separate process. It answers after a delay and uses little CPU.
 
-It answers `{"answer": <input>}`. What it costs is not the product's, yet it is taken from the same cores.
+It answers `{"answer": <input>}`. Its CPU time is not counted as the product's, but it uses the same cores.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %
 
 
 class _Late(asyncio.Protocol):
-    """One connection, one request at a time."""
+    """A connection that handles one request at a time."""
 
     def __init__(self, latency_s: float) -> None:
         self._latency_s = latency_s
@@ -40,7 +40,7 @@ class _Late(asyncio.Protocol):
 
 @contextmanager
 def slow_server(latency_s: float) -> Iterator[str]:
-    """Its address."""
+    """Start the server and yield its address."""
     reading, writing = os.pipe()
     server = os.fork()
     if not server:

@@ -1,7 +1,7 @@
-"""How long a query over many imported evals takes: `python sql_speed.py [EVALS] [postgresql://…]`.
+"""Measure the time of queries over many imported evals: `python sql_speed.py [EVALS] [postgresql://…]`.
 
-Best of five, in milliseconds, with everything that a user waits for but the start of Python: reading the query,
-the process around it, and the rows as values.
+Prints the best of five times in milliseconds. It includes everything for which a user waits, except the start of
+Python: checking the query, starting its process, and converting the rows to values.
 """
 
 import sys
@@ -84,7 +84,7 @@ def fill(place: Path | str, count: int, runs: int = 20) -> None:
 
 
 def fastest(desk: Tables, sql: str, times: int = 5) -> tuple[float, int]:
-    """Milliseconds, and how many rows came."""
+    """Return the shortest time in milliseconds, and the number of rows."""
     took = []
     for _ in range(times):
         began = time.perf_counter()

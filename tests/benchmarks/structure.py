@@ -1,11 +1,11 @@
-"""Print how large and how tangled the package is, beside where the restructuring began and what it aims at.
+"""Print the size and the complexity of the package, with the values before the restructuring and its targets.
 
     python tests/benchmarks/structure.py            the table
-    python tests/benchmarks/structure.py --names    also what is behind the numbers that have names
+    python tests/benchmarks/structure.py --names    also the names of the counted objects
 
-Columns: the measure; its value before the restructuring; its value now; the most that is aimed at. The `sample`
-package is left out everywhere but in the modules that the command imports. Two measures are taken by hand and not
-here: the files to open to follow one failed eval, and the duration of the default test run.
+The columns are the measure, its value before the restructuring, its current value, and the maximum that is the target.
+The package `sample` counts only among the modules that the command imports. Two measures are taken by hand: the number
+of files to open to follow one failed eval, and the duration of the default test run.
 """
 
 import argparse
@@ -21,14 +21,14 @@ COMMAND = ("analyze", "sample", "--judge", "rules")
 
 
 class Measure(NamedTuple):
-    """One row of the table."""
+    """A row of the table."""
 
     name: str
     before: int
     now: int
     at_most: int
     names: tuple[str, ...] = ()
-    """What was counted, where a name helps to lower the number."""
+    """Names of the counted objects, if they help to reduce the number."""
 
 
 def measures() -> list[Measure]:

@@ -1,8 +1,8 @@
-"""What a try costs beside the work of its target: a function, a coroutine, a command and an address that do nothing.
+"""Measure the cost of a trial for targets that do nothing: a function, a coroutine, a command and an address.
 
-    python tests/benchmarks/target_speed.py [TRIES]          3,000 when not said; commands are tried a tenth as often
+    python tests/benchmarks/target_speed.py [TRIES]          default: 3,000; a tenth of them for commands
 
-CPU in milliseconds per try: of this process, and of those that it started and that ended.
+Prints CPU milliseconds per trial, for this process and for its child processes that have ended.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ async def measured(name: str, target: Target, tries: int) -> None:
 
 
 def children() -> float:
-    """CPU seconds of all that ended."""
+    """Return the CPU seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

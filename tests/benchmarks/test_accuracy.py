@@ -1,4 +1,4 @@
-"""The published accuracy is what the data give, and verdicts of models are recorded without text of the evidence."""
+"""Test that the published accuracy follows from the data, and that models' verdicts are recorded without evidence."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ REASONING = "The reference returns another value. Nobody asked for it."
 
 @pytest.fixture
 def data(real_data: Path, tmp_path: Path) -> Path:
-    """Two of the recorded runs."""
+    """A data folder with two of the recorded runs."""
     (tmp_path / "data" / RECORDED).mkdir(parents=True)
     for run in (RUN, RUN_OF_ONE_GROUP):
         (tmp_path / "data" / RECORDED / run).symlink_to(real_data / RECORDED / run)
@@ -36,7 +36,7 @@ def analysed(
     capsys: pytest.CaptureFixture[str],
     *more: str,
 ) -> Path:
-    """Analyse a run with a model on loopback; return the workspace."""
+    """Analyse a run with a model on loopback, and return the workspace."""
     folder.mkdir()
     with MessagesServer(script) as server:
         InProcessCommand(folder, monkeypatch, capsys).run(
@@ -48,7 +48,7 @@ def analysed(
 
 
 def looks_first(call: Any) -> Any:
-    """Lists the documents, then submits a verdict."""
+    """List the documents first, and then submit a verdict."""
     if len(call.body["messages"]) == 1:
         return use(("list_documents", {}))
     return submit(classification="OVERLY_STRICT", cause_kind="grader", reasoning=REASONING)
@@ -61,7 +61,7 @@ def verdict(**fields: object) -> RecordedVerdict:
 
 @pytest.mark.benchmark
 def test_the_published_page_is_what_the_data_give(real_data: Path) -> None:
-    """If not, the differences are printed; `tests/benchmarks/accuracy.py` writes the page again."""
+    """If they differ, the differences are printed. `tests/benchmarks/accuracy.py` writes the page again."""
     assert accuracy.main(["--check"], real_data) == 0
 
 
@@ -103,7 +103,7 @@ def test_usage_of_a_shared_verdict_counts_once(
 def test_a_cascade_is_recorded_with_the_usage_of_all_its_stages(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The rules are certain about some failures; the cheap model is never sure of the others."""
+    """The rules are certain about some failures. The cheap model is never certain about the others."""
 
     def script(call: Any) -> Any:
         cheap = "haiku" in call.body["model"]

@@ -1,4 +1,4 @@
-"""How the time to locate the errors of a log grows with the log: four times as many lines, about four times as long."""
+"""Test that the time to locate the errors of a log grows in proportion to the length of the log."""
 
 import time
 
@@ -15,11 +15,11 @@ UNITS = {
     "unittest": "Ran 3 tests in 1s\nFAILED (failures=1)\nFAIL: test_a (b.C)\n",
 }
 FEW, MANY = 2_000, 8_000
-"""Repetitions; below the number of lines from which only the ends of a log are looked at."""
+"""Numbers of repetitions. They are small enough that the whole log is examined, not only its ends."""
 
 
 def seconds(log: str) -> float:
-    """The fastest of three: processor time of this process alone."""
+    """Return the CPU seconds of this process, the best of three measurements."""
     taken = []
     for number in range(3):
         given = evidence(f"[error] tests: failed\nattempt {number}\n{log}", "tests")

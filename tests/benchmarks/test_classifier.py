@@ -1,4 +1,4 @@
-"""What `classifier.py` prints, held against the agreement that is measured without datasets and experiments."""
+"""Compare the output of `classifier.py` with the agreement that is measured without datasets and experiments."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from benchmarks.agreement import calibration, everything
 from benchmarks.classifier import measured, prepare
 
 RUNS = ("jn70vkj7", "jn72t14a", "jn7922j1")
-"""In the first all failures end alike; the others are two runs of one model."""
+"""Runs. In the first, all failures end in the same way. The other two are runs of one model."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The bounds of what `compare_statistics.py` prints, on a part of it."""
+"""Check limits for the figures of `compare_statistics.py` on a part of its comparisons."""
 
 import pytest
 
@@ -12,7 +12,7 @@ NAMED = {setting.name: setting for setting in SETTINGS}
 @pytest.mark.parametrize("trials", [(1, 1), (4, 4), (2, 5)])
 def test_equals_are_seldom_called_different(name: str, trials: tuple[int, int]) -> None:
     found = rates(NAMED[name], 25, trials, REPEATS)
-    assert found.alarms <= 0.05 + 0.04  # more than two standard errors of so few repeats
+    assert found.alarms <= 0.05 + 0.04  # more than two standard errors for so few repetitions
     assert found.covered >= 0.91
 
 

@@ -1,4 +1,4 @@
-"""A part of what the benchmarks of kills and cancellations run."""
+"""Run a part of the benchmarks of kills and cancellations."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def test_a_cancelled_run_is_over_within_two_seconds(tmp_path: Path, monkeypatch:
 
 
 def cancelled_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cancelled:
-    """A command that ignores SIGTERM, with a child, and another one in a session of its own."""
+    """Cancel a run whose target ignores SIGTERM and has child processes, one of them in its own session."""
     monkeypatch.chdir(tmp_path)
     with opened(tmp_path, SOURCE) as lab:
         done = cancelled(lab, "deaf")

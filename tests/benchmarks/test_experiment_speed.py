@@ -1,4 +1,4 @@
-"""A part of what the benchmark runs, with bounds that a busy machine keeps."""
+"""Run a part of the benchmark, with limits that also hold on a busy machine."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from support.machine_speed import slowness
 
 @pytest.mark.benchmark
 def test_a_run_costs_by_its_items_and_keeps_none_in_memory(tmp_path: Path) -> None:
-    """About 2.5 ms of CPU an item on the machine it was measured on, beside more than a second for starting."""
+    """The measured cost was about 2.5 ms of CPU per item, in addition to more than a second for the start."""
     with opened(tmp_path, SOURCE) as lab:
         few, many = (measured(lab, lab.ready(items, component("at_once"), 4)) for items in (20, 400))
     assert many.cpu_s - few.cpu_s < (many.items - few.items) * 0.006 * slowness()

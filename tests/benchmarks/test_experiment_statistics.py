@@ -1,4 +1,4 @@
-"""The bounds of what `experiment_statistics.py` prints, on a part of it."""
+"""Check limits for the figures of `experiment_statistics.py` on a part of its comparisons."""
 
 from math import comb
 
@@ -13,7 +13,7 @@ EQUALS = (Setting(20, 1, 1, 1, 0.7), Setting(20, 2, 1, 1, 0.5), Setting(24, 1, 2
 @pytest.mark.parametrize("setting", EQUALS, ids=str)
 def test_equals_are_seldom_called_different(setting: Setting) -> None:
     found = rates(setting, 0.0, 40)
-    assert found.alarms <= 0.05 + 0.07  # two standard errors of so few pairs
+    assert found.alarms <= 0.05 + 0.07  # two standard errors for so few pairs
     assert found.scorers <= 0.05 + 0.07
     assert found.covered >= 0.9
 
@@ -31,7 +31,7 @@ def test_broken_tries_are_no_alarm() -> None:
 
 
 def test_of_few_items_p_is_that_of_all_outcomes_counted() -> None:
-    """McNemar's exact, by its definition."""
+    """The p-value is compared with McNemar's exact test, computed by its definition."""
     for found in pairs(Setting(12, 1, 1, 1, 0.5), 0.0, 40):
         worse, better = len(found.regressed), len(found.fixed)
         assert found.passes is not None
@@ -47,7 +47,7 @@ def mcnemar(worse: int, better: int) -> float:
 
 
 def expected(found: RunComparison) -> str:
-    """By the published rule."""
+    """Return the verdict that the published rule gives."""
     worse, better = len(found.regressed), len(found.fixed)
     if mcnemar(worse, better) <= 0.05:
         return "regressed" if worse > better else "improved"

@@ -1,4 +1,4 @@
-"""A part of what the benchmark imports, with a bound that a busy machine keeps."""
+"""Import a part of the benchmark's evals, with a limit that also holds on a busy machine."""
 
 import resource
 import time
@@ -17,7 +17,7 @@ EVALS = 3_000
 
 @pytest.mark.benchmark
 def test_three_thousand_evals(tmp_path: Path) -> None:
-    """Over 4,000 a second of CPU on the machine it was measured on."""
+    """The measured speed was more than 4,000 evals per second of CPU."""
     write(tmp_path / "evals.jsonl", EVALS)
     with closing(open_collections(tmp_path / "store")) as shelf:
         shelf.add_collection(COLLECTION)

@@ -1,4 +1,4 @@
-"""The ceiling of what `overhead.py` prints."""
+"""Check the upper limit of the overhead that `overhead.py` measures."""
 
 import time
 
@@ -9,7 +9,7 @@ from support.machine_speed import slowness
 
 MOST_MS = 6.0
 TRIES = 3
-"""Busy neighbours cost caches, and so CPU time; they only ever add."""
+"""Number of attempts. Load on the machine affects the caches and can only add CPU time."""
 
 
 @pytest.mark.benchmark

@@ -1,4 +1,4 @@
-"""The floors of what `packing.py` prints."""
+"""Check limits for the figures of `packing.py`."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""How long the page of a large run takes, how much memory, and how large a bundle is."""
+"""Measure the time and memory that the pages of a large run take, and the size of a bundle."""
 
 import json
 import re
@@ -23,7 +23,7 @@ FEW, MANY = 500, 10_000
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the report on a run of 500 failures."""
+    """Create a folder with the report on a run of 500 failures."""
     folder = tmp_path_factory.mktemp("few")
     run = write(folder / "run", FEW)
     Workspace(folder).run("analyze", run, "--judge", "rules", "--quiet")
@@ -32,7 +32,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def many(few: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a report of the same findings twenty times."""
+    """Create a folder with a report that contains the same findings twenty times."""
     folder = tmp_path_factory.mktemp("many")
     (path,) = (few / "reports").glob("*/*/*.json")
     data = json.loads(path.read_text("utf-8"))

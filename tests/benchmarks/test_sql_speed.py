@@ -1,4 +1,4 @@
-"""A tenth of what `sql_speed.py` measures."""
+"""Measure queries over a tenth of the evals that `sql_speed.py` uses."""
 
 from pathlib import Path
 

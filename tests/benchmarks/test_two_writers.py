@@ -1,4 +1,4 @@
-"""A few seconds of what the benchmark does for a minute."""
+"""Run the benchmark `two_writers.py` for a few seconds instead of a minute."""
 
 from pathlib import Path
 

@@ -1,7 +1,9 @@
-"""Processes that write at once: one imports, one is killed and started again meanwhile, one stores what an analysis
-makes, one reads, one forgets what nobody needs. Nothing may be lost, and nobody may be told that the store is locked.
+"""Test a store with several processes at once. No data may be lost, and no process may find the store locked.
 
-    python tests/benchmarks/two_writers.py [SECONDS]        60 when not said
+One process imports, one imports and is repeatedly killed and restarted, one stores the results of an analysis, one
+reads, and one deletes data that nothing refers to.
+
+    python tests/benchmarks/two_writers.py [SECONDS]        default: 60
 """
 
 import ctypes
@@ -30,7 +32,7 @@ from evalscribe.store.collections import open_collections
 from evalscribe.store.records import open_collection_records
 
 Stop = ctypes.c_bool
-"""Shared memory without a lock: a process that is killed while it holds one would stop all others for good."""
+"""Shared flag without a lock. If a process were killed while it held a lock, the others would wait forever."""
 COLLECTION = Collection(id="c", name="c")
 BATCH = 50
 VERDICT = Verdict(
@@ -46,12 +48,12 @@ VERDICT = Verdict(
 Place = Path | str
 PATIENCE_S = 300
 FORKED = multiprocessing.get_context("fork")
-"""What they work with is imported once; no database is open when they begin."""
+"""Processes are forked, so that libraries are imported only once. No database is open when they start."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the processes say they stored, and what is there."""
+    """Numbers that the processes reported as stored, compared with the contents of the store."""
 
     batches: int
     analysed: int
@@ -71,7 +73,7 @@ def record(run_id: str, n: int) -> Record:
 
 
 def importing(place: Place, run_id: str, stop: Stop, log: Path) -> None:
-    """A line for every batch that is stored."""
+    """Import batches until stopped, and log a line for every stored batch."""
     run = Run(id=run_id, provider="example", model="m")
     with closing(open_collection_records(place)) as archive, log.open("a") as told:
         start = 0
@@ -114,7 +116,7 @@ def sweeping(place: Place, stop: Stop) -> None:
 
 
 def together(place: Place, folder: Path, seconds: float) -> Told:
-    """All of them at once, and what came of it; the time runs once all have begun."""
+    """Run all processes at once, and return the result. The time starts when all of them have started."""
     with closing(open_collections(place)) as shelf:
         shelf.add_collection(COLLECTION)
     stop = FORKED.RawValue(Stop, False)
@@ -159,18 +161,18 @@ def _told(place: Place, folder: Path, killed: int) -> Told:
 
 
 def _listed(n: int) -> Iterator[Eval]:
-    """The failures of the last moments; evidence of earlier ones nobody needs."""
+    """Yield the most recent failures. Nothing refers to the evidence of earlier ones."""
     return (Eval(id=f"e{m}", category="c", name=f"{m}") for m in range(max(0, n - 20), n + 1))
 
 
 def _last(log: Path) -> int:
-    """The most that a process said it has stored; it may have been killed in the middle of a line."""
+    """Return the largest number that a process logged as stored. The last line can be incomplete after a kill."""
     lines = log.read_text().split("\n")[:-1]
     return max(map(int, lines), default=0)
 
 
 def _wait_for(log: Path, before: int) -> None:
-    """Until the process that was started anew has stored some more batches and is at the next."""
+    """Wait until the restarted process has stored some more batches and is writing the next one."""
     began = _size(log)
     until = time.time() + PATIENCE_S
     while _size(log) < began + 12 and time.time() < until:

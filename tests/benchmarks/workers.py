@@ -1,8 +1,8 @@
-"""What the lanes cost: `python tests/benchmarks/workers.py [GROUPS]` (10,000 when not said).
+"""Measure the cost of concurrent workers: `python tests/benchmarks/workers.py [GROUPS]` (default: 10,000).
 
-Prints CPU seconds, peak memory, the size of the checkpoint and the most questions under way at once for a judge that
-needs no time, once with a store in memory (the lanes alone) and once with the real one, cold and warm; then the time
-from the first question to the last answer for 40 questions of half a second in four lanes.
+Prints CPU seconds, peak memory, the size of the checkpoint, and the maximum number of concurrent questions, for a judge
+that answers at once. It is measured with a store in memory, and with the real store, cold and warm. Then prints the
+time from the first question to the last answer for 40 questions of half a second each, with four workers.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ def measured(name: str) -> Iterator[dict[str, Any]]:
 
 
 def size(database: Path) -> int:
-    """Of a database and its journals, in bytes."""
+    """Return the size of a database and its journals in bytes."""
     return sum(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))
 
 

@@ -1,4 +1,4 @@
-"""A scripted judge, a store in memory, runs of any size, and the analysis graph over a queue of them."""
+"""Run the analysis graph over a queue of failures of any size, with a scripted judge and a store in memory."""
 
 import asyncio
 from collections import Counter
@@ -27,7 +27,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.reports.history import ReportHistory
 
 Script = Callable[[str], Awaitable[Verdict | Unclassified | None]]
-"""Path of an eval to what is said of it; None for a plain verdict."""
+"""Returns the judge's verdict for the path of an eval; None for a default verdict."""
 
 
 def verdict(judge: str = "scripted@1", **fields: object) -> Verdict:
@@ -37,11 +37,14 @@ def verdict(judge: str = "scripted@1", **fields: object) -> Verdict:
 
 
 async def no_delay(_: str) -> None:
-    """A judge that needs no time."""
+    """Answer without delay. Used as the script of a judge."""
 
 
 class ScriptedJudge:
-    """Says what its script says, and remembers what it was asked and how many questions were under way."""
+    """A judge that answers as scripted.
+
+    It records the evals in its questions and the number of concurrent questions.
+    """
 
     def __init__(self, script: Script = no_delay, id: str = "scripted@1") -> None:
         self.id = id
@@ -68,7 +71,7 @@ class ScriptedJudge:
 
 
 class MemoryStore:
-    """A store that lives as long as its test."""
+    """A store that keeps its data in memory."""
 
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
@@ -162,7 +165,7 @@ class MemoryStore:
         return nullcontext()
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing, because the store has no open resources."""
 
 
 def make_run(count: int, id: str = "run1") -> Run:
@@ -192,7 +195,7 @@ def slow_script(seconds: float) -> Script:
 
 @dataclass
 class QueueStages:
-    """Stages of a run whose failures are prepared already, and which has no report."""
+    """Stages of an analysis whose failures are already prepared. They write no report."""
 
     queue: JudgeQueue
 
@@ -219,7 +222,7 @@ class Outcome:
 
 
 async def judge_groups(queue: JudgeQueue, place: Path | str) -> Outcome:
-    """Judge every group of the queue by the graph that analyses runs."""
+    """Judge every group of the queue with the graph that analyses runs, and return the findings."""
     counts = await run_graph(QueueStages(queue), queue.run.id, place)
     return Outcome(findings=queue.findings(), counts=counts)
 

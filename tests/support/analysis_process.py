@@ -1,8 +1,7 @@
-"""A whole process that judges a run in lanes: `python analysis_process.py FOLDER GROUPS ANSWERS [stubborn|busy]`.
+"""A process that judges a run concurrently: `python analysis_process.py FOLDER GROUPS ANSWERS [stubborn|busy]`.
 
-No question is answered once FOLDER/answered has so many lines.
-The store is in FOLDER or, where LANE_STORE is set, at that postgresql:// address. Each question is noted in
-FOLDER/asked as it is sent, each answer in FOLDER/answered, the way a provider would see it.
+The judge stops answering once FOLDER/answered has ANSWERS lines. The store is in FOLDER, or at the postgresql://
+address in LANE_STORE. Each question is recorded in FOLDER/asked when it is sent, and each answer in FOLDER/answered.
 """
 
 import asyncio
@@ -37,7 +36,7 @@ async def main(folder: Path, count: int, answers: int, manner: str) -> Counts:
         if manner == "stubborn":
             await asyncio.to_thread(time.sleep, 3600)
         while manner == "busy":
-            """Never lets the event loop have a turn."""
+            """Block the event loop forever."""
         await asyncio.sleep(0)
         if lines(folder / "answered") >= answers:
             await asyncio.sleep(3600)
@@ -62,7 +61,7 @@ if __name__ == "__main__":
     except EvalscribeError as error:
         print(error, file=sys.stderr, flush=True)
         code = error.exit_code
-    # The connection of the checkpoints has a thread, which ends a moment after it was told to.
+    # The thread of the checkpoints' connection ends shortly after the connection is closed.
     wait_until(lambda: threading.active_count() == 1, "the end of all other threads")
     if code:
-        os._exit(code)  # as the command line does: Python takes a second to clear away the libraries
+        os._exit(code)  # as the command line does, because Python takes a second to unload the libraries

@@ -1,4 +1,7 @@
-"""A process that asks in batches and may be killed at any moment; imported by its name, so that it starts as a fork."""
+"""A process that sends questions in batches and can be killed at any moment.
+
+Tests import it by its name, so that it starts as a fork.
+"""
 
 import asyncio
 import os
@@ -24,7 +27,10 @@ def make_request(text: str) -> Request:
 
 
 class KillableBatches:
-    """A `Intents` that kills its process before or after an operation: `before add`."""
+    """An `Intents` that kills its process before or after an operation.
+
+    For example, `before add` kills it before `add`.
+    """
 
     def __init__(self, intents: BatchStore, moment: str) -> None:
         self._intents = intents
@@ -73,7 +79,7 @@ def die_if(now: bool) -> None:
 
 
 def run(url: str, folder: str, questions: list[str], moment: str, out: str) -> None:
-    """Ask all at once, and write one line for each answer."""
+    """Send all questions concurrently, and write each answer on a line of a file."""
     answers = asyncio.run(_answers(url, Path(folder), questions, moment))
     Path(out).write_text("".join(f"{answer}\n" for answer in answers))
 

@@ -1,4 +1,4 @@
-"""A server of batches, a store, and sessions that ask."""
+"""A server of message batches with a store, and sessions that send questions to it."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def make_request(text: str, rollout: int = 0) -> Request:
 
 
 class BatchSessions:
-    """A server, a store and a way to ask: each `ask` is a session of its own, as a new process would be."""
+    """A server and a store. Each call of `ask` is a separate session, as it would be in a new process."""
 
     def __init__(self, folder: Path, server: BatchesServer) -> None:
         self.server = server
@@ -62,7 +62,7 @@ def texts(replies: list[Reply | BaseException]) -> list[str]:
 def stored_intent(
     desk: BatchSessions, *requests: Request, batch_id: str | None = None, age_days: float = 0.0
 ) -> BatchIntent:
-    """What a process leaves that was killed after the intent."""
+    """Store the intent that a process leaves if it is killed after storing the intent."""
     created = datetime.now(UTC) - timedelta(days=age_days)
     intent = BatchIntent(id="left", keys=desk.keys(*requests), created=created)
     desk.intents.add(intent)
@@ -77,7 +77,7 @@ def sent_key(desk: BatchSessions, *requests: Request) -> str:
 
 
 def fail_calls(kind: str, *statuses: int) -> Callable[[str, str, int], int]:
-    """These statuses in place of the first answers to one kind of call; -1 drops the connection."""
+    """Return a function that makes the first calls of one kind fail with these statuses. -1 drops the connection."""
 
     def refuse(method: str, path: str, number: int) -> int:
         what = "results" if path.endswith("/results") else "list" if "?" in path else path.rsplit("/", 1)[-1]

@@ -4,7 +4,7 @@
         AnthropicModel("claude-x", "key", server.url)
     BatchesServer(hook=lambda moment: ...)                # runs at each moment of MOMENTS, in the server's thread
 
-`/v1/messages` answers too, one call at a time.
+`/v1/messages` also works, for one call at a time.
 """
 
 import json
@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 MOMENTS = ("arrived", "made", "looked", "listed", "results", "half of the results", "single")
 USAGE = {"input_tokens": 100, "output_tokens": 10}
 Result = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""From a custom id and its params to the `result` of a line."""
+"""Converts the custom id and the parameters of a request into the `result` of a line."""
 
 
 def answer(text: str = "Done.") -> dict[str, Any]:
@@ -37,7 +37,7 @@ def answer(text: str = "Done.") -> dict[str, Any]:
 
 
 def succeeded(key: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The answer repeats the question, so that a test sees whose it is."""
+    """Return a result whose answer repeats the question, so that a test can see to which question it belongs."""
     return {"type": "succeeded", "message": answer(f"to {params['messages'][-1]['content'][0]['text']}")}
 
 
@@ -60,15 +60,18 @@ class Batch:
 class BatchesServer:
     result: Result = succeeded
     looks: int = 3
-    """A batch ends when it was looked at so often."""
+    """Number of status requests after which a batch ends."""
     hook: Callable[[str], None] = lambda moment: None
     refuse: Callable[[str, str, int], int] = lambda method, path, number: 0
-    """A status in place of an answer, from method, path and how many such calls came before; 0 for none."""
+    """Returns the status of an error response, or 0 for no error.
+
+    Its arguments are the method, the path, and the number of earlier calls of this kind.
+    """
     page: int = 100
     batches: list[Batch] = field(default_factory=list)
     singles: list[dict[str, Any]] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)
-    """How often each kind of call came: `POST batches`, `GET batch` …"""
+    """Number of calls of each kind: `POST batches`, `GET batch` and so on."""
 
     def __post_init__(self) -> None:
         self._lock = threading.Lock()
@@ -81,11 +84,11 @@ class BatchesServer:
 
     @property
     def submitted(self) -> Counter[str]:
-        """How often each question was submitted."""
+        """Number of times that each question was submitted."""
         return Counter(key for batch in self.batches for key in batch.requests)
 
     def add(self, *keys: str) -> Batch:
-        """A batch of somebody else."""
+        """Add a batch that another user submitted."""
         text = [{"type": "text", "text": "theirs"}]
         return self.make({key: {"messages": [{"content": text}]} for key in keys})
 
@@ -108,12 +111,12 @@ class BatchesServer:
             "request_counts": counts,
             "created_at": batch.created.isoformat(),
             "expires_at": batch.created.isoformat(),
-            # Another host: whoever follows it would send the key there.
+            # The address names another host. A client that follows it would send its API key there.
             "results_url": f"http://localhost:9/{batch.id}" if batch.ended else None,
         }
 
     def lines(self, batch: Batch) -> list[bytes]:
-        """In another order than they were asked in."""
+        """Return the results of a batch in the reverse order of its questions."""
         items = [{"custom_id": key, "result": self.result(key, params)} for key, params in batch.requests.items()]
         return [json.dumps(item).encode() + b"\n" for item in reversed(items)]
 
@@ -133,7 +136,7 @@ class _Quiet(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is what the tests are about."""
+        """Ignore connection errors, because tests kill the client on purpose."""
 
 
 def _handler(server: BatchesServer) -> type[BaseHTTPRequestHandler]:

@@ -1,4 +1,7 @@
-"""A process that calls servers: `python bomb_client.py CLIENT=URL ...` prints how each call ended, and its memory."""
+"""A process that calls servers and prints how each call ended, and the process's peak memory.
+
+Usage: `python bomb_client.py CLIENT=URL ...`.
+"""
 
 import asyncio
 import json
@@ -58,7 +61,7 @@ async def call_server(client: str, url: str) -> str:
 
 
 def describe_call(client: str, url: str) -> str:
-    """How one call ended."""
+    """Call a server and return a description of how the call ended."""
     try:
         return asyncio.run(call_server(client, url))
     except (CallFailed, EvalscribeError, FunctionUnavailable) as error:
@@ -66,7 +69,10 @@ def describe_call(client: str, url: str) -> str:
 
 
 def peak_mib() -> int:
-    """Peak memory of this program. On Linux `ru_maxrss` begins with the memory of the process that started it."""
+    """Return the peak memory of this process in MiB.
+
+    On Linux, `ru_maxrss` also counts the memory of the process that started this one, so `/proc` is read instead.
+    """
     status = Path("/proc/self/status")
     if status.exists():
         return (

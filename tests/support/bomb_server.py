@@ -1,9 +1,9 @@
-"""A server on loopback whose answers never end, most of them far smaller on the wire than in memory.
+"""A server on loopback that sends endless answers. Most of them are far smaller when they are compressed.
 
     with BombServer(Bomb(encoding="gzip")) as server: ...
 
-The server sends until the client hangs up, at most `MOST` bytes after decompression: what reads all of it fails its
-test by its memory, and not the machine.
+The server sends until the client closes the connection, but at most `MOST` bytes (decompressed). A client that reads
+everything then fails its test by using too much memory, without exhausting the machine.
 """
 
 import gzip
@@ -22,19 +22,22 @@ MOST = 1200 * MIB
 @dataclass(frozen=True)
 class Bomb:
     begin: bytes = b'{"id": "'
-    """Start of the answer."""
+    """Beginning of the answer."""
     unit: bytes = b"a"
-    """Rest of the answer, repeated without end."""
+    """Bytes that follow the beginning and are repeated without end."""
     encoding: str = ""
-    """`gzip`, `deflate`, `gzip, gzip`; empty for none. `trailing`: a complete gzip stream with bytes after it."""
+    """Encodings of the body: `gzip`, `deflate`, or `gzip, gzip`; empty for none.
+
+    `trailing` stands for a complete gzip stream that is followed by further bytes.
+    """
     status: int = 200
     content_type: str = "application/json"
     piece: int = MIB
-    """Bytes that are sent at a time, before compression."""
+    """Number of bytes that are sent at a time, before compression."""
 
 
 def body(bomb: Bomb) -> Iterator[bytes]:
-    """Yield the bytes as sent."""
+    """Yield the bytes of the body as they are sent."""
     piece = bomb.unit * max(1, bomb.piece // len(bomb.unit))
     times = MOST // len(piece)
     if bomb.encoding == "trailing":
@@ -52,7 +55,7 @@ def body(bomb: Bomb) -> Iterator[bytes]:
 
 
 class BombServer:
-    """Serves until the `with` block ends; `calls` holds the path of every request."""
+    """Serves until the `with` block ends. `calls` contains the path of every request."""
 
     def __init__(self, bomb: Bomb) -> None:
         self.bomb = bomb
@@ -77,7 +80,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is what every test waits for."""
+        """Ignore errors of closed connections, which every test expects."""
 
 
 def _handler(server: BombServer) -> type[BaseHTTPRequestHandler]:

@@ -1,4 +1,4 @@
-"""Debian's chromium, driven by playwright: pages as a reviewer sees them, and what must not happen on them."""
+"""Open pages in Debian's Chromium with Playwright, and record problems such as errors and requests to other hosts."""
 
 import os
 import shutil
@@ -23,18 +23,19 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # Nothing but this machine has an address, so that a page that asks for more fails instead of reaching it.
+    # Only this machine's host names resolve, so that a page that loads anything else fails without reaching it.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost",
 )
 SERIOUS = ("serious", "critical")
-"""Impacts of the findings of axe that fail a test."""
+"""Impacts of axe findings that make a test fail."""
 
 
 @contextmanager
 def running_browser(home: Path) -> Iterator[Browser]:
-    """Start the browser with a home of its own; skip the test if there is none.
+    """Start the browser with a new home folder, or skip the test if it is not installed.
 
-    Not for a whole session: while it runs, this thread has a running event loop, and asynchronous tests cannot start.
+    Do not use one browser for a whole session. While it runs, this thread has a running event loop, and asynchronous
+    tests cannot start.
     """
     program = shutil.which(PROGRAM)
     if program is None:
@@ -47,19 +48,19 @@ def running_browser(home: Path) -> Iterator[Browser]:
 
 
 class Visitor:
-    """A context of the browser with one page, which writes down what must not happen."""
+    """A browser context with one page. It records errors and forbidden requests as problems."""
 
     def __init__(self, browser: Browser, allowed: str, **options: Any) -> None:
         """Open a page.
 
         Args:
             browser: The browser.
-            allowed: Beginning of every address that may be asked for.
-            options: Of playwright's context, such as `color_scheme`.
+            allowed: Beginning of the addresses that pages may request.
+            options: Options of Playwright's context, such as `color_scheme`.
         """
         self.allowed = allowed
         self.problems: list[str] = []
-        """Errors and warnings of the console, errors of scripts, failed requests, and requests to elsewhere."""
+        """Console errors and warnings, script errors, failed requests, and requests that are not allowed."""
         self.context: BrowserContext = browser.new_context(**options)
         self.context.set_default_timeout(PATIENCE_S * 1000)
         self.context.on("page", lambda page: page.on("pageerror", lambda error: self._note(f"script: {error}")))
@@ -69,7 +70,7 @@ class Visitor:
         self.page: Page = self.context.new_page()
 
     def go(self, address: str) -> int:
-        """Open an address below `allowed`; return the status of the answer, 404 for a file that does not exist."""
+        """Open an address relative to `allowed` and return the status of the response. It is 404 for a missing file."""
         try:
             answer = self.page.goto(urljoin(self.allowed, address))
         except Error as error:
@@ -79,18 +80,18 @@ class Visitor:
         return answer.status if answer and answer.status else 200
 
     def links(self) -> Iterator[str]:
-        """Yield the addresses below `allowed` that the page links to, without fragments."""
+        """Yield the addresses below `allowed` to which the page links, without fragments."""
         for address in self.page.eval_on_selector_all("a[href]", "all => all.map(a => a.href)"):
             target = urldefrag(address)[0]
             if target.startswith(self.allowed):
                 yield target
 
     def axe(self, *rules: str) -> list[str]:
-        """Return the serious findings of axe on the page, one line each; of all rules if none is named."""
-        # As an evaluated text it runs despite the page's content security policy, which stays in force.
+        """Return the serious axe findings on the page, one line each. If no rule is named, all rules are checked."""
+        # Evaluated code runs although the page's content security policy blocks scripts. The policy stays in force.
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(AXE_SCRIPT)
-        # Without `preload`, which asks for the style sheets once more.
+        # Without `preload`, because it loads the style sheets again.
         options = {"resultTypes": ["violations"], "preload": False, **({"runOnly": list(rules)} if rules else {})}
         answer = self.page.evaluate("options => axe.run(document, options)", options)
         return [
@@ -115,15 +116,15 @@ class Visitor:
             self._note(f"request to {request.url}")
 
     def _failed(self, request: Request) -> None:
-        # The browser gives up what a page still asks for when it is left.
+        # The browser aborts pending requests of a page when another page is opened.
         if request.failure != "net::ERR_ABORTED":
             self._note(f"failed: {request.url}: {request.failure}")
 
 
 def walk(visitor: Visitor, first: Sequence[str] = ("index.html",)) -> Iterator[str]:
-    """Open every page that can be reached by links, each once; yield its address while it is open.
+    """Open every page that is reachable by links, each once. Yield the address of each page while it is open.
 
-    A link to a page that does not exist is a problem of the visitor.
+    A link to a missing page is recorded as a problem of the visitor.
     """
     waiting = [urljoin(visitor.allowed, path) for path in first]
     seen = set(waiting)

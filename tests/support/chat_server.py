@@ -1,4 +1,4 @@
-"""A server of OpenAI's chat completions on loopback, scripted as `messages_server` is.
+"""A server on loopback with OpenAI's Chat Completions API, scripted in the same way as `messages_server`.
 
 with ChatServer() as server:                       # submits a valid verdict at once, whatever it is asked
     OpenAIModel("gpt-x", "key", OPENAI, server.url)
@@ -34,7 +34,7 @@ USAGE = {"prompt_tokens": 1000, "completion_tokens": 100, "total_tokens": 1100}
 
 
 def completion(said: dict[str, Any] | None, stop: str | None = "stop", **other: Any) -> Answer:
-    """A whole answer; `usage=None` leaves the usage out, and `other` adds to the body or replaces in it."""
+    """Return a complete answer. `other` adds or replaces fields of the body; `usage=None` omits the usage."""
     choice = {"index": 0, "message": {"role": "assistant", **(said or {})}, "finish_reason": stop}
     body = {
         "id": "chatcmpl-1",
@@ -53,7 +53,7 @@ def says(text: str, stop: str = "stop", **other: Any) -> Answer:
 
 
 def use(*tools: tuple[str, dict[str, Any]], stop: str = "tool_calls") -> Answer:
-    """Calls of tools: `use(("read_lines", {...}))`."""
+    """Return an answer with tool calls, such as `use(("read_lines", {...}))`."""
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": tool, "arguments": json.dumps(fields)}}
         for n, (tool, fields) in enumerate(tools)
@@ -62,7 +62,7 @@ def use(*tools: tuple[str, dict[str, Any]], stop: str = "tool_calls") -> Answer:
 
 
 def submit(**fields: Any) -> Answer:
-    """A verdict, valid but for the given fields."""
+    """Return an answer that submits a verdict. It is valid unless `fields` make it invalid."""
     return use(("submit", {**VERDICT, **fields}))
 
 
@@ -76,14 +76,14 @@ DONE = b"data: [DONE]\n\n"
 
 
 def chunk(delta: dict[str, Any] | None = None, stop: str | None = None, **other: Any) -> bytes:
-    """One event of a stream; without a delta none of its choices."""
+    """Return one event of a stream. Without `delta`, the event has no choices."""
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": stop}]
     body = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "test", "choices": choices}
     return f"data: {json.dumps({**body, **other})}\n\n".encode()
 
 
 def chunks(body: dict[str, Any], every: int = 7) -> Iterator[bytes]:
-    """A whole answer as its stream, text and arguments in pieces of so many characters."""
+    """Yield a complete answer as a stream. Text and arguments are sent in pieces of `every` characters."""
     (choice,) = body["choices"]
     said = dict(choice["message"])
     yield b": keep-alive\n\n"

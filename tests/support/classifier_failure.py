@@ -1,4 +1,4 @@
-"""One failure, as the model judge gets it."""
+"""A failure in the form in which the model judge receives it."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""The command line as people and programs start it."""
+"""Run the evalscribe command line in the way that people and programs start it."""
 
 import os
 import re
@@ -17,9 +17,9 @@ CLOSING = (
     "These are my findings. Would you like me to implement any of these recommendations, "
     "or would you like to discuss specific failures in more detail?"
 )
-"""Ends the presentation of an analysis in a terminal."""
+"""Last sentence of the presentation of an analysis in a terminal."""
 NEXT = "Next: "
-"""Begins the last line of the presentation elsewhere."""
+"""Beginning of the last line of the presentation if the output is not a terminal."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CompletedCommand:
 
 @dataclass(frozen=True)
 class InProcessCommand:
-    """A folder of a user's and commands that run in this process: cheap, for what needs none of its own."""
+    """Runs commands in a workspace within this process. This is fast, but does not test processes or environments."""
 
     folder: Path
     monkeypatch: pytest.MonkeyPatch
@@ -50,14 +50,14 @@ class InProcessCommand:
 
 @dataclass(frozen=True)
 class Workspace:
-    """A folder of a user's, with its reports and store inside."""
+    """A user's folder, with reports and a store in it."""
 
     folder: Path
     inside: InProcessCommand | None = None
-    """Where commands run to their end in this process; else each has one of its own."""
+    """Runs the commands that `run` is given. If None, each command runs in a new process."""
 
     def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> CompletedCommand:
-        """Run one command to its end, which has to be `code`."""
+        """Run one command until it ends. Its exit code must be `code`."""
         if self.inside:
             return self.inside.run(*arguments, code=code, **environment)
         process = self.start(*arguments, **environment)
@@ -71,7 +71,7 @@ class Workspace:
 
     @property
     def apart(self) -> "Workspace":
-        """The same folder, each command in a process of its own: for what is about the process or its environment."""
+        """Return the same workspace with a new process for each command. Tests of processes or environments need it."""
         return Workspace(self.folder)
 
     @property
@@ -80,23 +80,23 @@ class Workspace:
 
     @property
     def report(self) -> Path:
-        """The only report."""
+        """The only report in the workspace."""
         (path,) = self.reports
         return path
 
     def holding(self, word: str) -> list[Path]:
-        """Files of the workspace that hold `word` in any byte."""
+        """Return the files of the workspace that contain `word` as bytes."""
         files = (path for path in self.folder.rglob("*") if path.is_file())
         return [path for path in files if word.encode() in path.read_bytes()]
 
 
 def known(ended: CompletedCommand) -> int:
-    """How many of an analysis's verdicts came from the store, as the last line of its progress says."""
+    """Return how many verdicts of an analysis were cached, according to the last line of its progress."""
     return int(re.findall(r"^\d+ of \d+ judged \((\d+) cached\), ", ended.err, re.MULTILINE)[-1])
 
 
 def end(process: Process, number: signal.Signals) -> tuple[CompletedCommand, float]:
-    """Send a signal; how the process ended, and after how many seconds."""
+    """Send a signal to a process. Return how the process ended, and the seconds that it took to end."""
     began = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=PATIENCE_S)

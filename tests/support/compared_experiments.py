@@ -1,4 +1,4 @@
-"""Two runs of an experiment, made of what each try came to."""
+"""Build two runs of an experiment from the outcomes of their trials."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,7 +19,7 @@ from evalscribe.model.target import Component
 NOW = "2026-11-21T12:00:00Z"
 LETTERS: dict[str, ItemVerdict] = {"p": "passed", "f": "failed", "e": "error", "u": "unscored"}
 Values = Mapping[str, Sequence[float | None]]
-"""Of an item, try by try; None for a score that broke."""
+"""Values of a score for one item, one per trial; None if the scorer broke. Keyed by item."""
 
 
 def binding(name: str = "contains", *, version: int = 1, required: bool = True) -> Binding:
@@ -40,7 +40,11 @@ def make_values(
     state: RunState = "completed",
     experiment_version: str = "exv-1",
 ) -> ComparedRun:
-    """`tries`: by item a letter for each try (`p f e u`); `values`: by scorer; by default 1 and 0 as the verdicts."""
+    """Build a run and its scores.
+
+    `tries` has one letter (`p`, `f`, `e` or `u`) for each trial of an item. `values` has the scores of each scorer; by
+    default, they are 1 for passed and 0 for failed trials.
+    """
     contents = items if items is not None else dict.fromkeys(tries, "asked")
     run = ExperimentRun(
         id=f"{of:0<20}",

@@ -1,4 +1,4 @@
-"""Made runs for comparisons."""
+"""Build runs for tests of comparisons."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,8 +11,11 @@ STATUS: dict[str, EvalStatus] = {"p": "passed", "f": "failed", "e": "error", "i"
 
 
 def make_run(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known: Any) -> RunEvals:
-    """`outcomes`: a letter for each try of an eval, `{"cat/one": "pf"}`. `known`: fields of `RunEvals`, and `graded`:
-    fields of `GradedEval` by path."""
+    """Build a run with the given outcomes.
+
+    `outcomes` has one letter for each trial of an eval, such as `{"cat/one": "pf"}`. `known` has fields of `RunEvals`;
+    its key `graded` has fields of `GradedEval` by path.
+    """
     extra = known.pop("graded", {})
     graded = [
         GradedEval(
@@ -30,7 +33,7 @@ def make_run(run_id: str, outcomes: Mapping[str, str], model: str = "m", **known
 def make_run_of_failures(
     run_id: str, failed: Sequence[str], passed: int, incomplete: int = 0, **known: Any
 ) -> RunEvals:
-    """A run whose source names only what failed."""
+    """Build a run whose source lists only failures."""
     graded = tuple(
         GradedEval(run_id=run_id, eval=_eval(f"{run_id}-{path}", path, 1, 1, "failed"), **known.get(path, {}))
         for path in failed

@@ -1,4 +1,4 @@
-"""Captured answers of a deployment and of `npx convex` 1.48.0 to a wrong key, id or function."""
+"""Recorded responses of a deployment, and of `npx convex` 1.48.0, to a wrong key, id or function."""
 
 import json
 
@@ -31,11 +31,11 @@ NOTICES = (
     "npm notice\nnpm notice New minor version of npm available! 11.19.1 -> 11.21.2\n"
     "npm notice To update run: npm install -g npm@11.21.2\nnpm notice\n",
 )
-"""Lines that npm prints before and after."""
+"""Lines that npm prints before and after the output of the command."""
 
 
 def by_npx(answer: Answer) -> str:
-    """Standard error of `npx convex run` for an answer of the deployment."""
+    """Return the standard error of `npx convex run` for a response of the deployment."""
     status, _, body = answer
     said = json.loads(body)
     if said.get("code") == "OperationNotPermitted":

@@ -1,4 +1,4 @@
-"""A deployment on loopback that answers as the real one does, and payloads in its shapes."""
+"""A server on loopback that responds like a real deployment, and payloads in the same form."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def refusal(status: int, code: str, message: str, **headers: str) -> Answer:
 
 
 def summary(ids: list[str] = EVAL_IDS, **changes: object) -> dict[str, Any]:
-    """What the first function returns, with numbers as the deployment writes them."""
+    """Return the response of the function that lists the failures of a run. Numbers have the deployment's form."""
     failed = [
         {
             "_id": eval_id,
@@ -58,7 +58,7 @@ def summary(ids: list[str] = EVAL_IDS, **changes: object) -> dict[str, Any]:
 
 
 def debug(eval_id: str = EVAL_IDS[0], **changes: object) -> dict[str, Any]:
-    """What the second function returns."""
+    """Return the response of the function that returns the evidence of one eval."""
     status = {"durationMs": 21877.0, "failureReason": "eslint fail", "kind": "failed", "outputStorageId": "kg29"}
     info = {
         "_id": eval_id,
@@ -86,7 +86,7 @@ def debug(eval_id: str = EVAL_IDS[0], **changes: object) -> dict[str, Any]:
 
 
 def as_sent(value: object) -> object:
-    """A value as a deployment writes it: keys sorted, every number a float."""
+    """Return a value in the form in which a deployment sends it: with sorted keys, and every integer as a float."""
     if isinstance(value, dict):
         return {key: as_sent(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -95,7 +95,7 @@ def as_sent(value: object) -> object:
 
 
 def serving(folder: Path) -> Callable[[str, dict[str, Any]], Answer]:
-    """Answers of a deployment that holds the run in a folder and nothing else."""
+    """Return a function with the responses of a deployment that contains only the run in a folder."""
     run = json.loads((folder / "failed_evals.json").read_text())
     held = {path.stem: path for path in (folder / "debug").glob("*.json")}
 
@@ -117,13 +117,13 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up in the middle of an answer is what some tests are about."""
+        """Ignore connection errors, because some tests close the connection while an answer is sent."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
 
 class Deployment:
-    """Answers like a deployment; a test replaces `answer` to make it odd."""
+    """Serves the responses of a deployment. A test can replace `answer` to change them."""
 
     def __init__(self) -> None:
         self.answer: Callable[[str, dict[str, Any]], Answer] = self.usual
@@ -146,7 +146,7 @@ class Deployment:
         return success(debug(args["evalId"]) if known else {"error": f"Eval {args.get('evalId')} not found"})
 
     def gather(self, together: int) -> None:
-        """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
+        """Hold the next answer until this many calls are open at once. A busy machine can send the calls late."""
         self._gathered.clear()
         self._together = together
 

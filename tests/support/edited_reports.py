@@ -1,4 +1,4 @@
-"""Pages that people edited, with their data, and what the next analysis makes of them."""
+"""Build pages that people edited, and merge a new analysis into them."""
 
 import re
 
@@ -18,12 +18,12 @@ def page_of(report: Report) -> str:
 
 
 def on_disk(text: str, data: Report) -> PageSource:
-    """A page and the data beside it, which may be of another version of the report."""
+    """Return a page as it is read from disk. Its data can belong to another version of the report."""
     return PageSource(name="runrunru_2026-11-02.md", text=text, data=write_data(analysis_from_report(data)))
 
 
 def rewrite(new: Report, text: str, data: Report, *bases: str) -> MergedReport:
-    """What the analysis `new` makes of a page that people edited."""
+    """Return the result of merging the new analysis into a page that people edited."""
     return merge_report(new, on_disk(text, data), bases)
 
 
@@ -32,7 +32,7 @@ def entry_of(report: Report, path: str) -> ReportEntry:
 
 
 def judged(report: Report, path: str, label: Classification, kind: CauseKind) -> Report:
-    """The same report, the judge now of another opinion about one eval."""
+    """Return the report with a changed verdict of the judge on one eval."""
     old = entry_of(report, path)
     assert old.judge
     opinion = replaced(old.judge, classification=label)
@@ -41,7 +41,7 @@ def judged(report: Report, path: str, label: Classification, kind: CauseKind) ->
 
 
 def corrected(text: str, number: int, label: str) -> str:
-    """The page with another bold label under a finding's heading."""
+    """Return the page with another bold label below the heading of a finding."""
     return re.sub(
         rf"(\n### {number}\. .*\n)\*\*[A-Z_]+\*\*(?: \(\w+\))?(?:, uncertain)?", rf"\1**{label}**", text, count=1
     )

@@ -1,4 +1,4 @@
-"""Pieces of work for every engine; importable where the work is done."""
+"""Work items for tests of all engines. Worker processes can import this module."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from evalscribe.model.protocols import AskParent, Worker
 
 @dataclass(frozen=True)
 class Doubler:
-    """Doubles numbers; what it does besides is said by the number."""
+    """Doubles numbers. Certain numbers cause other behaviour, such as an error."""
 
     folder: Path
 
@@ -58,7 +58,7 @@ class Doubler:
 
 
 class _Odd(Exception):
-    """Cannot be unpickled."""
+    """An exception that cannot be unpickled."""
 
     def __init__(self, name: str, number: int) -> None:
         super().__init__(f"{name} {number}")

@@ -1,4 +1,4 @@
-"""One of each thing that a store keeps."""
+"""One example of each kind of object about analyses that a store contains."""
 
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation, Document, Evidence, FailureFingerprint

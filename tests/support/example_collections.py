@@ -1,4 +1,4 @@
-"""One of each thing that a shelf keeps."""
+"""One example of each kind of object that a collection store contains."""
 
 from evalscribe.model.chat import Usage
 from evalscribe.model.result import JudgeResult, ResultType

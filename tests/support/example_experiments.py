@@ -1,4 +1,4 @@
-"""Datasets, definitions, runs and scores as tests of the store put them in."""
+"""Example datasets, definitions, runs and scores for tests of the store."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Records of every kind of content, and a way to make many."""
+"""Example records with every kind of content, and a function that makes many of them."""
 
 from evalscribe.model.evidence import Document
 from evalscribe.model.record import Record

@@ -1,4 +1,4 @@
-"""An example report with a finding of each form."""
+"""An example report that contains a finding of each form."""
 
 from evalscribe.model.finding import Pattern, Recommendation, Recurrence
 from evalscribe.model.report import EvalRef, JudgeLabel, Report, ReportEntry, RunHeader, Snippet

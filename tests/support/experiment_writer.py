@@ -1,4 +1,4 @@
-"""One of two that write at once."""
+"""A process that writes to a store at the same time as another."""
 
 import sys
 from pathlib import Path

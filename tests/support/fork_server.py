@@ -1,10 +1,10 @@
-"""Start commands by forking a process that has loaded the libraries, which takes a tenth of the time of a new one.
+"""Start commands by forking a process that has loaded the libraries. It takes a tenth of the time of a new process.
 
-Each command is a process with its own pid, files, environment and signals. Saved are the loading of modules, the
-migrations of a blank store, and at the end the taking apart of every module, which copies the server's memory and was
-most of the time of a short command: tests about those start Python themselves.
+Each command is a process with its own pid, files, environment and signals. It need not load modules, migrate a blank
+store, or unload every module at the end. Unloading copies the server's memory and took most of the time of a short
+command. Tests of these steps start Python themselves.
 
-Run as a program, this is the server: it reads requests from the Unix socket that is its standard input.
+As a program, this module is the server. It reads requests from a Unix socket, its standard input.
 """
 
 import atexit
@@ -26,13 +26,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
-# Python reads these when it starts, and this server has started.
+# Python reads these variables only when it starts, and the server has already started.
 READ_AT_START = ("PYTHON", "LANG", "LC_", "COVERAGE")
 PRELOADED = ("anthropic", "langgraph.graph", "sqlalchemy.dialects.sqlite", "alembic.command", "jinja2", "rich.table")
 
 
 class ForkedProcess:
-    """A program that the server started, used as `subprocess.Popen` is."""
+    """A process that was started by the server. It has the interface of `subprocess.Popen`."""
 
     def __init__(self, pid: int, connection: socket.socket, pipes: Sequence[int | None], text: bool) -> None:
         self.pid = pid
@@ -53,10 +53,10 @@ class ForkedProcess:
         return code
 
     def communicate(self, timeout: float | None = None) -> tuple[Any, Any]:
-        """Close its input and return what it prints, after it has ended.
+        """Close standard input, wait until the process has ended, and return its output.
 
         Raises:
-            subprocess.TimeoutExpired: It has not ended in time.
+            subprocess.TimeoutExpired: The process has not ended in time.
         """
         if self.stdin:
             self.stdin.close()
@@ -90,7 +90,7 @@ class ForkedProcess:
         self.send_signal(signal.SIGKILL)
 
     def leave(self) -> None:
-        """Let it outlive this object: nobody will ask how it ended."""
+        """Let the process outlive this object. Its exit code is then lost."""
         self._connection.close()
 
     def terminate(self) -> None:
@@ -115,7 +115,7 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """The server, started with the first program of this test process and ended with it."""
+    """The server. It starts with the first program of this test process, and ends with the test process."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -132,7 +132,7 @@ class ForkServer:
         new_session: bool = False,
         text: bool = True,
     ) -> "Process":
-        """Start what `python *program` would: `-m MODULE` or a file, and arguments."""
+        """Start `python` with these arguments: `-m MODULE` or a file, and the program's arguments."""
         folder = folder or Path.cwd()
         environment = dict(os.environ if environment is None else environment)
         if any(os.environ.get(name) != environment.get(name) for name in read_at_start(environment)):
@@ -169,18 +169,18 @@ class ForkServer:
         timeout: float,
         text: bool = True,
     ) -> "subprocess.CompletedProcess[Any]":
-        """Run a program to its end."""
+        """Run a program until it ends."""
         process = self.start(program, folder, environment, text=text)
         out, err = process.communicate(timeout=timeout)
         return subprocess.CompletedProcess(list(program), process.returncode or 0, out, err)
 
     def loaded(self) -> bool:
-        """Start the server if need be; return whether it has loaded the libraries, so that it answers at once."""
+        """Start the server if it is not running. Return whether it has loaded the libraries and can answer at once."""
         return bool(select.select([self._running()], [], [], 0)[0])
 
     def _fork(self, request: bytes, files: Sequence[int]) -> tuple[int, socket.socket]:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        # A file, because a message on the socket has a largest size and an environment has none.
+        # A file, because messages on the socket have a maximum size and an environment can be larger.
         written = os.memfd_create("request")
         with open(written, "wb") as file, theirs:
             file.write(request)
@@ -196,14 +196,14 @@ class ForkServer:
             with theirs:
                 server = subprocess.Popen([sys.executable, __file__], stdin=theirs.fileno())
             self._socket = ours
-            # The server ends when this end is closed: the last function registered is called first.
+            # The server ends when this end of the socket is closed. Functions registered last are called first.
             atexit.register(server.wait)
             atexit.register(ours.close)
         return self._socket
 
 
 def ends(file: int, number: int) -> tuple[int | None, int]:
-    """Our end of a pipe, if `file` asks for one, and the program's file with this number."""
+    """Return our end of a pipe, or None if `file` requests no pipe, and the file of the program with this number."""
     if file != subprocess.PIPE:
         return None, os.open(os.devnull, os.O_RDWR) if file == subprocess.DEVNULL else os.dup(file)
     reading, writing = os.pipe()
@@ -225,9 +225,10 @@ fork_server = ForkServer()
 
 
 class WorkerStarter:
-    """What `evalscribe.experiments.control` needs of `subprocess`: a worker is forked, too, and outlives its starter.
+    """Replacement for `subprocess` in `evalscribe.experiments.control`. A worker is forked, and outlives its starter.
 
-    Whoever waits for a worker gives it up after some seconds, which is why none waits until the server is loaded.
+    The caller gives up on a worker after some seconds. If the server is not loaded yet, a worker is therefore started
+    without it.
     """
 
     DEVNULL = subprocess.DEVNULL
@@ -243,13 +244,13 @@ class WorkerStarter:
 
 
 def read_at_start(environment: Mapping[str, str]) -> set[str]:
-    """Names of variables, of this process or of the program's, that only a new Python reads."""
+    """Return the environment variables, of this process or of the program, that Python reads only when it starts."""
     names = {*environment, *os.environ} - {"PYTHONWARNINGS"}
     return {name for name in names if name.startswith(READ_AT_START)}
 
 
 def serve(requests: socket.socket) -> None:
-    """Answer requests until the test process closes its end."""
+    """Answer requests until the test process closes its end of the socket."""
     for name in PRELOADED:
         __import__(name)
     load_commands()
@@ -287,7 +288,7 @@ def serve(requests: socket.socket) -> None:
 
 
 def load_commands() -> None:
-    """Load every module that the command line may load, but run nothing."""
+    """Load every module that the command line can load, but run no command."""
     import evalscribe.cli
     from evalscribe.cli import commands  # noqa: F401
 
@@ -297,7 +298,7 @@ def load_commands() -> None:
 
 
 def make_blank_stores_quickly() -> None:
-    """Learn what the migrations leave, as `conftest.py` does for the tests' own process."""
+    """Make blank stores with the faster `QuickUpgrade`, as `conftest.py` does in the test process."""
     from blank_stores import QuickUpgrade
     from sqlalchemy import create_engine
 
@@ -320,7 +321,7 @@ def report_ended(running: dict[int, socket.socket]) -> None:
 
 
 def run(request: int, files: Sequence[int]) -> NoReturn:
-    """Become the command: its files, folder, environment and signals, then the package's entry point."""
+    """Turn this process into the command: set its files, folder, environment and signals, and run its entry point."""
     with open(request, "rb") as text:
         text.seek(0)
         wanted = json.load(text)
@@ -365,7 +366,7 @@ def run(request: int, files: Sequence[int]) -> NoReturn:
 
 
 def end(code: int) -> NoReturn:
-    """End as Python does: wait for threads, call what is registered, warn about what is open, write what is printed."""
+    """End the process like Python: wait for threads, call exit functions, warn about open files, flush the output."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     gc.collect()

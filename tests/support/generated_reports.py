@@ -1,4 +1,4 @@
-"""Every report that can be made, out of text that tries to be more than text."""
+"""Hypothesis strategies for reports of every form, with texts that try to act as markup."""
 
 from hypothesis import strategies as st
 
@@ -117,7 +117,7 @@ entries = st.builds(
 
 
 def trials(said: list[ReportEntry]) -> ReportEntry:
-    """One finding of trials with one label, each with a verdict of its own."""
+    """Return one finding about several trials. All have the same label, and each has its own verdict."""
     first, count = said[0], TrialCount(passed=1, failed=len(said), total=len(said) + 1)
     shared = ("uncertain", "cause", "cause_kind", "reviewer", "notes")
     label = {"classification": first.classification or "MODEL_FAULT", "trials": count}

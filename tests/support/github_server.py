@@ -1,4 +1,4 @@
-"""The part of GitHub's REST API that we use, on loopback: pull requests and comments of one repository.
+"""A server on loopback with the part of GitHub's REST API that evalscribe uses, for a single repository.
 
 with GitHubServer("ada/evals") as server:
     server.api                      # the base address that a client is given
@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 class Request:
     method: str
     path: str
-    """Below the API's base."""
+    """Path of the request, without the base path of the API."""
     query: dict[str, str]
     body: dict[str, Any]
     headers: dict[str, str]
@@ -33,11 +33,11 @@ class Answer:
     body: Any
     headers: dict[str, str] = field(default_factory=dict)
     drop: bool = False
-    """Close the connection instead."""
+    """True to close the connection instead of sending an answer."""
 
 
 def problem(status: int, message: str, *errors: str, **headers: str) -> Answer:
-    """A refusal in GitHub's words; header names with `_` for `-`."""
+    """Return an error response in GitHub's form. In names of headers, `_` stands for `-`."""
     said = [{"resource": "PullRequest", "code": "custom", "message": error} for error in errors]
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(status, {"message": message, "errors": said, "documentation_url": "https://docs.example/rest"}, named)
@@ -48,19 +48,19 @@ GONE = Answer(0, None, drop=True)
 
 
 class GitHubServer:
-    """Serves until the `with` block ends."""
+    """Serves a repository's pull requests and comments until the `with` block ends."""
 
     def __init__(self, repository: str = "ada/evals", token: str = "gh-test-token", prefix: str = "") -> None:
         self.repository = repository
         self.token = token
         self.prefix = prefix
-        """`/api/v3` for an Enterprise server."""
+        """Base path of the API, such as `/api/v3` for GitHub Enterprise."""
         self.pulls: dict[int, dict[str, Any]] = {}
         self.comments: dict[int, list[dict[str, Any]]] = {}
-        """By the number of the issue or pull request."""
+        """Comments, keyed by the number of their issue or pull request."""
         self.requests: list[Request] = []
         self.refuse: Callable[[Request], Answer | None] = lambda request: None
-        """Asked first."""
+        """Called before each request is processed. The request is refused with the answer that it returns, if any."""
         self._lock = threading.Lock()
         self._numbers = iter(range(1, 1_000_000))
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -86,7 +86,7 @@ class GitHubServer:
 
     @property
     def url(self) -> str:
-        """Of the repository, as a remote names it."""
+        """URL of the repository as it is used for a git remote."""
         return f"{self.root}/{self.repository}.git"
 
     @property
@@ -235,6 +235,6 @@ def _handler(server: GitHubServer) -> type[BaseHTTPRequestHandler]:
         do_GET = do_POST = do_PATCH = _take
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Tests look at `requests`."""
+            """Log nothing, because tests inspect `requests`."""
 
     return Handler

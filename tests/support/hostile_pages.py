@@ -1,4 +1,4 @@
-"""A workspace whose every text tries to be more than text on a page, and what must be true of each page about it."""
+"""A workspace in which every text tries to act as markup, and checks that must hold for each page about it."""
 
 import json
 import os
@@ -32,18 +32,18 @@ ATTACKS = (
 )
 EVERYTHING = " ".join(ATTACKS)
 NAME = f"n<script>{MARK}</script>\"'`{{{{7*7}}}}&amp;"
-"""For what is shortened or used as a name."""
+"""Hostile text for fields that are shortened or used as a name."""
 FREE_TEXT = (
     *("actions_text", "action", "cause", "change", "command", "error", "expected_snippet", "experiment", "log"),
     *("missing", "name", "note", "notes", "output_snippet", "reasoning", "status_reason", "step", "text"),
     *("unclassified", "why"),
 )
-"""Fields of a report's data whose text the page may show as it is."""
+"""Fields of a report's data whose text a page may show unchanged."""
 LONG_LINE = "y" * 300_000
 
 
 def poisoned(value: Any, field: str = "") -> Any:
-    """Return JSON with an attack in every free text."""
+    """Return JSON data with an attack appended to every free text."""
     if isinstance(value, dict):
         return {name: poisoned(member, name) for name, member in value.items()}
     if isinstance(value, list):
@@ -54,7 +54,7 @@ def poisoned(value: Any, field: str = "") -> Any:
 
 
 def hostile_workspace(folder: Path) -> Path:
-    """Write reports, a store and a repository in which every text is an attack; return the folder."""
+    """Write reports, a store and a repository in which every text is an attack. Return the folder."""
     git(folder, "init", "-q")
     git(folder, "config", "user.name", f"'\" onmouseover={MARK} {{{{7*7}}}} javascript:{MARK} &lt;b&gt;")
     git(folder, "config", "user.email", "a@x.example")
@@ -76,7 +76,7 @@ def hostile_workspace(folder: Path) -> Path:
 
 
 def _attacked(attack: str, name: str) -> dict[str, object]:
-    """One failed eval with the attack in every part."""
+    """Return the payload of a failed eval with the attack in every part."""
     entry = failed(name, name=f"{name} {attack[:200]}", failedStep={"name": f"tests {NAME}", "failureReason": attack})
     log = LOG.format(path=entry["evalPath"]) + f"AssertionError: {attack}\na.py:2: {attack}\n\ud800\n"
     return payload(
@@ -97,7 +97,7 @@ def _attacked(attack: str, name: str) -> dict[str, object]:
 
 
 def _write_poisoned(folder: Path) -> None:
-    """Write a report of a run with the same texts, as a judge that was talked into them would."""
+    """Write a report with the same attacks, as a judge that follows injected instructions would write it."""
     command = Workspace(folder)
     command.run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
     (written,) = (folder / "reports").glob("*/*/smp7q2ka_2026-11-02.json")
@@ -125,7 +125,7 @@ def _write_poisoned(folder: Path) -> None:
 
 
 def _samples(path: Path) -> Path:
-    """A file of another tool with an attack in every text."""
+    """Write a results file of another tool with an attack in every text."""
     metrics = {"filtered_resps": [EVERYTHING], "metrics": ["acc"], "acc": 0.0}
     samples = [
         {"doc_id": n, "doc": {"question": attack, NAME: attack}, "target": attack, "resps": [[attack]], **metrics}
@@ -156,4 +156,4 @@ INERT = """() => {
   if (getComputedStyle(document.querySelector("main")).display === "none") problems.push("a style applies");
   return problems;
 }"""
-"""A function for the page that lists what is more than text."""
+"""JavaScript function that runs in the page and lists texts that act as markup."""

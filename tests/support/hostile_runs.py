@@ -1,4 +1,4 @@
-"""Snapshots of runs whose every field may be an attack, and the command that reads them in a process of its own."""
+"""Snapshots of runs in which any field can be an attack, and a command that reads them in its own process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def failed(eval_id: str, category: str = "cat", name: str = "task", **changes: o
 
 
 def payload(entry: Mapping[str, Any], **changes: object) -> dict[str, Any]:
-    """The evidence of one failed eval, `changes` in place of its parts."""
+    """Return the payload of one failed eval. `changes` replaces parts of it."""
     status = {"kind": "failed", "failureReason": "Tests failed", "outputStorageId": "kg29"}
     return {
         "eval": {**entry, "task": "Write a.py so that f() returns 2.\n", "status": status},
@@ -51,7 +51,10 @@ def summary(entries: list[dict[str, Any]], run: Mapping[str, object] | None = No
 
 
 def snapshot(folder: Path, payloads: Mapping[str, dict[str, Any]] | None = None, **run: object) -> Path:
-    """A snapshot of these evals, each listed as its own payload says; one plain eval where none is given."""
+    """Write a snapshot with these evals and return its folder.
+
+    Each eval is listed as its payload describes it. By default, the snapshot has a single ordinary eval.
+    """
     payloads = {"e1": payload(failed("e1"))} if payloads is None else payloads
     (folder / "debug").mkdir(parents=True)
     listed = []
@@ -64,13 +67,13 @@ def snapshot(folder: Path, payloads: Mapping[str, dict[str, Any]] | None = None,
 
 
 def evalscribe(folder: Path, *arguments: str | bytes, **environ: str) -> subprocess.CompletedProcess[bytes]:
-    """The command, run in `folder`."""
+    """Run the evalscribe command in a folder."""
     program = ["-m", "evalscribe", *arguments]
     return fork_server.run(program, folder, {**os.environ, **environ}, timeout=PATIENCE_S, text=False)
 
 
 def analyze_snapshot(command: Command, folder: Path, run: Path) -> tuple[dict[str, Any], str]:
-    """The JSON document of an analysis with rules, and the text of its report."""
+    """Return the JSON document of an analysis by rules, and the text of its report."""
     done = command(folder, "analyze", str(run), "--judge", "rules", "--json", "--quiet")
     assert done.returncode == 0, done.stderr.decode()
     said = json.loads(done.stdout)
@@ -82,7 +85,7 @@ SHELL = "$(touch pwned);`touch pwned`'\"&&touch pwned"
 
 
 def hostile(folder: Path) -> Path:
-    """Escape codes in every field of a run and its evidence."""
+    """Write a snapshot with escape codes in every field of the run and its evidence."""
     content = payload(failed("e1", f"c{ESCAPES}", f"n{ESCAPES} {SHELL}"))
     content["eval"]["failedStep"] = {"name": f"s{ESCAPES}", "failureReason": ESCAPES * 3}
     content["steps"] = [{"name": f"s{ESCAPES}", "status": {"kind": "failed", "failureReason": ESCAPES}}]

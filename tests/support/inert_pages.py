@@ -1,4 +1,4 @@
-"""Pages on which no text but evalscribe's own is markup."""
+"""Check that no text on a page acts as markup except evalscribe's own."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,12 +22,12 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 def assert_inert(text: str, entries: int, linked: Callable[[str], bool] = lambda _: False) -> None:
-    """Check that a report has no markup but its sections, tables, fences, labels and the links that it may have.
+    """Check that a report has no markup except its sections, tables, fences, labels and permitted links.
 
     Args:
         text: The page.
-        entries: How many findings it has.
-        linked: Whether the page may link to an address outside of itself.
+        entries: Number of findings in the report.
+        linked: Returns True if the page may link to an external address.
     """
     found = list(_tokens(text))
     kinds = {token.type for token in found}

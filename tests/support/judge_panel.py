@@ -1,4 +1,4 @@
-"""A panel of judges that answer as a test says, each rollout by its own script and in its own time."""
+"""A panel of judges that answer as a test scripts them. Each rollout has its own script and its own timing."""
 
 import asyncio
 import json
@@ -49,12 +49,15 @@ def output(label: str = "pass", why: str = "It is Paris [T0B1].", **fields: Any)
 
 
 def answer(label: str = "pass", why: str = "It is Paris [T0B1].", **fields: Any) -> Reply:
-    """An answer in its tag."""
+    """Return a reply with an answer in a `<response>` tag."""
     return text_reply(f"I think.\n<response>{json.dumps(output(label, why, **fields))}</response>", usage=USAGE)
 
 
 class Panelists:
-    """A `Model` with a script for each rollout; the answers come in the order of `first`, others after them."""
+    """A `Model` with a script for each rollout.
+
+    The answers of the rollouts in `first` come first, in that order. The others follow.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Providers on loopback whose judges always find something that fits the rubric."""
+"""Providers on loopback whose judges always give an answer that fits the rubric."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from support.scripted_server import Answer, Call
 
 
 class Providers:
-    """An Anthropic and an OpenAI at once; `rubric` is the one to answer by, `fixed` an answer in its place."""
+    """An Anthropic and an OpenAI server. They answer by the schema of `rubric`, or with `fixed` if it is set."""
 
     def __init__(self) -> None:
         self.rubric = Rubric(rubric_text="none yet")
@@ -42,7 +42,7 @@ class Providers:
 
 
 def instance(schema: dict[str, Any]) -> Any:
-    """A value that fits; its strings cite the first message."""
+    """Return a value that fits the schema. Texts in it cite the first message."""
     kind = schema["type"]
     if kind == "object":
         return {name: instance(part) for name, part in schema["properties"].items()}

@@ -1,10 +1,10 @@
-"""An event loop clock that stands still until a test advances it."""
+"""A clock for the event loop that stands still until a test advances it."""
 
 import asyncio
 
 
 class LoopClock:
-    """Timers of the running loop (sleeps, timeouts, deadlines) elapse when `advance` is called, and only then."""
+    """Makes the timers of the running loop (sleeps, timeouts, deadlines) elapse only when `advance` is called."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,7 @@
-"""How slow this machine is now, for bounds on time: it varies by itself, and others may use its processors as well."""
+"""Measure how slow this machine currently is, to adjust limits on durations.
+
+Its speed varies, and other programs can use its processors.
+"""
 
 import hashlib
 import json
@@ -8,22 +11,22 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 USUAL_S = 0.02
-"""What a piece of work takes on the machine, and at the moment, that bounds were measured on."""
+"""Seconds that the reference work takes on the machine on which the limits were measured."""
 _CALLS = [{"id": str(n), "arguments": {"order": n, "rows": [n] * 5}} for n in range(300)]
 _TALK = [{"role": "user", "content": f"Where is order {n}?", "tool_calls": [call]} for n, call in enumerate(_CALLS)]
 
 
 def slowness(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Times slower than that, the best of a few tries; at least 1.
+    """Return how many times slower than usual this machine is, from the best of five measurements; at least 1.
 
-    `clock`: what the bound is measured with; `time.process_time` where others' turns do not count, but what they take
-    from the caches of this process does.
+    `clock` is the clock that measures the limited duration. `time.process_time` excludes the turns of other processes,
+    but not their effect on the processor's caches.
     """
     return max(1.0, min(_worked(clock) for _ in range(5)) / USUAL_S)
 
 
 def _worked(clock: Callable[[], float]) -> float:
-    """Seconds for such work as imports and runs do: JSON, digests, packing."""
+    """Return the seconds for work that is similar to imports and runs: JSON, digests and compression."""
     began = clock()
     for _ in range(12):
         text = json.dumps(_TALK)
@@ -35,7 +38,7 @@ def _worked(clock: Callable[[], float]) -> float:
 
 @contextmanager
 def cpu_below(seconds: float) -> Iterator[None]:
-    """For benchmarks: fail if the block takes more CPU time than this, or than a slower machine would take."""
+    """Fail a benchmark if the block takes more than `seconds` of CPU time. The limit is raised on a slower machine."""
     began = time.process_time()
     yield
     took = time.process_time() - began

@@ -1,4 +1,4 @@
-"""A session in which one client calls every tool of a real server process, and its results."""
+"""A session in which one client calls every tool of a real server process, and the results of the calls."""
 
 import os
 from contextlib import closing
@@ -30,7 +30,7 @@ LINES = f"""\
 
 
 class Session:
-    """What the server said, in the order it was asked."""
+    """The server's answers, in the order of the calls."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -39,10 +39,10 @@ class Session:
         self.prompts: list[Prompt] = []
         self.instructions: str | None = None
         self.results: dict[str, CallToolResult] = {}
-        """By the name of the call: the tool's, with a word behind it where it is called again."""
+        """Results, keyed by the name of the call. If a tool is called again, a word is appended to its name."""
         self.progress: dict[str, list[tuple[float, str | None]]] = {}
         self.files: dict[str, list[str]] = {}
-        """What the workspace held at that moment."""
+        """Paths of the workspace's files at the time of each call."""
         self.read: dict[str, str] = {}
         self.errors = ""
         self.version = ""
@@ -153,7 +153,7 @@ async def works(call: Caller) -> None:
 
 
 async def tried(call: Caller) -> None:
-    """Of experiments; nothing is run."""
+    """Call the tools about experiments. No experiment is run."""
     await call("list_experiments")
     await call("get_experiment", experiment="quality", limit=2)
     await call("get_experiment_run", run="after", limit=1)
@@ -212,7 +212,7 @@ async def refusals(call: Caller) -> None:
 
 
 def _experiment(folder: Path) -> None:
-    """With runs that ended as is said; the newest version asks a model."""
+    """Store an experiment whose runs have ended. Its newest version has a target that calls a model."""
     asked = (Item(key="one", input="ask one"), Item(key="two", input=HOSTILE, expected_output="x" * 5000))
     with closing(StoredExperiment(folder / ".evalscribe", (*asked, *make_items("three")))) as made:
         code = Component(name="agent", kind="python", address="agent:answer")
@@ -232,13 +232,13 @@ def _experiment(folder: Path) -> None:
 
 
 def _own_rubric(folder: Path) -> None:
-    """A rubric that only the collection has."""
+    """Store a rubric that exists only in the collection."""
     with closing(open_collections(folder / ".evalscribe")) as shelf:
         shelf.add_rubric("sample", load_rubric("failure", Prompts()).model_copy(update={"id": "own"}))
 
 
 def _result_set(folder: Path) -> None:
-    """One request was answered, one was refused."""
+    """Store a result set with one answered request and one refused request."""
     made = ResultSet(id="set-1", collection_id="sample", name="why/v1", created_at="2026-11-21T00:00:00Z")
     facts = {"result_set_id": made.id, "request": "sha256:0", "prompt": ("Why?",), "model": "openai/gpt-5-mini"}
     answered = {"output": {"output": "Because.", "citations": []}, "user_metadata": {"task": "12"}, "key": "sha256:1"}
@@ -251,12 +251,12 @@ def _result_set(folder: Path) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """No key of the machine reaches a server; its program is the one that is tested."""
+    """Return the environment of the server. It contains no API keys of this machine."""
     return {"HOME": str(home), **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}}
 
 
 def workspace(parent: Path) -> Path:
-    """An empty workspace beside things that nobody in it may read."""
+    """Create an empty workspace, and beside it files that the server must not read."""
     folder = parent / "workspace"
     folder.mkdir()
     (folder / "evalscribe.toml").touch()

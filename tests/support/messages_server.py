@@ -1,4 +1,4 @@
-"""A Messages API on loopback: answers as a test scripts it, call by call, and remembers what it was asked.
+"""A server on loopback with Anthropic's Messages API. It answers each call as a test scripts it, and records the calls.
 
 with MessagesServer() as server:                   # submits a valid verdict at once, whatever it is asked
     AnthropicModel("claude-x", "key", server.url)
@@ -36,7 +36,7 @@ GROWN = {
     "thinking": ("thinking", "thinking_delta", "thinking"),
     "tool_use": ("input", "input_json_delta", "partial_json"),
 }
-"""What of a block comes in pieces, in which kind of delta, under which name."""
+"""For each type of block: the field that is sent in pieces, the type of the delta, and the delta's field."""
 USAGE = {"input_tokens": 1000, "output_tokens": 100}
 VERDICT: dict[str, Any] = {
     "classification": "MODEL_FAULT",
@@ -53,7 +53,7 @@ VERDICT: dict[str, Any] = {
 
 
 def message(*content: dict[str, Any], stop: str | None = "end_turn", usage: dict[str, Any] | None = None) -> Answer:
-    """A whole answer of the model."""
+    """Return a complete answer of the model."""
     body = {
         "id": "msg_1",
         "type": "message",
@@ -72,13 +72,13 @@ def says(text: str, stop: str = "end_turn") -> Answer:
 
 
 def use(*tools: tuple[str, dict[str, Any]], stop: str = "tool_use") -> Answer:
-    """Calls of tools: `use(("read_lines", {...}))`."""
+    """Return an answer with tool calls, such as `use(("read_lines", {...}))`."""
     blocks = [{"type": "tool_use", "id": f"toolu_{n}", "name": t, "input": i} for n, (t, i) in enumerate(tools)]
     return message(*blocks, stop=stop)
 
 
 def submit(**fields: Any) -> Answer:
-    """A verdict, valid but for the given fields."""
+    """Return an answer that submits a verdict. It is valid unless `fields` make it invalid."""
     return use(("submit", {**VERDICT, **fields}))
 
 
@@ -93,7 +93,7 @@ def event(kind: str, **fields: Any) -> bytes:
 
 
 def events(body: dict[str, Any], every: int = 7) -> Iterator[bytes]:
-    """A whole answer as its stream, text and the input of tools in pieces of so many characters."""
+    """Yield a complete answer as a stream. Text and the input of tools are sent in pieces of `every` characters."""
     usage = body["usage"]
     begun = {**body, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1} if usage else {}}
     yield event("message_start", message=begun)
@@ -135,4 +135,4 @@ FAILED_ATTEMPTS = {
     "budget": (submit(), ("--budget", "0.0001"), 64),
     "no verdict": (says("I cannot say."), (), 65),
 }
-"""Answers that decide nothing, with the options and the exit code of a command that gets only these."""
+"""Answers that give no verdict, each with the options and the exit code of a command that receives only this answer."""

@@ -1,4 +1,4 @@
-"""Real files with accidents: bytes that are lost, repeated or others, values of another kind, an early end."""
+"""Damage copies of real files: remove, repeat or change bytes, replace values by other types, or cut the end."""
 
 import json
 import random
@@ -36,7 +36,7 @@ DAMAGED = (
     "inspect/log.eval",
     "tau-bench/gpt-4o-airline-tasks-0-24.json",
 )
-"""Real files and folders of every format, below the real data."""
+"""Paths of real files and folders of every format, relative to the folder of the real data."""
 
 
 def mutate_copy(source: Path, into: Path, seed: int) -> tuple[Path, Path]:
@@ -45,7 +45,7 @@ def mutate_copy(source: Path, into: Path, seed: int) -> tuple[Path, Path]:
     Args:
         source: The real file or folder.
         into: Folder for the copy; must exist.
-        seed: Equal ones give equal copies.
+        seed: Seed of the damage. The same seed always gives the same copy.
     """
     copy = into / source.name
     if source.is_dir():
@@ -85,7 +85,7 @@ def _accident(content: bytes, chance: random.Random) -> bytes:
 
 
 def _with_other_members(content: bytes, chance: random.Random) -> bytes | None:
-    """Return JSON, or a line of a file with one value a line, with a few members replaced; None for other files."""
+    """Return JSON, or a file with one JSON value on each line, with a few members replaced; None for other files."""
     with suppress(ValueError):
         return json.dumps(_changed(json.loads(content), chance)).encode()
     with suppress(ValueError):
@@ -97,7 +97,7 @@ def _with_other_members(content: bytes, chance: random.Random) -> bytes | None:
 
 
 def _changed(value: Any, chance: random.Random) -> Any:
-    """Return the value with a few of its members replaced, wherever they are."""
+    """Return the value with a few of its members replaced, at any depth."""
     places: list[tuple[Any, Any]] = []
     left = [value]
     while left:

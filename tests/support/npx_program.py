@@ -1,4 +1,4 @@
-"""A fake `npx` as a real process: a small program first on PATH, and a folder to run it in."""
+"""A fake `npx` that runs as a real process: a small program that comes first on PATH, and a folder for it."""
 
 import json
 import os
@@ -24,7 +24,7 @@ sys.exit(code)
 
 
 class NpxOutput(NamedTuple):
-    """Exit code and output of the tool."""
+    """Exit code and output of the fake `npx`."""
 
     code: int = 0
     out: str = ""
@@ -32,7 +32,7 @@ class NpxOutput(NamedTuple):
 
 
 class Npx:
-    """Puts the program on PATH; `answer` sets its output by id."""
+    """Puts the fake `npx` on PATH. `answer` sets its output for each id."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._calls, self._answers = folder / "calls", folder / "answers"
@@ -46,18 +46,21 @@ class Npx:
         self.answer({})
 
     def answer(self, answers: dict[str, NpxOutput], otherwise: NpxOutput | None = None) -> None:
-        """Set the output by requested id; `otherwise` for all other ids (default: no output, which means null)."""
+        """Set the output for each requested id, and `otherwise` for all other ids.
+
+        By default, it is empty, which means null.
+        """
         self._answers.write_text(json.dumps({"*": otherwise or NpxOutput(), **answers}))
 
     @property
     def calls(self) -> list[tuple[str, list[str], dict[str, str]]]:
-        """Working folder, arguments and CONVEX_* variables of each call."""
+        """Working folder, arguments and CONVEX_* variables of each call to the program."""
         lines = self._calls.read_text().splitlines() if self._calls.exists() else []
         return [tuple(json.loads(line)) for line in lines]  # type: ignore[misc]
 
 
 def package(folder: Path, *, listed: bool = True, installed: bool = True) -> Path:
-    """A folder that lists the package `convex` and has it installed."""
+    """Create a folder that lists and has installed the package `convex`, unless arguments say otherwise."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text(json.dumps({"dependencies": {"convex": "^1.48.0"} if listed else {}}))
     if installed:

@@ -1,4 +1,4 @@
-"""Read the pages of a bundle as a browser does: their links, anchors, tags and visible text."""
+"""Read the pages of a bundle like a browser: their links, anchors, tags and visible text."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,12 +8,12 @@ from posixpath import normpath
 from urllib.parse import unquote, urlsplit
 
 INLINE = ("a", "b", "bdi", "code", "em", "kbd", "mark", "span", "strong")
-"""Tags inside a line of text."""
+"""Tags that can occur inside a line of text."""
 
 
 @dataclass
 class ParsedPage(HTMLParser):
-    """One page."""
+    """The links, anchors, tags and visible text of one page."""
 
     links: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
@@ -42,12 +42,12 @@ def parse_page(text: str) -> ParsedPage:
 
 
 def bundle_pages(folder: Path) -> dict[str, ParsedPage]:
-    """Parse every page of a bundle, by path."""
+    """Parse every page of a bundle. The pages are keyed by path."""
     return {str(file.relative_to(folder)): parse_page(file.read_text("utf-8")) for file in folder.rglob("*.html")}
 
 
 def broken_links(folder: Path, pages: Mapping[str, ParsedPage]) -> Iterator[str]:
-    """Yield every relative link that leads to no file of the bundle, or to no anchor of its page."""
+    """Yield every relative link to a missing file of the bundle, or to a missing anchor."""
     has_evidence = any("/eval/" in path for path in pages)
     for path, page in pages.items():
         for link in dict.fromkeys(page.links):
@@ -62,7 +62,7 @@ def broken_links(folder: Path, pages: Mapping[str, ParsedPage]) -> Iterator[str]
 
 
 def active_parts(page: ParsedPage) -> list[str]:
-    """Return what could run or load something: scripts but the page's own, event handlers, styles and frames."""
+    """Return everything that could run or load something: foreign scripts, event handlers, styles and frames."""
     own = ("static/page.js",)
     return [
         f"{tag} {name}={value}"

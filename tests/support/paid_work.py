@@ -1,11 +1,10 @@
-"""Everything that evalscribe pays models for, as commands over fixed inputs.
+"""Everything for which evalscribe pays models, as commands with fixed inputs.
 
-`tests/data/paid_store` holds a workspace in which the code of commit 29486c6 did this work; see its README. The test
-`test_paid_work` does it again with today's code, which must find every answer in the store.
+`tests/data/paid_store` contains a workspace in which the code of commit 29486c6 did this work; see its README. The test
+`test_paid_work` repeats the work with the current code, which must find every answer in the store.
 
-To make the workspace again, with the code of a checkout of that commit:
-
-    PYTHONPATH=<checkout>/agent:tests python -m support.paid_work
+To make the workspace again with the code of that commit, check the commit out and run
+`PYTHONPATH=<checkout>/agent:tests python -m support.paid_work`.
 """
 
 import json
@@ -33,15 +32,15 @@ OPUS, HAIKU = "anthropic/claude-opus-5-5", "anthropic/claude-haiku-5-5"
 KEY = "sk-ant-test-0000"
 QUESTION = "What do the failures have in common?"
 DATE = ("--date", "2026-11-02")
-"""Reports are named by their date."""
+"""Options that set the date, because reports are named by it."""
 JUDGED = {
     "model": ("--judge", OPUS),
     "cascade": ("--cascade", "--yes"),
     "interrupted": ("--judge", OPUS, "--concurrency", "1"),
 }
-"""Who judges each run of `inputs/runs` that is judged call by call."""
+"""Judge options for each run of `inputs/runs` that is judged with single calls, keyed by the name of the run."""
 BATCHED = ("batch", "sent")
-"""Runs that are judged through Message Batches."""
+"""Names of the runs that are judged through Message Batches."""
 LLM_JUDGE = {"name": "llm_judge", "config": {"criteria": "It names an order.", "model": HAIKU}}
 FREE_TEXT, SHAPED = "paid/free-text", "paid/shaped"
 SHAPE = {
@@ -51,11 +50,11 @@ SHAPE = {
 }
 Results = dict[str, Any]
 Run = Callable[..., str]
-"""Runs one command of evalscribe in the workspace, with settings as environment; returns its standard output."""
+"""Runs an evalscribe command in the workspace and returns its standard output. Keywords are environment variables."""
 
 
 def work(run: Run, url: str, without: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
-    """Do all work that asks one call at a time; the name of each piece and its results, without ids of runs."""
+    """Do all work that uses single calls. Yield the name and the results of each command, without ids of runs."""
     model = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url}
     for name in [name for name in JUDGED if name not in without]:
         judged = JUDGED[name]
@@ -75,7 +74,7 @@ def work(run: Run, url: str, without: Sequence[str] = ()) -> Iterator[tuple[str,
 
 
 def analyze_batched(run: Run, url: str, name: str) -> Any:
-    """Judge one run through Message Batches."""
+    """Judge one run through Message Batches, and return the results."""
     model = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": url}
     return analyze_runs(run("analyze", f"runs/{name}", *batch_options(), **model))
 
@@ -85,7 +84,7 @@ def batch_options() -> tuple[str, ...]:
 
 
 def analyze_runs(text: str) -> Results:
-    """Of an analysis: what was decided about each eval, by whom."""
+    """Return the decision on each eval, with its judge, from the JSON output of `evalscribe analyze`."""
     return {
         one["eval"]: {
             **{field: one[field] for field in ("classification", "cause", "uncertain", "reasoning")},
@@ -97,7 +96,7 @@ def analyze_runs(text: str) -> Results:
 
 
 def judge_collection(text: str) -> Results:
-    """Of `judge`: the output for each agent run, with what became of its quotations."""
+    """Return the output for each agent run, with the status of its quotations, from the JSON of `evalscribe judge`."""
     found: Results = {}
     for one in json.loads(text):
         because = one["output"]["because"]
@@ -113,7 +112,7 @@ def explore_collection(text: str) -> Results:
 
 
 def run_experiment(run: Run, model: dict[str, str]) -> Results:
-    """Run the experiment on the same build in this folder: the same outputs, judged by the same criteria."""
+    """Run the experiment on the same build in this folder. Its outputs and its criteria are unchanged."""
     run("experiments", "deployments", "create", "--component", "support=python:support:answer", "--name", "here")
     options = ("--deployment-id", "here", "--wait", "--timeout", "15m")
     ended = run("experiments", "run", "shipping", *options, **model)
@@ -122,7 +121,7 @@ def run_experiment(run: Run, model: dict[str, str]) -> Results:
 
 
 def run_requests() -> Results:
-    """Requests of the SDK in the working folder: free text, and answers of a shape."""
+    """Send requests with the SDK in the working folder: some with free-text answers, some with an answer schema."""
     from evalscribe import AgentRunRef, Client, LLMRequest, Prompt
 
     found: Results = {}
@@ -135,7 +134,7 @@ def run_requests() -> Results:
             done = client.submit_llm_requests("orders", requests, HAIKU, name, output_schema=shape)
             rows = client.get_results("orders", name)
             found[name] = [[row["user_metadata"], row["output"]] for row in rows]
-            # A set of another name has no results yet: the same questions are found by their keys.
+            # A new result set has no results, so answers to the same questions are found by their keys.
             other = f"{name}/{secrets.token_hex(8)}"
             again = client.submit_llm_requests("orders", requests, HAIKU, other, output_schema=shape)
             found[f"{name}: calls"] = [done["spent"]["calls"], again["spent"]["calls"]]
@@ -153,7 +152,7 @@ def environment(**values: str) -> Iterator[None]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-# The model that was paid: it decides by what it is asked about.
+# The model that is paid for. Its answers depend on the subject of the question.
 
 
 def model(call: Call) -> Answer:
@@ -182,7 +181,7 @@ def model(call: Call) -> Answer:
 
 
 def _verdict(call: Call, *, tags: bool) -> Answer:
-    """Of the evals that the rules leave open, the cheap model hands on those of `TAGGED`."""
+    """Return the verdict of the model. The cheap model of the cascade passes on the evals in `TAGGED`."""
     text = _prompt(call)
     named = re.search(r"Eval: \S+?/(\d+)-", text)
     assert named
@@ -197,7 +196,7 @@ def _verdict(call: Call, *, tags: bool) -> Answer:
 
 
 TAGGED = (27,)
-"""Evals that the cheap model of the cascade hands on."""
+"""Numbers of the evals that the cheap model of the cascade passes on."""
 
 
 def _polite(text: str) -> Answer:
@@ -230,16 +229,16 @@ def _prompt(call: Call) -> str:
 
 
 def submits(_key: str, _params: dict[str, Any]) -> dict[str, Any]:
-    """The result of one question of a batch: a verdict."""
+    """Return the result of a question in a batch: a submitted verdict."""
     content = [{"type": "tool_use", "id": "call_0", "name": "submit", "input": {**VERDICT, "cause": "batched"}}]
     return {"type": "succeeded", "message": {**answer(), "content": content, "stop_reason": "tool_use"}}
 
 
-# The workspace, as files that git can hold.
+# The workspace as files that can be stored in git.
 
 
 def unpack(folder: Path) -> None:
-    """Write the workspace that the work was paid for in: inputs, reports, store and checkpoints."""
+    """Write the workspace in which the work was paid for: inputs, reports, store and checkpoints."""
     shutil.copytree(DATA / "inputs", folder, dirs_exist_ok=True)
     shutil.copytree(DATA / "reports", folder / "reports")
     state = folder / ".evalscribe"
@@ -250,7 +249,7 @@ def unpack(folder: Path) -> None:
 
 
 def sent_batch(created: Any) -> Batch:
-    """The batch that was paid for before its answers were read."""
+    """Return the batch that was paid for although nobody had read its answers."""
     (batch,) = json.loads((DATA / "sent_batch.json").read_text())
     return Batch(batch["id"], batch["requests"], created)
 
@@ -272,7 +271,7 @@ def _make() -> None:
         unfinished = _interrupt(folder)
         shutil.rmtree(DATA / "reports", ignore_errors=True)
         shutil.copytree(folder / "reports", DATA / "reports")
-        # A build remembers where it was made; nothing rests on that.
+        # A build contains the path where it was made. Nothing depends on the path.
         store = _dump(folder / ".evalscribe" / "store.db").replace(str(folder), "/workspace")
         (DATA / "store.sql").write_text(store, "utf-8")
         (DATA / "checkpoints.sql").write_text(unfinished, "utf-8")
@@ -290,7 +289,7 @@ def _make() -> None:
 
 
 def _pay() -> list[Batch]:
-    """Have everything paid for; returns the batch whose answers nobody has read."""
+    """Do all the work with models that are paid. Return the batches whose answers nobody has read."""
     _run("import", "orders.json", "--collection", "orders", "--model", "p/m")
     _run("datasets", "create", "--name", "tickets")
     _run("datasets", "upload", "tickets", "tickets.jsonl")
@@ -314,9 +313,9 @@ def _pay() -> list[Batch]:
 
 
 def _interrupt(folder: Path) -> str:
-    """Kill an analysis at its last failure, and pay for that one by `explain`.
+    """Kill an analysis at its last failure, and pay for this failure with `explain`.
 
-    Returns the checkpoints as the killed process left them: `explain` starts the same thread anew.
+    Returns the checkpoints as they were after the kill, because `explain` restarts the thread.
     """
     with MessagesServer(lambda call: replace(model(call), held=call.number == 2)) as server:
         access = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}

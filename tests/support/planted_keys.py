@@ -1,7 +1,7 @@
-"""Keys to plant, generated from the shapes of known vendors with a fixed seed.
+"""Fake keys in the formats of known vendors, generated with a fixed seed, to test redaction.
 
-They are put together here at run time, so that no scanner takes this file for a leak. Each kind is made as the vendor
-makes it, which need not be how `evalscribe.redaction` looks for it.
+Each key is assembled at run time, so that secret scanners do not report this file. Its format is the one that the
+vendor uses. It can differ from the pattern that `evalscribe.redaction` looks for.
 """
 
 import base64
@@ -19,25 +19,25 @@ WORD, BASE64 = ALNUM + "_-", ALNUM + "+/"
 class Planted(NamedTuple):
     kind: str
     text: str
-    """The key and the text that belongs to it."""
+    """The key with the text around it."""
     parts: tuple[str, ...]
-    """The part that must not survive."""
+    """The parts of the key that must not remain after redaction."""
 
 
 class Context(NamedTuple):
     name: str
     text: Callable[[str], str]
-    """A text around the key."""
+    """Returns a text that contains the given key."""
 
 
 class Maker:
-    """Random characters, always the same ones."""
+    """Generates random characters. The same seed always gives the same ones."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
 
     def __call__(self, alphabet: str, length: int) -> str:
-        """Return random characters with at least a digit and two letters, like real keys."""
+        """Return random characters, with a digit and two letters if there are at least twelve, as in real keys."""
         picked = [*self._random.choices(alphabet, k=length)]
         if length >= 12:
             picked[3:6] = [self._random.choice([c for c in alphabet if c in "23456789"] or alphabet)] + [
@@ -54,7 +54,7 @@ def planted() -> list[Planted]:
 
 
 def _core(key: str) -> str:
-    """The second half: a key that is cut is as bad as a whole one."""
+    """Return the second half of a key. It must not remain either, because a partial key is also a leak."""
     return key[len(key) // 2 :]
 
 
@@ -69,7 +69,7 @@ def jwt(make: Maker) -> str:
 
 
 def keys() -> dict[str, str]:
-    """Keys that are recognised by their shape alone."""
+    """Return keys that can be recognised by their format alone, keyed by kind."""
     r = Maker(7)
     return {
         "1password service account": "ops_" + "eyJ" + r(ALNUM, 250),
@@ -233,14 +233,14 @@ def keys() -> dict[str, str]:
 
 
 def block(make: Maker, name: str, lines: int = 12) -> Planted:
-    """A private key of several lines."""
+    """Return a private key of several lines."""
     body = [make(BASE64, 64) for _ in range(lines)]
     text = "\n".join([f"-----BEGIN {name}-----", *body, f"-----END {name}-----"])
     return Planted(name.lower(), text, tuple(line[5:60] for line in body))
 
 
 def in_place() -> list[Planted]:
-    """Secrets that are recognised by their place."""
+    """Return secrets that can be recognised only by the text around them."""
     r = Maker(11)
     made: list[Planted] = []
 

@@ -1,8 +1,8 @@
-"""A real Postgres on loopback: the one that `EVALSCRIBE_TEST_POSTGRES_URL` names, else one of this machine's programs.
+"""A real Postgres on loopback: the server in `EVALSCRIBE_TEST_POSTGRES_URL`, or one started from installed programs.
 
-One server for a whole session, all workers of xdist included, and a database of its own for each test that asks.
-`python -m support.postgres_server FOLDER PORT` keeps a server running while anybody holds a lock on FOLDER/users: locks
-die with their processes, so the server goes away however the tests end.
+A session has one server, which all xdist workers share. Each test that needs it gets its own database. `python -m
+support.postgres_server FOLDER PORT` keeps a server running while any process holds a lock on FOLDER/users. Locks end
+with their processes, so the server ends even if the tests are killed.
 """
 
 import fcntl
@@ -27,7 +27,7 @@ from support.waiting import PATIENCE_S
 
 NAMED = os.environ.get("EVALSCRIBE_TEST_POSTGRES_URL")
 OWNER, PASSWORD = "owner", "pass%20word"
-"""As they are in a URL."""
+"""Owner of the databases, and the owner's password in URL encoding."""
 TUNED = (
     *("fsync=off", "full_page_writes=off", "synchronous_commit=off", "autovacuum=off", "max_connections=200"),
     *("shared_buffers=16MB", "jit=off", "log_min_messages=fatal", "listen_addresses=127.0.0.1"),
@@ -35,20 +35,20 @@ TUNED = (
 
 
 class NoPostgres(Exception):
-    """Nothing here can be started."""
+    """Raised if no Postgres server can be started here."""
 
 
 @dataclass(frozen=True)
 class PostgresServer:
     url: str
-    """Of a database of somebody who may make databases and roles; with a password."""
+    """URL of a database, with the password of a user who can create databases and roles."""
 
     def of(self, database: str) -> str:
-        """The address of another database there."""
+        """Return the URL of another database on the same server."""
         return urlunsplit(urlsplit(self.url)._replace(path=f"/{database}"))
 
     def execute(self, *statements: str) -> None:
-        """Each in a transaction of its own, as CREATE DATABASE wants it."""
+        """Execute each statement in its own transaction, because CREATE DATABASE requires this."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -57,7 +57,7 @@ class PostgresServer:
 
     @contextmanager
     def database(self, template: str = "template1") -> Iterator[str]:
-        """The address of a new database, dropped at the end whoever is still connected to it."""
+        """Yield the URL of a new database. It is dropped at the end even if clients are still connected to it."""
         name = f"t_{uuid.uuid4().hex[:12]}"
         self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
@@ -68,9 +68,9 @@ class PostgresServer:
 
 @contextmanager
 def running(shared: Path) -> Iterator[PostgresServer]:
-    """The server of this session, whose processes share a folder; started by the first of them.
+    """Yield the server of this session. Processes of a session share a folder, and the first of them starts the server.
 
-    Raises `NoPostgres`.
+    Raises `NoPostgres` if no server can be started.
     """
     if NAMED:
         yield PostgresServer(NAMED)
@@ -83,7 +83,7 @@ def running(shared: Path) -> Iterator[PostgresServer]:
 
 
 def program(name: str) -> str:
-    """Debian keeps the server's programs out of PATH."""
+    """Return the path of a Postgres program. Debian installs these programs outside PATH."""
     folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     found = shutil.which(name) or next((str(folder / name) for folder in folders if (folder / name).exists()), None)
     if found is None:
@@ -92,7 +92,7 @@ def program(name: str) -> str:
 
 
 def _joined(told: Path) -> tuple[str, IO[str]] | None:
-    """The server that is there. It takes its address away before it ends."""
+    """Return the URL of the running server and a lock on it; None if no server is running or it is about to end."""
     with suppress(OSError), ExitStack() as opened:
         folder, url = told.read_text().split()
         users = opened.enter_context(Path(folder, "users").open("a"))
@@ -112,7 +112,7 @@ def _started(told: Path) -> tuple[str, IO[str]]:
     command = [sys.executable, "-m", "support.postgres_server", str(folder), str(port)]
     tests = Path(__file__).parents[1]
     keeper = subprocess.Popen(command, cwd=tests, stdin=subprocess.DEVNULL, start_new_session=True)
-    keeper.returncode = 0  # it outlives us, and nobody is to warn of that
+    keeper.returncode = 0  # the server outlives this process, so prevent the warning about a running child process
     url = f"postgresql://{OWNER}:{PASSWORD}@127.0.0.1:{port}/postgres"
     _wait_for(url, folder)
     (folder / "up").touch()
@@ -121,7 +121,7 @@ def _started(told: Path) -> tuple[str, IO[str]]:
 
 
 def _make(folder: Path) -> None:
-    """Postgres refuses to run as root, and its folder may be read by nobody else."""
+    """Create the server's data folder. Postgres refuses to run as root, and requires a folder that only it can read."""
     user = _user()
     folder.chmod(0o711)
     password = folder / "password"
@@ -141,7 +141,7 @@ def _make(folder: Path) -> None:
         "-A",
         "scram-sha-256",
     ]
-    # Sorted as people's servers sort, so that nothing leans on the order of code points.
+    # Sort text by language, as users' servers do, so that no test depends on the order of code points.
     sorted_as = ["-E", "UTF8", "--locale=C", "--locale-provider=icu", "--icu-locale=en-US"]
     options = [*sorted_as, "--no-sync", "--no-instructions"]
     made = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True, **user)
@@ -150,7 +150,7 @@ def _make(folder: Path) -> None:
 
 
 def _user() -> dict[str, Any]:
-    """Whom to be, as `subprocess` takes it."""
+    """Return the arguments of `subprocess` for the user who runs Postgres; empty for the current user."""
     if os.geteuid():
         return {}
     for name in ("postgres", "nobody"):
@@ -180,7 +180,7 @@ def _wait_for(url: str, folder: Path) -> None:
 
 
 def _keep(folder: Path, port: str) -> None:
-    """Run a server until nobody uses it."""
+    """Run a server until no process uses it."""
     settings = [part for setting in TUNED for part in ("-c", setting)]
     command = [program("postgres"), "-D", str(folder / "data"), "-p", port, "-k", str(folder / "socket"), *settings]
     with (folder / "log").open("w") as log:
@@ -188,7 +188,7 @@ def _keep(folder: Path, port: str) -> None:
     with (folder / "users").open("a") as users:
         fcntl.flock(users, fcntl.LOCK_EX)
         (folder / "up").unlink(missing_ok=True)
-    server.send_signal(signal.SIGQUIT)  # at once: nothing in it is worth a checkpoint
+    server.send_signal(signal.SIGQUIT)  # stop at once, because its data are not needed any more
     server.wait()
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""Each provider with a server on loopback that speaks its protocol: what the conformance suite runs over."""
+"""Each provider with a server on loopback that speaks the provider's protocol. The conformance suite runs on all."""
 
 import json
 from collections.abc import Callable
@@ -23,27 +23,27 @@ ScriptedReply = Callable[..., Answer]
 
 @dataclass(frozen=True)
 class Vendor:
-    """The same things, said in one vendor's words."""
+    """Common replies and parts of requests in the format of one vendor."""
 
     name: str
     provider: Provider
     server: Callable[[Script], ScriptedServer]
     says: ScriptedReply
-    """`says(text, stop)`."""
+    """Returns an answer with a text: `says(text, stop)`."""
     use: ScriptedReply
     failure: ScriptedReply
-    """`failure(status, code, text, **headers)`."""
+    """Returns an error response: `failure(status, code, text, **headers)`."""
     error_in_200: Answer
     too_long: Answer
     refusal: Answer
     cut_off: str
-    """Its reason to stop where the bound of the answer was reached."""
+    """The vendor's stop reason for an answer that reaches the maximum length."""
     key: str = KEY
     streams: bool = False
-    """Whether its answers are heard while they are written."""
+    """True if answers are streamed."""
 
     async def answer(self, model: Model, request: Request) -> Reply:
-        """What was heard on the way is the answer's text."""
+        """Return the model's reply to a request. If it is streamed, check that the streamed pieces form its text."""
         if not self.streams:
             return await model.complete(request)
         heard: list[str] = []
@@ -56,21 +56,21 @@ class Vendor:
         return open_adapter(self.provider, "vendor/model-x", access, None, timeout_s)
 
     def results(self, call: Call) -> list[tuple[str, str]]:
-        """The results of tools in a request: which call they answer and what they say."""
+        """Return the tool results in a request: the id of the call and the result's text."""
         if self.provider is ANTHROPIC:
             blocks = [block for turn in call.body["messages"] for block in _blocks(turn)]
             return [(b["tool_use_id"], b["content"]) for b in blocks if b["type"] == "tool_result"]
         return [(turn["tool_call_id"], turn["content"]) for turn in call.body["messages"] if turn["role"] == "tool"]
 
     def calls(self, call: Call) -> list[str]:
-        """The ids of the calls of tools that a request echoes."""
+        """Return the ids of the tool calls that a request repeats from earlier answers."""
         if self.provider is ANTHROPIC:
             blocks = [block for turn in call.body["messages"] for block in _blocks(turn)]
             return [b["id"] for b in blocks if b["type"] == "tool_use"]
         return [made["id"] for turn in call.body["messages"] for made in turn.get("tool_calls", ())]
 
     def schema(self, call: Call) -> dict[str, Any]:
-        """The schema that a request wants its answer held to."""
+        """Return the schema that a request sets for its answer."""
         if self.provider is ANTHROPIC:
             return dict(call.body["output_config"]["format"]["schema"])
         return dict(call.body["response_format"]["json_schema"]["schema"])
@@ -100,7 +100,7 @@ def _chat(name: str, provider: Provider, too_long: Answer, error: dict[str, Any]
 
 
 def _in_a_list(status: int, code: str | None = None, text: str = "no", **headers: str) -> Answer:
-    """Google wraps the object of an error in a list."""
+    """Return an error response in a list, because Google's API wraps the error object in a list."""
     answer = chat_server.failure(status, code, text, **headers)
     return Answer(status, b"[" + answer.body + b"]", answer.headers)
 

@@ -1,4 +1,4 @@
-"""Rows of a store for queries: a collection `mine` with awkward values, and `theirs` with the word SECRET everywhere."""
+"""Rows for tests of queries: a collection `mine` with awkward values, and `theirs` with SECRET in every value."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ TIMES = ["2026-01-31T23:59:59.5Z", "2026-02-01", "2024-02-29 12:30:00+02:00", "2
 
 
 def _metadata(number: int) -> dict[str, Any]:
-    """No two alike, and now and then something missing."""
+    """Return metadata that differ for each number. Some values are missing for some numbers."""
     found: dict[str, Any] = {
         "task": f"t{number % 5}",
         "scores": {"reward": [1.0, 0.0, 0.5, 1, None][number % 5], "n": NUMBERS[number % len(NUMBERS)]},

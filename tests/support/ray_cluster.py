@@ -1,4 +1,4 @@
-"""How another process joins the cluster of the tests."""
+"""Environment that lets another process join the tests' Ray cluster."""
 
 from dataclasses import dataclass
 
@@ -7,4 +7,4 @@ from dataclasses import dataclass
 class ClusterAddress:
     head: str
     token: dict[str, str]
-    """What Ray wants in the environment."""
+    """Environment variables that Ray requires."""

@@ -13,7 +13,7 @@ from support.fork_server import fork_server
 from support.waiting import PATIENCE_S
 
 RECORDED, CURRENT = "convex-runs", "convex-runs-current"
-"""The six runs as recorded and as the current runner would have written them."""
+"""Folders with the six runs: as they were recorded, and as the current runner would have written them."""
 
 
 def run_folders(data: Path, shape: str = RECORDED) -> list[Path]:
@@ -21,19 +21,22 @@ def run_folders(data: Path, shape: str = RECORDED) -> list[Path]:
 
 
 def derivable(folder: Path) -> dict[str, bool]:
-    """Whether a run in the current form has the evidence for the label, by eval path; `*` is any other."""
+    """Return whether a run in the current form contains the evidence for each label.
+
+    Keys are eval paths; `*` stands for all other evals.
+    """
     told = json.loads((folder.parent / "derivable.json").read_text())[folder.name]
     return {path: known["derivable"] for path, known in told.items()}
 
 
 def gold(folder: Path) -> dict[str, dict[str, Any]]:
-    """The maintainers' verdicts by eval id."""
+    """Return the maintainers' verdicts, keyed by eval id."""
     failures = json.loads((folder / "gold.json").read_text())["failures"]
     return {failure["evalId"]: failure for failure in failures}
 
 
 def analysed_by_rules(data: Path, shared: Path) -> Path:
-    """Analyse the recorded runs once for all processes that share a folder; return the folder with the reports."""
+    """Analyse the recorded runs once for all processes that share a folder. Return the folder with the reports."""
     folder = shared / "real-runs"
     with open(shared / "real-runs.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -48,7 +51,7 @@ def analysed_by_rules(data: Path, shared: Path) -> Path:
 
 
 def payloads(folder: Path) -> Iterator[tuple[str, Evidence]]:
-    """Each failed eval's payload as stored, and as evidence."""
+    """Yield the stored payload of each failed eval of a run, and its evidence."""
     for eval in decode_run(json.loads((folder / "failed_evals.json").read_text()), Links()).failures:
         text = (folder / "debug" / f"{eval.id}.json").read_text()
         evidence = decode_evidence(json.loads(text), eval)
@@ -57,6 +60,6 @@ def payloads(folder: Path) -> Iterator[tuple[str, Evidence]]:
 
 
 def failures(data: Path) -> Iterator[Evidence]:
-    """The evidence of every failed eval of every run."""
+    """Yield the evidence of every failed eval of every run."""
     for folder in run_folders(data):
         yield from (evidence for _, evidence in payloads(folder))

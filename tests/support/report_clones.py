@@ -1,4 +1,4 @@
-"""Real repositories: a bare one on a server, and clones in which people work."""
+"""Real git repositories: a bare repository on a server, and clones in which people work."""
 
 import atexit
 import os
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-# Without `maintenance`, each commit, merge and fetch would start two more processes to see whether to tidy up.
+# Without `maintenance`, every commit, merge and fetch starts two more processes to check for maintenance work.
 CONFIG = """\
 [user]
 	name = Ada
@@ -30,7 +30,7 @@ def git(folder: Path, *arguments: str, env: dict[str, str] | None = None) -> str
 
 @dataclass(frozen=True)
 class Clone:
-    """A person's clone with a folder `reports`."""
+    """A person's clone, with a folder `reports`."""
 
     folder: Path
 
@@ -44,7 +44,10 @@ class Clone:
     def commit(
         self, text: str | bytes | None, who: str = "Ada", name: str = "p/m/a.md", day: str = "2026-11-01"
     ) -> str:
-        """Commit a report as a person would on a day; None removes it. The commit's id."""
+        """Commit a report in the name of a person on a given day, and return the commit's id.
+
+        If `text` is None, remove it.
+        """
         file = self.reports / name
         if text is None:
             file.unlink()
@@ -68,13 +71,13 @@ def configure(folder: Path) -> Clone:
 
 
 def repository_without_remote(folder: Path) -> Clone:
-    """A repository without a remote."""
+    """Create a repository without a remote."""
     git(folder, "init", "-q", "-b", "main", "work")
     return configure(folder / "work")
 
 
 def clone_of_server(folder: Path) -> Clone:
-    """A clone of a bare repository whose main branch has one commit."""
+    """Create a clone of a bare repository whose main branch has one commit."""
     for name in ("server.git", "work"):
         shutil.copytree(_served() / name, folder / name, symlinks=True)
     config = folder / "work/.git/config"
@@ -84,7 +87,7 @@ def clone_of_server(folder: Path) -> Clone:
 
 @cache
 def _served() -> Path:
-    """Folder with the server and the clone that all tests get a copy of: making them takes a dozen processes."""
+    """Create the server and the clone that tests copy. They are created once because this takes a dozen processes."""
     folder = Path(tempfile.mkdtemp(prefix="evalscribe-test-")).resolve()
     atexit.register(shutil.rmtree, folder)
     git(folder, "init", "-q", "--bare", "-b", "main", "server.git")

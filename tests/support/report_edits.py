@@ -1,7 +1,7 @@
-"""Ways in which people, editors and merges change a report, and what becomes of each.
+"""Ways in which people, editors and merges change a report, and the result that each must have.
 
-An edit is read back, stays on the page through a merge, or is refused with a line near it. Nothing that a person typed
-is lost: it is on the page that is written, or the page is left alone and the new one goes beside it.
+An edit is read back, stays on the page in a merge, or is refused with the number of a line near it. No text that a
+person typed is lost: the written page contains it, or the page is left alone and the new page is written beside it.
 """
 
 import random
@@ -21,17 +21,20 @@ from evalscribe.reports.page_edits import UnmergedEdits
 from evalscribe.reports.reading import PageSource, read_page
 
 NEAR = 6
-"""A refusal names a line at most so far from the edit."""
+"""Maximum distance between the edit and the line that the error names."""
 NAME = "runrunru_2026-11-02.md"
 DATA = "runrunru_2026-11-02.json"
 Fate = Literal["read", "merged", "refused", "either"]
-"""`read`: the report has it, whoever judges and whatever is known of the page as it was written. `merged`: it stays on
-the page where it is; the new page goes beside it if the same lines are new, or if nobody has the page as it was
-written. `refused`: an error names the line. `either`: what becomes of it depends on the place."""
+"""What must become of an edit.
+
+`read`: the report contains the edit, even if the judge's verdicts changed or the original page is unknown. `merged`:
+the edit stays at its place on the page; the new page is written beside it if the same lines changed, or if the original
+page is unknown. `refused`: an error names the line. `either`: the result depends on the place of the edit.
+"""
 Outcome = Literal["same", "read", "merged", "beside", "refused"]
 Base = Literal["rendering", "store", "unknown"]
 BASES: tuple[Base, ...] = ("rendering", "store", "unknown")
-"""Who has the page as it was written: the data, the store (another version rendered it), or nobody."""
+"""Where the original page is found: in the data, in the store (written by another version), or nowhere."""
 Operation = Callable[["Page", random.Random], "Edit | None"]
 
 
@@ -39,16 +42,16 @@ Operation = Callable[["Page", random.Random], "Edit | None"]
 class Edit:
     text: str
     near: tuple[int, ...] = ()
-    """Lines of the edit; none where it is all over the page."""
+    """First and last line of the edit; empty if it affects the whole page."""
     words: tuple[str, ...] = ()
-    """What was added and has to stay."""
+    """Added texts that must not be lost."""
     labels: Mapping[str, Classification] = field(default_factory=dict)
-    """Labels in force afterwards, by the path of the finding's first eval."""
+    """Labels that must be in force after the edit, keyed by the path of the finding's first eval."""
     fate: Fate = "either"
 
 
 class Page:
-    """The lines of a report, counted from 0, and where things stand."""
+    """The lines of a report, counted from 0, and the positions of its parts."""
 
     def __init__(self, text: str, report: Report) -> None:
         self.lines = text.split("\n")
@@ -67,12 +70,12 @@ class Page:
 
     @property
     def rows(self) -> list[int]:
-        """Rows of the table of recommendations."""
+        """Lines with the rows of the table of recommendations."""
         return [at for at, line in enumerate(self.lines) if re.match(r"\| (?:R\d+)? \| ", line)]
 
     @property
     def paragraphs(self) -> list[int]:
-        """What findings say in an item below the label's line."""
+        """Lines with items of prose in the findings."""
         places = range(self.findings[0], self.net_impact)
         return [at for at in places if re.match(r"- (?=[A-Z`])(?!`.*` \w+ \S+:\d)", self.lines[at])]
 
@@ -81,7 +84,7 @@ class Page:
         return self.starting("## Net impact")[0]
 
     def end(self, at: int, starts: tuple[str, ...]) -> int:
-        """Where the part that begins at a line ends."""
+        """Return the line after the end of the part that begins at a line."""
         return next((n for n in range(at + 1, len(self.lines)) if self.lines[n].startswith(starts)), len(self.lines))
 
     def finding(self, number: int) -> tuple[int, int]:
@@ -92,7 +95,7 @@ class Page:
         return self.report.entries[number].paths[0]
 
     def edit(self, at: int, count: int, new: list[str], **more: object) -> Edit:
-        """Lines replaced by others."""
+        """Return an edit that replaces some lines by others."""
         lines = [*self.lines[:at], *new, *self.lines[at + count :]]
         return Edit("\n".join(lines), near=(at + 1, at + max(1, len(new))), **more)  # type: ignore[arg-type]
 
@@ -114,7 +117,7 @@ def any_finding(page: Page, rng: random.Random) -> int:
     return rng.randrange(len(page.report.entries))
 
 
-# Whole page: nothing that a person wrote, so nothing may change or be refused.
+# Changes of the whole page that add no text. They must neither change the report nor be refused.
 
 
 def whole(change: Callable[[str], str], fate: Fate = "read") -> Operation:
@@ -127,7 +130,7 @@ def mixed_line_ends(page: Page, rng: random.Random) -> Edit:
 
 
 def aligned(text: str) -> str:
-    """Tables as a formatter lays them out."""
+    """Align the tables of the page like a Markdown formatter."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -149,7 +152,7 @@ def aligned_table(table: list[str]) -> list[str]:
 
 
 def spaced(text: str) -> str:
-    """Blank lines around headings, lists, tables and fences, as prettier and markdownlint want them."""
+    """Insert blank lines around headings, lists, tables and fences, as prettier and markdownlint require."""
     out: list[str] = []
     fence = ""
     front = 0
@@ -177,7 +180,7 @@ def loose(text: str) -> str:
 
 
 def outside_fences(change: Callable[[str], str]) -> Callable[[str], str]:
-    """The change, but for quotations, which no formatter touches."""
+    """Limit a change to the text outside fences, because formatters leave quotations in fences alone."""
     return lambda text: "".join(
         part if part.startswith("```") else change(part)
         for part in re.split(r"(?m)^(`{3,}\w*\n(?:.*\n)*?`{3,}$)", text)
@@ -189,7 +192,7 @@ def with_bullets(marker: str) -> Operation:
 
 
 def wrapped(page: Page, rng: random.Random) -> Edit | None:
-    """A paragraph that an editor wrapped: it stays until the judge says something else there."""
+    """Wrap a paragraph, as editors do. The wrapped text stays until the judge's text at this place changes."""
     long = [at for at in page.paragraphs if len(page.lines[at]) > 60 and "`" not in page.lines[at]]
     if not long:
         return None
@@ -201,7 +204,7 @@ def wrapped(page: Page, rng: random.Random) -> Edit | None:
     return page.edit(at, 1, [f"- {first}", *(f"  {line}" for line in others)], fate="merged")
 
 
-# One place.
+# Edits at a single place.
 
 
 def moved_line(page: Page, rng: random.Random) -> Edit:
@@ -219,7 +222,7 @@ def moved_section(page: Page, rng: random.Random) -> Edit | None:
 
 
 def actions_moved_up(page: Page, rng: random.Random) -> Edit:
-    """All that follows would be read as actions."""
+    """Move the list of actions up. The rest of the page would then be read as actions."""
     at = rng.choice(page.sections[:-1])
     start = page.sections[-1]
     actions = page.lines[start:]
@@ -228,7 +231,7 @@ def actions_moved_up(page: Page, rng: random.Random) -> Edit:
 
 
 def moved(page: Page, rng: random.Random, parts: list[tuple[int, int]], fate: Fate) -> Edit | None:
-    """Two neighbours change places."""
+    """Exchange two adjacent parts."""
     if len(parts) < 2:
         return None
     at = rng.randrange(len(parts) - 1)
@@ -277,7 +280,7 @@ def glued_heading(page: Page, rng: random.Random) -> Edit:
 
 
 def odd_characters(page: Page, rng: random.Random) -> Edit:
-    """Smart quotes, dashes, hard spaces or full-width digits in one line."""
+    """Replace characters of one line by smart quotes, dashes, no-break spaces or full-width digits."""
     at = rng.choice([at for at in range(7, len(page.lines) - 2) if re.search(r"[ '\"\d-]", page.lines[at])])
     pairs = rng.choice(
         ({"'": "\u2019", '"': "\u201d"}, {" ": "\u00a0"}, {"-": "\u2013"}, {str(n): chr(0xFF10 + n) for n in range(10)})
@@ -292,7 +295,7 @@ def typed_into_a_line(page: Page, rng: random.Random) -> Edit:
 
 
 def typed_anywhere(page: Page, rng: random.Random) -> Edit:
-    """A line between any two, without blank lines around."""
+    """Insert a line between any two lines, without blank lines around it."""
     at = rng.randrange(7, len(page.lines))
     said = word(rng)
     return page.edit(at, 0, [said], words=(said,))
@@ -305,7 +308,7 @@ def paragraph(page: Page, rng: random.Random) -> Edit:
 
 
 def extra(*lines: str, fate: Fate = "either") -> Operation:
-    """Something of an editor's or a site's as a block of its own between two findings or sections."""
+    """Insert a block that an editor or a website adds between two findings or sections."""
 
     def added(page: Page, rng: random.Random) -> Edit:
         at = rng.choice([*page.findings[1:], *page.sections])
@@ -376,7 +379,7 @@ def added_row(page: Page, rng: random.Random) -> Edit | None:
 
 
 def conflict(style: str) -> Operation:
-    """Markers that a merge left, with the line of the first."""
+    """Insert conflict markers of a merge. The error must name the line of the first marker."""
 
     def torn(page: Page, rng: random.Random) -> Edit:
         at = rng.randrange(1, len(page.lines) - 2)
@@ -399,7 +402,7 @@ LABEL = re.compile(r"\*\*[A-Z_]+\*\*(?: \([\w, ]+\))?(?:, uncertain)?")
 
 
 def label_as(written: Callable[[str], str], fate: Fate, where: str = "label") -> Operation:
-    """A correction, spelled as people spell it: under the heading, behind the heading, or both."""
+    """Correct a label in one of the ways in which people write it: under the heading, in the heading, or both."""
 
     def changed(page: Page, rng: random.Random) -> Edit:
         number = any_finding(page, rng)
@@ -421,7 +424,10 @@ def label_as(written: Callable[[str], str], fate: Fate, where: str = "label") ->
 
 
 def label_with(template: str, fate: Fate = "read") -> Operation:
-    """A correction with words of the person's on its line; `LABEL` is the new label, `TAIL` what followed the old."""
+    """Correct a label and add text to its line.
+
+    In the template, `LABEL` is the new label, and `TAIL` is the text that followed the old label.
+    """
 
     def changed(page: Page, rng: random.Random) -> Edit:
         number = any_finding(page, rng)
@@ -448,7 +454,10 @@ def contradicting(page: Page, rng: random.Random) -> Edit | None:
 
 
 def reviewer(*template: str) -> Operation:
-    """A reviewer's word in some place and spelling: it is kept, and where it is ours to read, the entry is reviewed."""
+    """Add a reviewer's statement in some place and form.
+
+    The statement must be kept. If its form is known, the finding must count as reviewed.
+    """
     counts = "> Reviewer: WORD" not in template
 
     def said(page: Page, rng: random.Random) -> Edit:
@@ -470,7 +479,7 @@ def reviewed(page: Page, number: int) -> dict[str, Classification]:
 
 
 def reworded(find: str, replacement: str, fate: Fate = "merged") -> Operation:
-    """Words of ours in another wording; `WORD` is the person's."""
+    """Reword generated text. `WORD` in the replacement is text that the person adds."""
 
     def changed(page: Page, rng: random.Random) -> Edit | None:
         places = [at for at in range(9, page.sections[-1]) if re.search(find, page.lines[at])]
@@ -484,7 +493,7 @@ def reworded(find: str, replacement: str, fate: Fate = "merged") -> Operation:
 
 
 def own_finding(page: Page, rng: random.Random) -> Edit:
-    """A failure that a person found."""
+    """Add a finding about a failure that a person found."""
     said = word(rng)
     number = len(page.findings) + 1
     at = page.end(page.sections[[page.lines[n] for n in page.sections].index("## Failures")], ("## ",))
@@ -504,7 +513,7 @@ def own_column(page: Page, rng: random.Random) -> Edit | None:
 
 
 def below_the_label(page: Page, rng: random.Random) -> Edit:
-    """An answer to the label, on the next line."""
+    """Add a reply on the line below the label."""
     said = word(rng)
     at = rng.choice(page.findings) + 2
     return page.edit(at, 0, [said], words=(said,), fate="read")
@@ -516,7 +525,7 @@ def above_the_label(page: Page, rng: random.Random) -> Edit:
 
 
 def below_the_reasoning(page: Page, rng: random.Random) -> Edit | None:
-    """A line that continues the judge's item."""
+    """Add a line that continues an item of the judge."""
     if not page.paragraphs:
         return None
     said = word(rng)
@@ -532,7 +541,7 @@ def own_pattern(page: Page, rng: random.Random) -> Edit | None:
 
 
 def note_of_a_note(change: Callable[[str, str], str | None], fate: Fate = "read") -> Operation:
-    """A change of a note that an earlier version of the page has."""
+    """Change a note that an earlier version of the page contains."""
 
     def changed(page: Page, rng: random.Random) -> Edit | None:
         quoted = [at for at in page.starting("> ") if at < page.sections[-1]]
@@ -713,16 +722,16 @@ KINDS: dict[str, Operation] = {
 
 
 def judge(kind: str, seed: str, report: Report, base: Base, *, again: bool) -> Outcome | None:
-    """Return what the next analysis does with an edit; None if the page has nothing to edit in this way.
+    """Return what the next analysis does with an edit; None if the page has no place for such an edit.
 
-    `AssertionError` if anything is lost, misread or refused far from its line.
+    Raises `AssertionError` if text is lost, misread, or refused with a line far from the edit.
 
     Args:
         kind: One of `KINDS`.
-        seed: Chooses the place and the words.
-        report: What was analysed.
-        base: Who has the page as it was written.
-        again: Whether the next analysis has the same verdicts.
+        seed: Seed that determines the place and the words of the edit.
+        report: The report before the edit.
+        base: Where the original page is found.
+        again: True if the next analysis gives the same verdicts.
     """
     written = render(report)
     written = of_another_version(written) if base == "store" else written
@@ -758,13 +767,13 @@ def digest(text: str) -> str:
 
 
 def of_another_version(text: str) -> str:
-    """The page in the words of another version of evalscribe."""
+    """Return the page in the wording of another version of evalscribe."""
     other = text.replace("\nAs run ", "\nAs it ran ", 1)
     return other.replace(digest(text), page_digest(other), 1)
 
 
 def judged_anew(report: Report) -> Report:
-    """Every verdict another one."""
+    """Return the report with a different verdict on every finding."""
     order = [*CLASSIFICATIONS, CLASSIFICATIONS[0]]
     entries = []
     for entry in report.entries:
@@ -785,7 +794,7 @@ def judged_anew(report: Report) -> Report:
 
 
 def check_report(edit: Edit, report: Report) -> None:
-    """Labels are in force, and the data can be read back."""
+    """Check that the labels of the edit are in force, and that the report's data can be read back."""
     for path, label in edit.labels.items():
         entry = next(entry for entry in report.entries if path in entry.paths)
         assert entry.classification == label, f"{path} is {entry.classification}, not {label}"
@@ -794,7 +803,7 @@ def check_report(edit: Edit, report: Report) -> None:
 
 
 def check_page(edit: Edit, new: Report, merged: MergedReport) -> None:
-    """Everything is there and in force, and the next analysis changes nothing."""
+    """Check that no text is lost, that labels are in force, and that another merge changes nothing."""
     assert edit.fate != "refused", "has to be refused"
     lost = [said for said in edit.words if bare(said) not in bare(merged.text)]
     assert not lost, f"lost: {lost}"

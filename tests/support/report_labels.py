@@ -1,4 +1,4 @@
-"""Pages with their data, and the labels that a report by people gives."""
+"""Write reports as pages with data, and read them with the labels that people changed."""
 
 from pathlib import Path
 
@@ -20,13 +20,13 @@ def read_labels(text: str) -> dict[str, str | None]:
 
 
 def written(report: Report, name: str = "example/sample-model-1/smp7q2ka_2026-11-02.md") -> PageSource:
-    """The page of a report and its data, as evalscribe writes them."""
+    """Return a report's page and data as evalscribe writes them."""
     page = PageSource(name=name, text="")
     data = write_data(analysis_from_report(report))
     return page.model_copy(update={"text": render(report), "data": data})
 
 
 def load(page: Path) -> Report:
-    """The report of a page on disk with people's edits in force."""
+    """Return the report of a page on disk, with people's edits in force."""
     data = page.with_suffix(".json").read_text("utf-8")
     return reading.read_page(PageSource(name=page.name, text=page.read_text("utf-8"), data=data)).report

@@ -1,4 +1,4 @@
-"""Read a report from disk as the product does: the data with the page's edits in force."""
+"""Read a report from disk in the same way as the product: its data, with the edits of the page in force."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real repositories in every state that a user may leave one in, and what must not change there."""
+"""Real git repositories in the states in which users may leave them, and the parts that must not change."""
 
 import atexit
 import hashlib
@@ -31,7 +31,7 @@ def repository(folder: Path, *options: str) -> Path:
 
 @dataclass(frozen=True)
 class WorkingClone:
-    """A user's clone and the bare repository that it pushes to."""
+    """A user's clone, and the bare repository to which it pushes."""
 
     folder: Path
     remote: Path
@@ -45,7 +45,7 @@ class WorkingClone:
         return git(self.remote, "show", f"{ref}:{path}")
 
     def other(self, folder: Path) -> Path:
-        """Somebody else's clone."""
+        """Create another person's clone."""
         git(folder.parent, "clone", "-q", str(self.remote), str(folder))
         git(folder, "config", "user.name", "Grace")
         git(folder, "config", "user.email", "grace@example.org")
@@ -53,7 +53,7 @@ class WorkingClone:
 
 
 def make_clone(folder: Path) -> WorkingClone:
-    """With two commits on `main`, pushed."""
+    """Create a clone whose branch `main` has two commits. Both are pushed."""
     made = WorkingClone(folder / "work", folder / "remote.git")
     for there, kept in zip((made.folder, made.remote), _once(), strict=True):
         shutil.copytree(kept, there, symlinks=True)
@@ -64,7 +64,7 @@ def make_clone(folder: Path) -> WorkingClone:
 
 @cache
 def _once() -> tuple[Path, Path]:
-    """Work tree and remote that all tests get a copy of: making them takes ten processes."""
+    """Create the work tree and the remote that tests copy. They are created once because this takes ten processes."""
     folder = Path(tempfile.mkdtemp(prefix="evalscribe-test-"))
     atexit.register(shutil.rmtree, folder)
     git(folder, "init", "-q", "--bare", "-b", "main", "remote.git")
@@ -84,7 +84,7 @@ def _once() -> tuple[Path, Path]:
 
 
 def disarrange(work: Path, seed: int) -> list[str]:
-    """Bring the work tree into a state that the seed chooses; what was done, for the message of a failed test."""
+    """Bring the work tree into a state that the seed determines. Return the steps, for the message of a failed test."""
     chance = random.Random(seed)
     steps = {
         "staged": lambda: (_write(work / "kept.txt", "staged\n"), git(work, "add", "kept.txt")),
@@ -123,14 +123,17 @@ def disarrange(work: Path, seed: int) -> list[str]:
     rest = [name for name in steps if name not in ("stash", "conflict", "other branch", "detached")]
     chance.shuffle(rest)
     done = [*first, *(name for name in rest if chance.random() < 0.5)]
-    done.sort(key="hooks".__eq__)  # last, for they stop the others
+    done.sort(key="hooks".__eq__)  # hooks come last because they would stop the other steps
     for name in done:
         steps[name]()
     return done
 
 
 def repository_state(work: Path, ours: str = "evalscribe/") -> dict[str, object]:
-    """All of a repository that is the user's. Refs of branches whose name begins with `ours` are not."""
+    """Return every part of a repository that belongs to the user.
+
+    Branches whose names begin with `ours` are not included.
+    """
     refs = git(work, "for-each-ref", "--format=%(refname) %(objectname) %(symref)").splitlines()
     gitdir = work / ".git"
     return {
@@ -159,7 +162,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def install_hooks(work: Path) -> None:
-    """Each would leave a trace in the work tree, and stop what it runs before."""
+    """Install hooks that leave a trace in the work tree and make the git command fail."""
     for name in HOOKS:
         hook = work / ".git/hooks" / name
         hook.parent.mkdir(exist_ok=True)

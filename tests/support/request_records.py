@@ -1,4 +1,4 @@
-"""Records that requests refer to."""
+"""Records to which requests refer."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ RUN = Run(id="run", provider="example", model="m1")
 def make_record(
     id: str, status: EvalStatus = "failed", said: str | None = None, documents: Iterable[Document] = (), parts: int = 1
 ) -> Record:
-    """An eval whose agent was asked for a refund and says something."""
+    """Build the record of an eval whose agent is asked for a refund and replies."""
     messages = (UserMessage(content="I want my money back."), AssistantMessage(content=said or f"Done by {id}."))
     return Record(
         run_id=RUN.id,

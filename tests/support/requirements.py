@@ -1,4 +1,4 @@
-"""Programs and packages that tests need."""
+"""Programs and packages that tests require."""
 
 import os
 from typing import NoReturn
@@ -9,7 +9,7 @@ REQUIRED = frozenset(os.environ.get("EVALSCRIBE_REQUIRE", "").split(","))
 
 
 def skip_or_fail(need: str, missing: str = "") -> NoReturn:
-    """Skip the test, or fail it if `EVALSCRIBE_REQUIRE` names what it needs."""
+    """Skip the test. If `EVALSCRIBE_REQUIRE` names the missing requirement, fail the test instead."""
     if need in REQUIRED:
         pytest.fail(f"{need} is required here and missing {missing}")
     pytest.skip(f"{need} is not installed {missing}")

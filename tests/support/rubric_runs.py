@@ -1,4 +1,4 @@
-"""A rubric about politeness, agent runs for it, and a model's access and answers."""
+"""A rubric about politeness, agent runs for it, and a model's settings and answers."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Small made failures for the rules judge: task, answer, output, grader, notes and log, as a source would give them."""
+"""Build small failures for the rules judge in a source's form: task, answer, output, grader, notes and log."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,9 +26,9 @@ def make_failure(
     precedents: Sequence[Precedent] = (),
     across: CrossModelFailures | None = None,
 ) -> Failure:
-    """A failed eval whose steps passed, but for `step`; with no step it failed before grading.
+    """Build a failed eval in which every step except `step` passed. If `step` is None, it failed before grading.
 
-    `error` is what the source recorded of the failed step, `names` are the names of all steps.
+    `error` is the error that the source recorded for the failed step. `names` are the names of all steps.
     """
     found = [
         *_documents("task", {"TASK.txt": task}),
@@ -53,7 +53,7 @@ def decide(case: Failure) -> Verdict:
 
 
 def pytest_log(*failures: tuple[str, str], passed: int = 0) -> str:
-    """What pytest prints of failed tests, each with the line after `E`."""
+    """Return pytest's output about failed tests. Each failure has its name and the line after `E`."""
     bodies = [
         f"{'_' * 30} {name} {'_' * 30}\n\n    def {name}():\n>       check()\nE       {said}\n\ntest_grader.py:9: Error"
         for name, said in failures
@@ -72,7 +72,7 @@ def pytest_log(*failures: tuple[str, str], passed: int = 0) -> str:
 
 
 def vitest_log(*failed: str, passed: Sequence[str] = (), took: int = 2, more: str = "") -> str:
-    """Standard output of vitest 4: names and times of the tests, without messages."""
+    """Return the standard output of vitest 4 with the names and times of tests, but without messages."""
     summary = [f"{len(failed)} failed"] * bool(failed) + [f"{len(passed)} passed"] * bool(passed)
     return "\n".join(
         [
@@ -97,7 +97,7 @@ def vitest_log(*failed: str, passed: Sequence[str] = (), took: int = 2, more: st
 
 
 def lint_log(*errors: str, passed: int = 8, failed: int = 0) -> str:
-    """Ruff's lines, then a test step that passed, or did not."""
+    """Return Ruff's output, followed by the output of a test step that passed or failed."""
     end = f"{failed} failed, {passed} passed in 0.12s" if failed else f"{passed} passed in 0.12s"
     return "\n".join(
         [

@@ -1,4 +1,4 @@
-"""Runs made in code, in the shapes and sizes of real ones, so that no test of a surface needs real data."""
+"""Generate runs with the form and size of real runs, so that tests of commands need no real data."""
 
 import json
 from collections.abc import Callable
@@ -10,7 +10,7 @@ MODEL = "sample-model-2"
 PROVIDER = "example"
 CATEGORIES = ("000-fundamentals", "001-data_modeling", "002-queries", "003-mutations", "004-actions")
 Failure = tuple[str, str, str]
-"""Failed step, its reason as the deployment records it, and what the runner logged."""
+"""Name of the failed step, its reason as the deployment records it, and the log of the runner."""
 
 
 def eval_id(n: int) -> str:
@@ -22,7 +22,10 @@ def eval_path(n: int) -> str:
 
 
 def summary(count: int, **changes: Any) -> dict[str, Any]:
-    """What the first function answers for `count` failures and as many passes; `run` changes fields of the run."""
+    """Return the deployment's summary of a run with `count` failures and as many passed evals.
+
+    `changes` replaces fields of the summary. Its key `run` replaces fields of the run.
+    """
     run = {
         "_id": RUN_ID,
         "experiment": "default",
@@ -35,7 +38,7 @@ def summary(count: int, **changes: Any) -> dict[str, Any]:
 
 
 def payload(n: int) -> dict[str, Any]:
-    """What the second function answers: task, output, reference, grader and log of failure `n`."""
+    """Return the deployment's payload of failure `n`: task, output, reference, grader and log."""
     step, reason, log = _failure(n)
     return {
         "eval": {
@@ -63,7 +66,7 @@ def payload(n: int) -> dict[str, Any]:
 
 
 def write(folder: Path, count: int, **changes: Any) -> Path:
-    """A snapshot of `count` failures; the folder."""
+    """Write a snapshot of a run with `count` failures, and return its folder."""
     (folder / "debug").mkdir(parents=True)
     for n in range(count):
         (folder / "debug" / f"{eval_id(n)}.json").write_text(json.dumps(payload(n)))
@@ -143,7 +146,7 @@ http.route({
 
 
 def _tsc(n: int) -> Failure:
-    # Line 6 is the model's own; an error at a line that the reference has too would leave the rules uncertain.
+    # Line 6 is only in the model's output. An error at a line of the reference would make the rules uncertain.
     log = f"convex/index.ts:6:16 - error TS2304: Cannot find name 'listItems{n}'.\n"
     return (
         "deploy",

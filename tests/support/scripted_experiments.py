@@ -1,4 +1,4 @@
-"""Experiments in a real store, with targets and scorers of the tests' own."""
+"""Experiments in a real store, with targets and scorers that tests define."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ Answer = Callable[[TargetCall], TargetResult | Awaitable[TargetResult]]
 
 
 class ScriptedTarget:
-    """`Target` that answers by a function, and notes what it was asked."""
+    """A `Target` that answers by a function and records its calls."""
 
     def __init__(self, answer: Answer, latency_s: float = 0.0) -> None:
         self.asked: list[str] = []
@@ -50,7 +50,7 @@ class ScriptedTarget:
 
 
 class EqualityScorer:
-    """`ScorerRunner`: whether the output is what was expected; breaks on the output `break`."""
+    """A `ScorerRunner` that checks whether the output equals the expected output. It breaks on the output `break`."""
 
     def __init__(self, name: str = "equal", depends_on: tuple[str, ...] = ()) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class EqualityScorer:
 
 
 class FixedWorkspace(Workspace):
-    """A workspace at one moment, with its store in a folder or on a server."""
+    """A workspace with a fixed time, and with its store in a folder or on a server."""
 
     def __init__(self, place: Path | str) -> None:
         if isinstance(place, Path):
@@ -82,7 +82,7 @@ class FixedWorkspace(Workspace):
 
 
 class ExperimentLab:
-    """One experiment over items `k0 … kN`, each of which expects its own key."""
+    """An experiment on the items `k0`, `k1` and so on. The expected output of each item is its key."""
 
     def __init__(self, place: Path | str, items: int = 4, **config: object) -> None:
         self.workspace = FixedWorkspace(place)
@@ -141,5 +141,5 @@ def binding(name: str, *, required: bool = True, depends_on: tuple[str, ...] = (
 
 
 def answer_key(call: TargetCall) -> TargetReply:
-    """The right answer."""
+    """Answer correctly, with the key of the item."""
     return TargetReply(output=call.item_key)

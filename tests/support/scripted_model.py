@@ -1,4 +1,4 @@
-"""A model that plays prepared replies."""
+"""A model that returns prepared replies."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -8,17 +8,20 @@ from evalscribe.model.protocols import OnText
 
 Step = Reply | Exception | Callable[[Request], Reply]
 PIECES = re.compile(r"\s*\S+|\s+")
-"""Chunks of a streamed text: a word with the space before it."""
+"""Pieces in which a text is streamed: each word with the space before it."""
 
 
 class ScriptedModel:
-    """A `Model` that returns the n-th step of its script for the n-th call; a step that is an exception is raised."""
+    """A `Model` that replies to the n-th call with the n-th step of its script.
+
+    A step that is an exception is raised.
+    """
 
     def __init__(self, script: Iterable[Step], name: str = "scripted/model", context_tokens: int = 200_000) -> None:
         self.id = name
         self.context_tokens = context_tokens
         self.requests: list[Request] = []
-        """Requests received, in order."""
+        """Received requests, in order."""
         self.forgotten: list[Request] = []
         self._script = iter(script)
 
@@ -43,12 +46,12 @@ class ScriptedModel:
 
 
 def text_reply(text: str = "", stop: StopReason = "end", usage: Usage | None = None) -> Reply:
-    """A reply without tool calls."""
+    """Return a reply with a text and without tool calls."""
     return Reply(text=text, stop=stop, usage=usage or Usage(calls=1))
 
 
 def tool_reply(*named: tuple[str, dict[str, object]], usage: Usage | None = None) -> Reply:
-    """A reply that calls tools: `tool_reply(("read_lines", {...}), ("submit", {...}))`."""
+    """Return a reply that calls tools, such as `tool_reply(("read_lines", {...}), ("submit", {...}))`."""
     tool_calls = tuple(ToolCall(id=f"call_{n}", name=name, input=fields) for n, (name, fields) in enumerate(named, 1))
     raw = [{"type": "tool_use", **call.model_dump()} for call in tool_calls]
     return Reply(text="", tool_calls=tool_calls, stop="tool_use", usage=usage or Usage(calls=1), raw=raw)

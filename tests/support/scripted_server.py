@@ -1,6 +1,6 @@
-"""An HTTP server on loopback that answers as a test scripts it, call by call, and remembers what it was asked.
+"""An HTTP server on loopback that answers each call as a test scripts it, and records the calls.
 
-`messages_server` and `chat_server` give it the words of a vendor.
+`messages_server` and `chat_server` use it with the formats of their vendors.
 """
 
 import json
@@ -18,15 +18,15 @@ from support.waiting import PATIENCE_S
 
 @dataclass(frozen=True)
 class Call:
-    """One request as it came in."""
+    """A request as the server received it."""
 
     number: int
-    """From 0, in order of arrival."""
+    """Number of the request in order of arrival, from 0."""
     body: dict[str, Any]
     headers: dict[str, str]
     path: str
     at: float
-    """Seconds on the monotonic clock."""
+    """Time of arrival in seconds on the monotonic clock."""
 
 
 @dataclass(frozen=True)
@@ -36,35 +36,38 @@ class Answer:
     headers: dict[str, str] = field(default_factory=lambda: {"content-type": "application/json"})
     delay_s: float = 0.0
     held: bool = False
-    """Not sent before the server's `release` or end."""
+    """True to hold the answer until the server is released or ends."""
     cut: str = ""
-    """`reset` drops the connection without an answer, `half` after half of the body or of the pieces."""
+    """How the answer is cut: `reset` drops the connection before the answer, `half` in the middle of it."""
     pieces: tuple[bytes, ...] = ()
-    """Sent one by one as a stream of events, in place of the body."""
+    """Pieces that are sent one after another as an event stream, instead of the body."""
     every_s: float = 0.0
-    """Between two pieces."""
+    """Seconds between two pieces."""
 
 
 Script = Answer | Sequence[Answer] | Callable[[Call], Answer]
 
 
 def page(status: int = 200) -> Answer:
-    """What a proxy sends in place of an answer."""
+    """Return an HTML page, which a proxy might send instead of an answer."""
     return Answer(status, b"<html><body>Sign in</body></html>", {"content-type": "text/html"})
 
 
 class ScriptedServer:
-    """Serves until the `with` block ends. `calls` holds every request, `peak` how many were open at once."""
+    """Serves until the `with` block ends.
+
+    `calls` contains every request; `peak` is the maximum number of open requests.
+    """
 
     def __init__(self, script: Script, latency_s: float = 0.0) -> None:
         self.calls: list[Call] = []
         self.finished: list[float] = []
-        """When each answer was sent, on the monotonic clock."""
+        """Times at which answers were sent, in seconds on the monotonic clock."""
         self.peak = 0
         self.sent: list[int] = []
-        """How many pieces of each stream were sent, once it ended or its client had gone."""
+        """Number of sent pieces of each stream that ended or whose client closed the connection."""
         self.ended = threading.Event()
-        """Set once a stream ended or its client had gone."""
+        """Set when a stream has ended or its client has closed the connection."""
         self._open = 0
         self._together = 0
         self._gathered = threading.Event()
@@ -92,14 +95,14 @@ class ScriptedServer:
         self._thread.join()
 
     def gather(self, together: int) -> None:
-        """So many calls have to be open at once before the next one is answered: a busy machine sends them late."""
+        """Hold the next answer until this many calls are open at once. A busy machine can send the calls late."""
         self._together = together
         self._gathered.clear()
         if together < 2:
             self._gathered.set()
 
     def release(self) -> None:
-        """Send every answer that is held, and hold none from now on."""
+        """Send all held answers, and hold no further ones."""
         self._released.set()
 
     def take(self, body: dict[str, Any], headers: dict[str, str], path: str) -> Answer:
@@ -120,7 +123,7 @@ class ScriptedServer:
         return answer
 
     def streamed(self, answer: Answer) -> Answer:
-        """The same answer to somebody who wants a stream, where the body is a whole answer of the vendor's."""
+        """Return the answer as a stream. Subclasses override this for the streams of their vendor."""
         return answer
 
     def wait(self, seconds: float) -> None:
@@ -145,13 +148,13 @@ class _Quiet(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is what some tests are about."""
+        """Ignore connection errors, because some tests close the connection on purpose."""
 
 
 def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Head and body in two small packets would wait for each other, 40 ms a call.
+        # Otherwise, the head and the body, in two small packets, would wait for each other: 40 ms for each call.
         disable_nagle_algorithm = True
         wbufsize = -1
 
@@ -210,7 +213,7 @@ def _handler(server: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             self._drop()
 
         def _drop(self) -> None:
-            # A linger of zero makes the kernel send a reset in place of an orderly end.
+            # With a linger time of zero, the kernel resets the connection instead of closing it normally.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()

@@ -1,4 +1,4 @@
-"""`evalscribe view` as a process of its own, and requests to it byte by byte."""
+"""Run `evalscribe view` as a process, and send raw requests to it."""
 
 import re
 import signal
@@ -22,17 +22,17 @@ ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\?token=\S+")
 class Answer:
     status: int
     headers: dict[str, str]
-    """By lower-case name."""
+    """Headers, keyed by lower-case name."""
     body: bytes
 
 
 @dataclass
 class ServedPage:
-    """A running `evalscribe view`."""
+    """A running process of `evalscribe view`."""
 
     process: Process
     address: str
-    """With the token, as the command prints it."""
+    """Address with the token, as the command prints it."""
 
     @property
     def base(self) -> str:
@@ -56,17 +56,17 @@ class ServedPage:
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE_S)
 
     def send(self, *parts: bytes) -> Answer | None:
-        """Send bytes and read one answer; None if the server closes the connection without one."""
+        """Send bytes and read one answer. Returns None if the server closes the connection without an answer."""
         with self.connect() as connection:
             for part in parts:
                 try:
                     connection.sendall(part)
                 except (BrokenPipeError, ConnectionResetError):
-                    break  # refused before the end; the answer may still be there to read
+                    break  # The request was refused before all parts were sent. The answer can still be read.
             return read_answer(connection)
 
     def request(self, method: str, target: str, *headers: tuple[str, str], body: bytes = b"") -> Answer:
-        """Send a request with exactly these headers, and `Content-Length` if there is a body."""
+        """Send a request with exactly these headers. `Content-Length` is added if there is a body."""
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
         if body:
             lines.append(f"Content-Length: {len(body)}")
@@ -79,20 +79,20 @@ class ServedPage:
         return self.sign_in()
 
     def get(self, path: str) -> str:
-        """Return a page as a signed-in browser gets it; empty if it does not exist."""
+        """Return a page as a signed-in browser receives it; empty if the page does not exist."""
         answer = self.request("GET", f"/{path}", ("Host", self.host), ("Cookie", self._cookie))
         assert answer.status in (200, 404), (path, answer)
         return answer.body.decode() if answer.status == 200 else ""
 
     def sign_in(self) -> str:
-        """Return the cookie that the address with the token sets."""
+        """Return the cookie that is set by the address with the token."""
         answer = self.request("GET", f"/?token={self.token}", ("Host", self.host))
         assert answer.status == 303
         return answer.headers["set-cookie"].partition(";")[0]
 
 
 def read_answer(connection: socket.socket) -> Answer | None:
-    """Read one answer; None if the connection is closed without one."""
+    """Read one answer. Returns None if the connection is closed without an answer."""
     with HTTPResponse(connection) as response:
         try:
             response.begin()
@@ -104,7 +104,7 @@ def read_answer(connection: socket.socket) -> Answer | None:
 
 @contextmanager
 def serving(folder: Path, *arguments: str | Path, **environment: str) -> Iterator[ServedPage]:
-    """Start `evalscribe view --no-open` in a folder, wait for its address, and end it."""
+    """Start `evalscribe view --no-open` in a folder, wait until it has printed its address, and stop it at the end."""
     process = Workspace(folder).start("view", "--no-open", *arguments, **environment)
     try:
         yield ServedPage(process, printed_address(process))

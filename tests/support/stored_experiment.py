@@ -1,4 +1,4 @@
-"""An experiment with runs whose tries and scores are given, stored as a worker stores them."""
+"""An experiment whose runs have the given trials and scores, stored in the same way as by a worker."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ OUTCOMES: dict[str, ItemVerdict] = {"p": "passed", "f": "failed", "e": "error", 
 
 
 class StoredExperiment:
-    """In a store folder; every run is over the same items, one character for each of its tries."""
+    """An experiment in a store folder. All of its runs use the same items."""
 
     def __init__(self, store: Path, items: Sequence[Item], name: str = "quality") -> None:
         self.store = store
@@ -45,7 +45,7 @@ class StoredExperiment:
         self.number = 0
 
     def fill(self) -> None:
-        """Publish the items."""
+        """Add the dataset with the items, and publish it."""
         self.datasets.add(Dataset(id="ds-1", name="tickets", created_at=NOW))
         self.datasets.put("ds-1", self.items)
         self.datasets.publish("ds-1", NOW)
@@ -55,7 +55,7 @@ class StoredExperiment:
             each.close()
 
     def version(self, config: ExperimentConfig, bindings: tuple[Binding, ...] = BINDINGS) -> ExperimentVersion:
-        """Of the one experiment."""
+        """Return a version of the experiment with this configuration, and store it."""
         id = ExperimentVersion.id_of("exp-1", TARGET, self.dataset_version.id, bindings, config)
         version = ExperimentVersion(
             id=id,
@@ -87,7 +87,11 @@ class StoredExperiment:
         outputs: Mapping[str, JsonValue] | None = None,
         bindings: tuple[Binding, ...] = BINDINGS,
     ) -> ExperimentRun:
-        """`outcomes`: of each item `p`, `f`, `e` or `u` per try; a string gives each item one try. Fewer: not run."""
+        """Store a run with the given outcomes.
+
+        Each trial is a letter: `p`, `f`, `e` or `u`. `outcomes` has the letters of each item, or is a text with one
+        letter per item. Items without an outcome were not run.
+        """
         keys = [item.key for item in self.items]
         given = dict(zip(keys, outcomes, strict=False)) if isinstance(outcomes, str) else outcomes
         repetitions = max(map(len, given.values()), default=1)

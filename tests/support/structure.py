@@ -1,4 +1,4 @@
-"""Counts of the package's structure: modules, classes defined twice, imports inside functions, and import paths."""
+"""Measure the package's structure: modules, repeated class names, imports inside functions, and import paths."""
 
 import ast
 import functools
@@ -14,14 +14,14 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "agent/evalscribe"
 FRAGMENT = 40
-"""A module of fewer lines is a fragment (`__init__` excepted)."""
+"""A module with fewer lines than this is a fragment, unless it is an `__init__`."""
 
 
 class Module(NamedTuple):
     """One parsed module of the package, without the sample's files."""
 
     name: str
-    """Dotted, without the package: `store.file`; empty for the package itself."""
+    """Dotted name of the module within the package, such as `store.file`; empty for the package itself."""
     path: Path
     tree: ast.Module
     lines: int
@@ -33,7 +33,7 @@ class Module(NamedTuple):
 
 @functools.cache
 def modules() -> tuple[Module, ...]:
-    """All modules except those in folders below `sample/`, which are graded or read as data."""
+    """Return all modules except those in `sample/`, which are graded or read as data."""
     found = []
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -46,7 +46,10 @@ def modules() -> tuple[Module, ...]:
 
 
 def statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All statements below a node. `ast.walk` also visits expressions: nine of ten nodes, none with a statement."""
+    """Yield all statements below a node.
+
+    `ast.walk` also visits expressions. They are nine tenths of the nodes and contain no statements.
+    """
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         for child in getattr(node, field, ()):
             yield child
@@ -54,7 +57,7 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def repeated_class_names() -> dict[str, list[str]]:
-    """Public class names that several modules define, each with the modules."""
+    """Return the public class names that several modules define, each with the names of the modules."""
     homes: dict[str, set[str]] = {}
     for module in modules():
         for node in statements(module.tree):
@@ -64,23 +67,23 @@ def repeated_class_names() -> dict[str, list[str]]:
 
 
 def fragments() -> list[str]:
-    """Modules with fewer than `FRAGMENT` lines."""
+    """Return the names of the modules with fewer than `FRAGMENT` lines."""
     return [module.name for module in modules() if module.lines < FRAGMENT and not module.is_package]
 
 
 def imports_in_functions() -> Counter[str]:
-    """Import statements inside functions, by module."""
+    """Return the number of import statements inside functions, for each module."""
     counts: Counter[str] = Counter()
     for module in modules():
         functions = (n for n in statements(module.tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef)))
-        # A set, because what is in a nested function is also in the one around it.
+        # A set, because a statement in a nested function is also in the outer function.
         inside = {node for function in functions for node in statements(function)}
         counts[module.name] += sum(isinstance(node, (ast.Import, ast.ImportFrom)) for node in inside)
     return +counts
 
 
 def root_entries() -> list[str]:
-    """Modules and packages directly in the package, `__init__` and `__main__` included."""
+    """Return the names of modules and packages at the top of the package, including `__init__` and `__main__`."""
     return sorted(
         entry.name
         for entry in PACKAGE.iterdir()
@@ -89,9 +92,9 @@ def root_entries() -> list[str]:
 
 
 def protocols() -> dict[str, list[str]]:
-    """Every Protocol of the package with the classes that have all its members, also by inheritance.
+    """Return the names of all protocols of the package, each with the classes that have all of its members.
 
-    Classes of the tests (fakes) are included.
+    Inherited members count. Classes of the tests, such as fakes, are included.
     """
     shapes: dict[str, set[str]] = {}
     classes: list[ast.ClassDef] = []
@@ -137,14 +140,14 @@ def _members(node: ast.ClassDef) -> set[str]:
 
 
 def lonely_protocols() -> list[str]:
-    """Protocols with fewer than two implementations, counting those of tests."""
+    """Return the protocols with fewer than two implementations. Implementations in tests count."""
     return sorted(name for name, classes in protocols().items() if len(classes) < 2)
 
 
 def longest_import_path(start: str = "cli") -> list[str]:
-    """Longest chain of modules that import each other when they load, from the modules of `start`.
+    """Return the longest chain of imports that starts in a module of `start`.
 
-    Imports under `TYPE_CHECKING` do not count; a package that only re-exports is a step.
+    Imports under `TYPE_CHECKING` do not count. A package that only re-exports names counts as a step.
     """
     known = {module.name for module in modules()}
     edges = {module.name: sorted(_imported(module, known)) for module in modules()}
@@ -169,7 +172,7 @@ sys.exit(code)
 
 
 def modules_of_command(*arguments: str) -> list[str]:
-    """Modules of the package that a command imports, counted when it ends. It runs in a temporary folder.
+    """Return the modules of the package that a command has imported when it ends. It runs in a temporary folder.
 
     Raises:
         RuntimeError: The command failed; its output is in the message.

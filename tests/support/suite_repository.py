@@ -1,4 +1,4 @@
-"""The sample's suite in a real git repository of its own, and patches for it as a model submits them."""
+"""The sample's suite in a real git repository, and patches for it in the form in which a model submits them."""
 
 import copy
 import hashlib
@@ -28,12 +28,15 @@ def edit(path: str = "ruff.toml", old: str = SELECT, new: str = RELAXED) -> dict
 
 
 def patch(*edits: dict[str, str], summary: str = SUMMARY) -> Answer:
-    """A submission of these edits, by default the one that R2 of the sample calls for."""
+    """Return an answer that submits these edits.
+
+    By default, it is the edit that recommendation R2 of the sample requests.
+    """
     return use(("submit_patch", {"summary": summary, "edits": list(edits or (edit(),))}))
 
 
 class SuiteRepository:
-    """A git repository with the suite at its top, or in a folder of it."""
+    """A git repository that contains the suite at its top or in a folder."""
 
     def __init__(self, root: Path, folder: str = "") -> None:
         self.root = root
@@ -45,7 +48,10 @@ class SuiteRepository:
         self.save("The suite")
 
     def copied(self, root: Path) -> Self:
-        """Another one in the same state: a fifth of the cost of making one."""
+        """Return a copy of the repository in its current state.
+
+        A copy takes a fifth of the time of a new repository.
+        """
         subprocess.run(["cp", "-a", self.root, root], check=True)
         made = copy.copy(self)
         made.root, made.suite = root, root / self.suite.relative_to(self.root)
@@ -65,7 +71,7 @@ class SuiteRepository:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
 
     def save(self, message: str = "More") -> str:
-        """Commit everything; the commit's id."""
+        """Commit all changes, and return the commit's id."""
         self.git("add", "-A")
         self.git("commit", "-q", "-m", message)
         return self.git("rev-parse", "HEAD")
@@ -75,11 +81,11 @@ class SuiteRepository:
         return self.git("for-each-ref", "--format=%(refname:short)", "refs/heads").splitlines()
 
     def fingerprint(self) -> dict[str, str]:
-        """Every file below the root, `.git` included, by the digest of its bytes."""
+        """Return the digest of every file in the repository, including `.git`, keyed by path."""
         files = (path for path in sorted(self.root.rglob("*")) if path.is_file() and not path.is_symlink())
         return {str(path.relative_to(self.root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def said(call: Any) -> str:
-    """All text that one request showed the model."""
+    """Return all text that a request showed the model."""
     return str(call.body)

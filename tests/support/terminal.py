@@ -1,4 +1,4 @@
-"""A command in a process of its own, at a terminal where somebody types."""
+"""Run a command as a process at a terminal, and type into it."""
 
 import os
 import pty
@@ -13,7 +13,7 @@ from support.waiting import PATIENCE_S, wait_until
 
 
 class TerminalCommand:
-    """Everything that the command prints is in `shown`."""
+    """A command at a terminal. `shown` contains all of its output so far."""
 
     def __init__(self, folder: Path, *arguments: str | Path, **environment: str) -> None:
         self.shown = ""
@@ -31,23 +31,23 @@ class TerminalCommand:
         os.close(slave)
 
     def wait_for(self, words: str) -> None:
-        """Read until the command has printed these words."""
+        """Read output until the command has printed this text."""
         deadline = time.monotonic() + PATIENCE_S
         while words not in self.shown:
             assert time.monotonic() < deadline, f"never printed {words!r}: {self.shown[-2000:]}"
             assert self._read(), f"ended without printing {words!r}: {self.shown[-2000:]}"
 
     def expect(self, words: str) -> None:
-        """Read until the command has printed these words after those that were expected before."""
+        """Read output until the command has printed this text after the previously expected text."""
         before, self.shown = self.shown[: self._expected], self.shown[self._expected :]
         self.wait_for(words)
         self._expected = len(before) + self.shown.index(words) + len(words)
         self.shown = before + self.shown
 
     def reads(self) -> None:
-        """Return once the command waits for a line: what it prints before comes earlier than that.
+        """Return once the command waits for input. All of its output so far has then been printed.
 
-        Where there is no /proc, it gets half a second for it.
+        Without `/proc`, this only waits for half a second.
         """
         status = Path(f"/proc/{self._process.pid}/status")
         if not status.exists():
@@ -69,7 +69,7 @@ class TerminalCommand:
         return self.ended()
 
     def ended(self) -> int:
-        """The exit code, after all that was printed was read."""
+        """Read all output until the command ends, and return its exit code."""
         deadline = time.monotonic() + PATIENCE_S
         while self._read():
             assert time.monotonic() < deadline, self.shown[-2000:]
@@ -78,13 +78,13 @@ class TerminalCommand:
         return code
 
     def _read(self) -> bool:
-        """Whether more may come."""
+        """Read available output, and return whether more can follow."""
         ready, _, _ = select.select([self._master], [], [], 0.2)
         if not ready:
             return True
         try:
             piece = os.read(self._master, 65_536)
-        except OSError:  # the other end is closed
+        except OSError:  # the command has closed its end of the terminal
             return False
         self.shown += piece.decode("utf-8", "replace")
         return bool(piece)

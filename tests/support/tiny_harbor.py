@@ -1,4 +1,4 @@
-"""Small tasks of Harbor and a job of failed trials of them."""
+"""Small Harbor tasks, and a job with their failed trials."""
 
 import json
 from collections.abc import Mapping
@@ -15,12 +15,12 @@ echo "FAIL: wants {0}, got $(cat answer.txt)"; echo 0 > /logs/verifier/reward.tx
 
 
 class TinyTask(NamedTuple):
-    """A task with one failed trial. The right answer is 4, which `question.txt` in /app has."""
+    """A task with one failed trial. Its right answer is 4, which is written in `/app/question.txt`."""
 
     commands: tuple[str | dict[str, Any], ...] = ("echo 3 > answer.txt",)
-    """What the agent ran; an object is the call of a tool."""
+    """Commands that the agent ran. An object stands for a tool call."""
     said: str = "FAIL: wants 4, got 3\n"
-    """What the verifier printed in the run."""
+    """Output of the verifier in the recorded run."""
     solve: str | None = "cat question.txt > answer.txt\n"
     test: str = TEST.format(4)
     dockerfile: str = DOCKERFILE
@@ -31,7 +31,7 @@ class TinyTask(NamedTuple):
 
 
 def write(folder: Path, tasks: Mapping[str, TinyTask]) -> None:
-    """Write the folders `tasks` and `job`."""
+    """Write the tasks to the folder `tasks`, and their trials to the folder `job`."""
     job = folder / "job"
     for name, task in tasks.items():
         place = folder / "tasks" / name

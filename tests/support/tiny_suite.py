@@ -1,4 +1,4 @@
-"""A suite of five evals with graders in shell, and a run of it as a snapshot."""
+"""A suite of five evals with shell graders, and a snapshot of a run of it."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ class TinyEval(NamedTuple):
     output: str
     grader: str
     said: str
-    """What the grader printed in the run."""
+    """Output of the grader in the recorded run."""
 
 
 EVALS = {
@@ -45,7 +45,7 @@ PROVED = {
 
 
 def write(folder: Path, evals: dict[str, TinyEval] | None = None) -> Path:
-    """Write the suite, its settings and the run into a folder; return the snapshot."""
+    """Write the suite, its settings and a run into a folder. Return the folder of the run's snapshot."""
     evals = EVALS if evals is None else evals
     (folder / "evalscribe.toml").write_text(CONFIG)
     run = folder / "run"

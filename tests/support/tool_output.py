@@ -1,4 +1,4 @@
-"""What tools print when something fails, and a failed eval whose log holds it."""
+"""Failure output of test tools, and a failed eval whose log contains such output."""
 
 from evalscribe.model.evidence import Document, Evidence
 from evalscribe.model.run import Eval, Step
@@ -78,7 +78,7 @@ GO = """\
 --- PASS: TestOther (0.00s)
 FAIL
 """
-# MOCHA follows mocha's spec reporter; the next three are shortened output of node 20 and cargo.
+# MOCHA has the form of mocha's spec reporter. The next three are shortened output of Node 20 and cargo.
 MOCHA = """\
   orders
     ✔ works

@@ -1,4 +1,4 @@
-"""A small file of trajectories, as an import reads it."""
+"""A small file of trajectories that can be imported."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ def trajectory(task: int, trial: int, reward: float, said: str) -> dict[str, Any
 
 
 def write(folder: Path) -> Path:
-    """Task 0 fails twice and succeeds once, task 1 never succeeds, task 2 always does."""
+    """Write trajectories of three tasks. Task 0 fails twice and succeeds once, task 1 always fails, task 2 succeeds."""
     path = folder / "shop.json"
     rows = [
         *(trajectory(0, n, reward, f"Trial {n} says no.") for n, reward in enumerate((0.0, 1.0, 0.0))),

@@ -5,12 +5,12 @@ import time
 from collections.abc import Callable
 
 PATIENCE_S = 1200
-"""Seconds that a test waits for an event or a process; generous, as it only guards against hanging."""
+"""Maximum seconds that a test waits for an event or a process. It is long because it only prevents endless waiting."""
 POLL_S = 0.01
 
 
 def wait_until(condition: Callable[[], object], what: str = "a condition") -> None:
-    """Block until `condition()` is true; fail with `what` if it never is."""
+    """Block until `condition()` is true. Fail with a message that contains `what` if this takes too long."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"
@@ -18,7 +18,10 @@ def wait_until(condition: Callable[[], object], what: str = "a condition") -> No
 
 
 async def until(condition: Callable[[], object], what: str = "a condition") -> None:
-    """As `wait_until`, while other tasks of the event loop go on, even where a `LoopClock` stands still."""
+    """Wait like `wait_until`, while other tasks of the event loop continue.
+
+    Works even if a `LoopClock` stands still.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < deadline, f"not within {PATIENCE_S} s: {what}"

@@ -1,4 +1,4 @@
-"""Small reports for the page, and what its tables show."""
+"""Write small reports for tests of the web pages, and read tables from the pages."""
 
 import re
 from functools import lru_cache
@@ -25,7 +25,7 @@ HOSTILE = "<script>alert(1)</script>'\"\u202e\x00/../x onload=1"
 
 
 class Markup(HTMLParser):
-    """The elements of a page and the names of their attributes."""
+    """Collects the elements of a page and the names of their attributes."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Markup(HTMLParser):
 
 
 def assert_only_own_markup(page: str) -> None:
-    """Check that a page has one script, nothing that runs code or has a style, and no invisible characters."""
+    """Check that a page has exactly one script, no event handlers, no inline styles and no invisible characters."""
     markup = Markup(page)
     assert markup.scripts == 1
     assert not {name for name in markup.attributes if name.startswith("on") or name == "style"}
@@ -47,7 +47,7 @@ def assert_only_own_markup(page: str) -> None:
 
 
 class Cells(HTMLParser):
-    """The cells of the tables of a page by row, as text."""
+    """Collects the text of the cells of a page's tables, by row."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Cells(HTMLParser):
 
 
 def matrix(page: str) -> dict[str, list[str]]:
-    """The cells of each task."""
+    """Return the texts of each task's cells in the matrix, keyed by task."""
     rows = Cells(page).tables[-1][2:]
     tasks = re.findall(r'<th scope="row"><bdi>([^<]*)</bdi>', page.partition('class="matrix"')[2])
     return {unescape(task): [cell.strip() for cell in row[1:]] for task, row in zip(tasks, rows, strict=True)}
@@ -84,14 +84,14 @@ def links(page: str) -> list[str]:
 
 
 def entry(path: str, label: str | None = "MODEL_FAULT", **changes: object) -> ReportEntry:
-    """A finding about one eval; without a label, one that no judge could decide."""
+    """Build a finding about one eval. Without a label, it is a finding that no judge could decide."""
     judge = JudgeLabel(id="rules@1", classification=label, confidence=0.9) if label else None
     basic = {"evals": (EvalRef(path=path),), "classification": label, "cause": "wrong-sum", "cause_kind": "model"}
     return ReportEntry(**{**basic, "judge": judge, "why": f"why {path}", "reasoning": "It fails.", **changes})
 
 
 def write(folder: Path, *entries: ReportEntry, run: str = "run1abcdef", **changes: object) -> None:
-    """Write a report of a run with these failures and one passed eval; `changes` are fields of the report."""
+    """Write a report of a run with these failures and one passed eval. `changes` replaces fields of the report."""
     number = len(entries)
     header = RunHeader(
         id=run, provider="p", model="m", experiment="e", passed=1, failed=number, total=1 + number, listed=number
@@ -104,7 +104,7 @@ def write(folder: Path, *entries: ReportEntry, run: str = "run1abcdef", **change
 
 @lru_cache
 def analysed_sample(base: Path) -> Path:
-    """A workspace with the sample's run, and both checkpoints in the store and in reports; made once per process."""
+    """Create a workspace with the analysed sample and both checkpoints, in the store and as reports."""
     folder = base / "analysed-sample"
     folder.mkdir()
     commands = [["analyze", "sample"], ["import", str(checkpoints_file())], *(["analyze", run] for run in CHECKPOINTS)]
@@ -116,5 +116,5 @@ def analysed_sample(base: Path) -> Path:
 
 
 def site(folder: Path, scope: Scope | None = None, *, token: str | None = "t") -> Site:
-    """The site over a folder of reports, without a store: served, or with no token as files."""
+    """Open the site for a folder of reports, without a store. If `token` is None, the site is a bundle."""
     return open_site(Workspace(Options(reports=folder), folder=folder, environ={}), scope or Scope(), token=token)

@@ -1,4 +1,7 @@
-"""Cluster observations with a model, or failures by cause without one, and answer a question from the clusters."""
+"""Form clusters of observations, and answer a question from them.
+
+A model clusters the observations. Without a model, failures are clustered by cause.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,16 +22,16 @@ from evalscribe.model.rubric import Rubric
 from evalscribe.text import cut, one_line, pluralise, prose, slug
 
 MOST_CLUSTERS = 15
-"""Maximum number of clusters. If there are more, the model is asked to merge them."""
+"""Maximum number of clusters. If there are more, the model is asked again to merge them."""
 MOST_TOGETHER = 300
-"""Maximum number of nodes in one question. Models copy ids incorrectly from longer lists."""
+"""Maximum number of nodes in one question. Models make mistakes when they copy ids from longer lists."""
 ROUNDS = 6
 PROGRESS = 0.9
-"""A round that leaves more than this share of the nodes is the last one."""
+"""A round is the last one if more than this share of the nodes remains after it."""
 LONGEST_TEXT = 400
 UNNAMED = "unnamed"
 LIKELY_OBSERVATIONS, LIKELY_WORDS = 10, 25
-"""Expected observations per batch and words per observation, used in estimates."""
+"""Expected number of observations per batch and of words per observation, used to estimate costs."""
 
 Ask = Callable[[Subject], Awaitable[JudgeResult]]
 
@@ -41,7 +44,7 @@ class ClusterNode:
     text: str
     observations: tuple[Observation, ...]
     name: str = ""
-    """Name of the cluster; empty for a single observation."""
+    """Name of the cluster; empty if the node is a single observation."""
     parts: tuple[str, ...] = ()
 
     @property
@@ -58,7 +61,7 @@ class ClusterNode:
 class Clustering:
     clusters: tuple[ClusterNode, ...]
     other: tuple[Observation, ...]
-    """Observations without a cluster."""
+    """Observations that belong to no cluster."""
     notes: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
 
@@ -68,8 +71,8 @@ async def cluster_observations(
 ) -> Clustering:
     """Put every observation into one cluster or into `other`.
 
-    If the model does not answer a question, its observations stay unclustered and a note says so. Raises
-    `EvalscribeError` for errors that concern all questions.
+    If the model does not answer a question, the question's observations stay unclustered and a note says so. Raises
+    `EvalscribeError` for errors that affect all questions.
 
     Args:
         max_tokens: Maximum tokens of one question.
@@ -116,7 +119,7 @@ async def _round(
 
 
 def estimate_subject(batches: int) -> Subject:
-    """Build a subject as large as the first clustering question for this many batches, to estimate its cost."""
+    """Build a subject as large as the first clustering question for this number of batches, to estimate its cost."""
     line = "O00 " + "observed " * LIKELY_WORDS
     return _subject(
         [ClusterNode(id="", text=line, observations=())] * min(MOST_TOGETHER, batches * LIKELY_OBSERVATIONS)
@@ -124,7 +127,7 @@ def estimate_subject(batches: int) -> Subject:
 
 
 def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any]]) -> list[ClusterNode]:
-    """Merge nodes into the groups in a model's answer. Nodes in no group follow in their original order."""
+    """Merge the nodes that a model's answer groups together. Ungrouped nodes follow in their original order."""
     remaining = {node.id: node for node in nodes}
     merged = []
     for group in groups:
@@ -136,7 +139,7 @@ def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any
 
 
 def _merge_group(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> ClusterNode:
-    """Merge the members of a group. If the only member is a cluster, return it unchanged."""
+    """Merge the members of a group into one node. If the only member is a cluster, return it unchanged."""
     if len(members) == 1 and members[0].name:
         return members[0]
     return ClusterNode(
@@ -149,7 +152,7 @@ def _merge_group(group: Mapping[str, Any], members: Sequence[ClusterNode]) -> Cl
 
 
 def _move_unclustered(clustering: Clustering) -> Clustering:
-    """Move the observations that no round has clustered to `other`."""
+    """Move the observations that are in no cluster to `other`."""
     unclustered = tuple(
         observation for node in clustering.clusters if not node.name for observation in node.observations
     )
@@ -172,9 +175,9 @@ def _merge_same_names(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
 
 
 def _chunks(nodes: Sequence[ClusterNode], max_tokens: int) -> Iterator[tuple[ClusterNode, ...]]:
-    """Split the nodes, in order, into chunks that fit into one question.
+    """Split the nodes, in order, into chunks that each fit into one question.
 
-    A node that is too long for one question is a chunk of its own.
+    A node that is too long for a question is a chunk of its own.
     """
     return fill_parts(((node, estimate_tokens(node.line) + 1) for node in nodes), max_tokens, MOST_TOGETHER)
 
@@ -188,11 +191,11 @@ def _subject(nodes: Sequence[ClusterNode]) -> Subject:
 MOST_PASSAGES = 6
 """Maximum number of passages quoted for one cluster."""
 MOST_SHARES = 3
-"""Maximum number of shares of one kind (model, task or trial) that a cluster lists."""
+"""Maximum number of models, of tasks and of trial numbers that are listed for a cluster."""
 
 
 def build_clusters(nodes: Iterable[ClusterNode], members: Sequence[Member]) -> tuple[Cluster, ...]:
-    """Build the clusters. Those with the most agent runs come first."""
+    """Build the clusters, sorted by number of agent runs. The largest cluster comes first."""
     by_id = {member.id: member for member in members}
     clusters = (_cluster(node, by_id) for node in nodes)
     return tuple(
@@ -222,7 +225,7 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 
 
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
-    """Yield at most `MOST_PASSAGES` quoted passages: the first passage of each agent run, then further ones."""
+    """Yield at most `MOST_PASSAGES` quoted passages: first one passage of each agent run, then further passages."""
     passages = [passage for observation in observations for passage in observation.passages if passage.text.strip()]
     first = list({passage.agent_run_id: passage for passage in reversed(passages)}.values())[::-1]
     ordered = [*first, *(passage for passage in passages if passage not in first)]
@@ -232,7 +235,7 @@ def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
 def _shares(cluster_members: Sequence[Member], members: Mapping[str, Member]) -> Iterator[ClusterShare]:
     """Yield the cluster's most common models, tasks and trials.
 
-    A kind is omitted if all agent runs of the collection have the same value.
+    For example, models are omitted if all explored agent runs used the same model.
     """
     for kind, name in _KINDS.items():
         totals = Counter(map(name, members.values()))
@@ -255,10 +258,10 @@ _KINDS = {
 
 
 MOST_ERRORS = 3
-"""Maximum number of different errors in the text of a cause."""
+"""Maximum number of different errors in the description of a cluster."""
 LONGEST_ERROR = 160
 MOST_CAUSES = 5
-"""Maximum number of causes named in the answer."""
+"""Maximum number of causes named in an answer without a model."""
 
 
 class CausedFailure(Frozen):
@@ -270,13 +273,13 @@ class CausedFailure(Frozen):
     why: str
     error: str
     signature: str | None = None
-    """Error signature. Failures with the same error have the same signature; None if the error was not located."""
+    """Error signature, the same for all failures with the same error; None if the error was not located."""
     uncertain: bool = False
     passages: tuple[Passage, ...] = ()
 
 
 def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, ...]:
-    """Return one observation per failure, in order. Unlike a model's observations, these are facts."""
+    """Return one observation per failure, in order. The observations come from recorded causes, not from a model."""
     return tuple(
         Observation(
             id=f"O{number}", text=_failure_text(failure), agent_runs=(failure.member.id,), passages=failure.passages
@@ -286,10 +289,7 @@ def cause_observations(failures: Iterable[CausedFailure]) -> tuple[Observation, 
 
 
 def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[Observation]) -> tuple[ClusterNode, ...]:
-    """Cluster failures by cause. A cause that occurs only once forms no cluster.
-
-    An uncertain cause that no other failure shares is replaced as described in `_causes`.
-    """
+    """Cluster failures by cause. A cause of only one failure forms no cluster."""
     causes = _causes(failures)
     groups: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, failure in enumerate(failures):
@@ -309,8 +309,8 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """Return the cause of each failure.
 
-    An uncertain cause that no other failure shares is replaced by the most common certain cause of the same error.
-    Uncertain causes that several failures share stay, because one symptom, such as a limit, can have many causes.
+    An uncertain cause of a single failure is replaced by the most common certain cause of the same error. Uncertain
+    causes that several failures share stay, because one symptom, such as a limit, can have many causes.
     """
     shared = Counter(failure.cause for failure in failures)
     causes_by_signature: dict[str, Counter[str]] = defaultdict(Counter)
@@ -333,7 +333,10 @@ def _failure_text(failure: CausedFailure) -> str:
 
 
 def _describe_causes(kind: str, members: Sequence[CausedFailure]) -> str:
-    """Describe a cluster, such as `3 times: returns 1 where the task asks for 2; … (kind of cause: model)`."""
+    """Describe the failures of a cluster.
+
+    Example: `3 times: returns 1 where the task asks for 2; … (kind of cause: model)`.
+    """
     reasons = Counter(prose(failure.why or failure.error, LONGEST_ERROR).removesuffix(".") for failure in members)
     most_common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:MOST_ERRORS]
     parts = [text if n == 1 else f"{n} times: {text}" for text, n in most_common]
@@ -346,7 +349,7 @@ def _describe_causes(kind: str, members: Sequence[CausedFailure]) -> str:
 
 
 def describe_figures(clusters: Sequence[Cluster], failed: int, explored: int) -> str:
-    """Say in a sentence how many agent runs failed, and name the most common causes."""
+    """Return sentences that state how many agent runs failed and name the most common causes."""
     sentence = f"{failed or 'None'} of {pluralise(explored, 'agent run')} failed."
     if not clusters:
         return sentence
@@ -361,13 +364,13 @@ def words(name: str) -> str:
 
 
 MOST_SHOWN = 15
-"""Maximum number of clusters shown to the model. The clusters with the most agent runs are shown."""
+"""Maximum number of clusters shown to the model. Those with the most agent runs are shown."""
 LONGEST_ANSWER = 1800
 LONGEST_PASSAGE = 300
 
 
 def answer_subject(clusters: Sequence[Cluster], explored: int) -> Subject:
-    """Build the judge's subject from the clusters, which are marked `A0`, `A1` …."""
+    """Build the subject of the answering judge: the clusters, marked `A0`, `A1` and so on."""
     items = (_item(number, cluster, explored) for number, cluster in enumerate(clusters[:MOST_SHOWN]))
     return Subject.of("exploration", list(items))
 
@@ -381,7 +384,7 @@ def _item(number: int, cluster: Cluster, explored: int) -> SubjectItem:
 
 
 def parse_answer(result: JudgeResult, rubric: Rubric, subject: Subject) -> tuple[str, int]:
-    """Return the answer on one line, with citations of clusters as `(1)`, and the number of unresolved citations."""
+    """Return the answer on one line, and its number of unresolved citations. Citations of clusters appear as `(1)`."""
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject).output["answer"]
     text, unresolved = cited["text"], sum(citation["status"] == "unverified" for citation in cited["citations"])
     parts, position = list[str](), 0

@@ -52,11 +52,11 @@ class RunEvals:
     run: Run
     graded: tuple[GradedEval, ...]
     findings: Mapping[str, FindingSummary] = field(default_factory=dict)
-    """Findings of the run's report, by printed path."""
+    """Findings of the run's report, keyed by printed path."""
     signatures: Mapping[str, str | None] = field(default_factory=dict)
-    """Error signatures by eval id."""
+    """Error signatures, keyed by eval id."""
     unreached: frozenset[str] = frozenset()
-    """Ids of evals whose evidence shows that grading never reached the model's work."""
+    """Ids of the evals whose evidence shows that the model's work was never graded."""
 
     @property
     def names_all(self) -> bool:
@@ -71,7 +71,7 @@ class EvalTrials:
     category: str = ""
     judged: list[Trial] = field(default_factory=list)
     unjudged: list[str] = field(default_factory=list)
-    """For each trial that was not judged, the reason why its result says nothing about the model."""
+    """Reasons why trials say nothing about the model, one for each trial that was not judged."""
     tasks: set[str] = field(default_factory=set)
     graders: set[str] = field(default_factory=set)
 
@@ -82,11 +82,11 @@ def bare_path(eval: Eval) -> str:
 
 
 def trials_by_eval(side: Iterable[RunEvals], all_runs: Sequence[RunEvals]) -> dict[str, EvalTrials]:
-    """Group trials by eval path.
+    """Group the trials of one side by the path of their eval.
 
     Args:
-        all_runs: All compared runs. If a run lists only failures, an eval that only other runs of its suite list counts
-            as passed.
+        all_runs: All compared runs. If a run lists only its failures, an eval that it does not list counts as passed if
+            another run of its suite lists the eval.
     """
     by_path: dict[str, EvalTrials] = {}
     for run_evals in side:
@@ -105,7 +105,7 @@ def trials_by_eval(side: Iterable[RunEvals], all_runs: Sequence[RunEvals]) -> di
 
 
 def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
-    """Map the path of every eval that any of the runs lists to the eval's category."""
+    """Return the category of every eval that at least one run lists, keyed by the eval's path."""
     categories: dict[str, str] = {}
     for run_evals in sides:
         categories.update((path, path.rpartition("/")[0]) for path in _bare_paths(run_evals.run.evals or ()))
@@ -116,7 +116,7 @@ def named_evals(sides: Iterable[RunEvals]) -> dict[str, str]:
 def same_suite(run_evals: RunEvals, other: RunEvals) -> bool:
     """Return whether two runs seem to belong to one suite.
 
-    They do if they have the same experiment, the same number of evals, or at least one eval in common.
+    This is the case if they have the same experiment, the same number of evals, or at least one eval in common.
     """
     if (
         run_evals is other
@@ -142,7 +142,7 @@ def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _bare_paths(paths: Sequence[str]) -> list[str]:
-    """Return the paths in `Run.evals` without their trial suffixes (such as `#2`), if they have any."""
+    """Return the paths without their trial suffixes, such as `#2`. Some paths have no such suffix."""
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
@@ -159,7 +159,7 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
     if finding and finding.basis == "proved" and not finding.reviewer:
         return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
     if finding and finding.cause_kind in NOT_THE_MODEL:
-        note = finding.reviewer and finding.reviewer.note  # a person's reason takes precedence over the judge's
+        note = finding.reviewer and finding.reviewer.note  # a reviewer's reason takes precedence over the judge's
         reason = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({reason})' if reason else ''}"
     if finding is None and eval.id in run_evals.unreached:
@@ -180,7 +180,10 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
 
 
 def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> str:
-    """Return the error that the report quotes, else the one that the source recorded, else the located one."""
+    """Return the error of a trial, as its report quotes it or else as the source recorded it.
+
+    A generic error is replaced by the error that was located in the evidence.
+    """
     error = (finding and finding.error) or eval.reason or ""
     signature = run_evals.signatures.get(eval.id)
     if signature and is_stock(error):
@@ -189,13 +192,13 @@ def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> s
 
 
 FINENESS = 10_000
-"""Denominator of the fractions to which scores are rounded before they are compared."""
+"""Denominator of fractions. Scores are rounded to multiples of 1/`FINENESS` before they are compared."""
 LARGEST = 1e100
-"""Maximum magnitude of a score, because the squares of larger differences overflow a float."""
+"""Maximum magnitude of a score. The squares of larger differences would overflow a float."""
 
 
 def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDifference:
-    """Compare pass rates.
+    """Compare the pass rates of both sides.
 
     Args:
         unnamed: Number of evals that no run lists because they passed on both sides.
@@ -207,14 +210,14 @@ def pass_rate_difference(pairs: Sequence[EvalPair], unnamed: int = 0) -> MeanDif
 def per_eval_p_value(pairs: Sequence[EvalPair]) -> float | None:
     """Return the p-value of the hypothesis that each eval is equally likely to pass on both sides.
 
-    Returns None if no eval was repeated.
+    Returns None if every eval has only one trial per side.
     """
     result = stratified_permutation_test(list(map(_task, pairs)))
     return result and result.p_value
 
 
 def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
-    """Compare every score that has values other than 0 and 1. Evals that lack the score on one side are skipped."""
+    """Compare every score that has values other than 0 and 1. Evals that lack the score on either side are skipped."""
     results = {}
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
@@ -226,7 +229,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
 
 
 def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tuple[CategoryFlips, ...]:
-    """Return the changed evals of each category, sorted by category; empty if there is only one category."""
+    """Return the numbers of regressed and fixed evals of each category; empty if there is only one category."""
     groups: dict[str, list[EvalPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.category].append(pair)
@@ -237,7 +240,7 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
 
 
 def mean_pass_rate(evals: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
-    """Return the mean of the evals' pass rates. `unnamed` further evals count as passed."""
+    """Return the mean of the evals' pass rates. It includes `unnamed` further evals, all of which passed."""
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in evals), *[1.0] * unnamed])
 
 
@@ -275,17 +278,17 @@ def _category(name: str, group: Sequence[EvalPair], p: float, all_named: bool) -
 
 
 ComparedRuns = Sequence[RunEvals]
-"""The runs of one side, all by the same model."""
+"""The runs of one side. All of them are by the same model."""
 STATES = {
     "failed": "did not complete",
     "running": "is still running",
     "importing": "is incomplete: its import has not completed",
 }
-"""Ends of notes about incomplete runs, by the run's status."""
+"""Text that completes a note about an incomplete run, keyed by the run's status."""
 
 
 def compare_sides(base: ComparedRuns, candidate: ComparedRuns) -> Comparison:
-    """Compare `base` with `candidate`. Each side has at least one run."""
+    """Compare the runs `candidate` with the runs `base`. Each side must have at least one run."""
     runs = [*base, *candidate]
     pairs, excluded = _match_evals(trials_by_eval(base, runs), trials_by_eval(candidate, runs))
     names = len(named_evals(runs))
@@ -331,13 +334,13 @@ def _match_evals(
 
 
 def _differs(base: EvalTrials, candidate: EvalTrials) -> str:
-    """Return `its task`, `its grader` or both if they are known to differ between the two sides."""
+    """Return `its task`, `its grader`, or both joined by `and`, for what is known to differ between the two sides."""
     task, grader = len(base.tasks | candidate.tasks) > 1, len(base.graders | candidate.graders) > 1
     return " and ".join(name for name, differs in (("its task", task), ("its grader", grader)) if differs)
 
 
 def _not_judged(base: EvalTrials, candidate: EvalTrials) -> Iterator[str]:
-    """Yield one phrase per side: why no trial of the eval was judged, or how often the eval passed."""
+    """Yield one phrase for each side. It says why no trial of the eval was judged, or how many of its trials passed."""
     for name, side in (("base", base), ("candidate", candidate)):
         passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
@@ -363,7 +366,7 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """Return the number of passed evals that no run lists; 0 unless every run lists only its failures."""
+    """Return the number of passed evals that no run lists. It is 0 unless every run lists only its failures."""
     if any(
         run_evals.names_all or run_evals.run.evals is not None or not same_suite(runs[0], run_evals)
         for run_evals in runs
@@ -376,7 +379,7 @@ def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
 def build_side(
     side: ComparedRuns, other: ComparedRuns, trials: Sequence[tuple[Trial, ...]], unnamed: int = 0
 ) -> ComparisonSide:
-    """Describe one side. Its name includes the run if the other side has the same model."""
+    """Describe one side. The side's name includes its run if the other side has the same model."""
     run = side[0].run
     name = "/".join(model_folder(run.provider, run.model))
     same_model = any(name == "/".join(model_folder(run_evals.run.provider, run_evals.run.model)) for run_evals in other)
@@ -422,7 +425,10 @@ def _comparison_notes(base: ComparedRuns, candidate: ComparedRuns) -> Iterator[s
 
 
 def compare_within(side: Sequence[RunEvals]) -> WithinRunComparison:
-    """Compare each failed trial of one side with a passed trial of the same eval. Omit evals that always pass."""
+    """Compare each failed trial of one side with a passed trial of the same eval.
+
+    Evals that always passed are omitted.
+    """
     pairs, never_passed, judged = [], [], []
     for path, eval_trials in sorted(trials_by_eval(side, side).items()):
         judged += [tuple(eval_trials.judged)] if eval_trials.judged else []
@@ -442,7 +448,7 @@ Cell = tuple[int, int] | None
 
 
 def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
-    """Build the matrix of evals (rows) by sides (columns). Evals that no run lists are counted, but have no row."""
+    """Build the matrix of evals (rows) by sides (columns). Evals that no run lists are counted but have no row."""
     runs = [run_evals for side in sides for run_evals in side]
     names = named_evals(runs)
     unnamed = unnamed_evals(runs, len(names))
@@ -459,7 +465,7 @@ def build_matrix(sides: Sequence[Sequence[RunEvals]]) -> Matrix:
 
 
 def _cell(trials: EvalTrials | None) -> Cell:
-    """Return the numbers of passed and of judged trials; None if no trial was judged."""
+    """Return the number of passed trials and the number of judged trials; None if no trial was judged."""
     judged = trials.judged if trials else []
     return (sum(trial.passed for trial in judged), len(judged)) if judged else None
 
@@ -495,7 +501,7 @@ def _changed(path: str, trials_by_side: Sequence[Mapping[str, EvalTrials]]) -> b
 
 
 def _notes(sides: Sequence[Sequence[RunEvals]], counted: int) -> tuple[str, ...]:
-    """Return the notes of a matrix. `counted` is the total number of evals, with and without a row."""
+    """Return the notes of a matrix. `counted` is the number of evals in the matrix, including those without a row."""
     runs = [run_evals.run for side in sides for run_evals in side]
     experiments = sorted({run.experiment for run in runs})
     notes = []

@@ -34,7 +34,10 @@ def document(
     lines: Sequence[str],
     pairs: Sequence[EvalPair] = (),
 ) -> str:
-    """Render the whole comparison page; `base` and `candidate` are run ids."""
+    """Render the front matter and the lines of a comparison page.
+
+    `base` and `candidate` are the run ids of the sides.
+    """
     worse = [pair for pair in pairs if pair.change == "regressed"] if judge else []
     facts = {
         "base": list(base),
@@ -46,12 +49,12 @@ def document(
 
 
 def same_runs(text: str, other: str) -> bool:
-    """Return whether two documents compare the same runs, according to their front matter."""
+    """Return whether two pages compare the same runs, according to their front matter."""
     return documents.same_facts(text, other, ("base", "candidate"))
 
 
 SINGLE_EVAL_SIGNIFICANCE = 0.01
-"""Significance level for changes of single evals. It is low because the same evals are tested a second time."""
+"""Significance level for changes of single evals. It is low because it belongs to a second test on the same evals."""
 
 
 def title(comparison: Comparison) -> str:
@@ -67,12 +70,12 @@ def title(comparison: Comparison) -> str:
 def _changes(comparison: Comparison) -> str:
     worse, better = len(comparison.of("regressed")), len(comparison.of("fixed"))
     if any(len(side) > 1 for pair in comparison.pairs for side in (pair.base, pair.candidate)):
-        return f"{worse} worse, {better} better"  # with several trials, an eval can change without breaking
+        return f"{worse} worse, {better} better"  # with several trials per eval, a worse eval is not necessarily broken
     return f"{worse} broke, {better} fixed"
 
 
 def answer(comparison: Comparison) -> str:
-    """Render the answer: what changed, by how much, and whether it can be explained by chance."""
+    """Render the answer: which evals changed, by how much, and whether chance can explain the difference."""
     passes = comparison.passes
     if not passes.tasks or comparison.base.rate is None or comparison.candidate.rate is None:
         return "**Nothing can be compared: no eval was tried and judged on both sides.**"
@@ -91,7 +94,7 @@ def points(difference: float) -> str:
 
 
 def times(p: float) -> str:
-    """Render a p-value as a frequency, such as `in 51 of 100 such comparisons`."""
+    """Render a p-value as a frequency, such as `in 51 of 100`."""
     if p < 0.001:
         return "in fewer than 1 of 1,000"
     return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
@@ -102,7 +105,7 @@ def _interval(difference: MeanDifference) -> str:
 
 
 def verdict(comparison: Comparison) -> str:
-    """Say in a few words whether the candidate is better than the base."""
+    """Return a few words that say whether the candidate is better than the base."""
     passes = comparison.passes
     changed = bool(comparison.of("regressed") or comparison.of("fixed"))
     if not passes.difference:
@@ -119,10 +122,13 @@ def p_value(p: float) -> str:
 
 
 def chance(comparison: Comparison) -> Iterator[str]:
-    """Say how often chance alone makes such a difference, and which difference these evals detect reliably."""
+    """Yield a sentence with the probability that the difference is due to chance, and with the smallest detectable one.
+
+    If single evals changed more than chance explains, a second sentence says so.
+    """
     passes = comparison.passes
     base, evals = comparison.base.rate or 0.0, pluralise(passes.tasks, "eval")
-    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # no difference can be that large
+    if passes.detectable is None or passes.detectable > max(base, 1 - base):  # no pass rate can change by that much
         power_text = f"{evals} {'is' if passes.tasks == 1 else 'are'} too few to show any difference reliably"
     else:
         points = f"{passes.detectable * 100:.0f} points"
@@ -138,11 +144,11 @@ def chance(comparison: Comparison) -> Iterator[str]:
 
 LONGEST_QUOTE = 300
 MOST = 100
-"""Maximum number of evals shown in full. Further evals are only named."""
+"""Maximum number of evals that are shown with details. Of further evals, only the names are shown."""
 
 
 def regressed(pairs: Sequence[EvalPair], *, trials: bool = False) -> Iterator[str]:
-    """Render a section for each of the first `MOST` regressed evals, then the names of the others.
+    """Render a section for each of the first `MOST` regressed evals, then the names of the remaining evals.
 
     Args:
         trials: True if each pair stands for a single failed trial rather than for an eval.
@@ -176,13 +182,13 @@ def _pair_lines(pair: EvalPair, *, trials: bool) -> Iterator[str]:
 
 
 def passed(side: Sequence[Trial]) -> str:
-    """Render `passed` or `failed`; with several trials, `passed 3 of 4`."""
+    """Render the result of one trial as `passed` or `failed`, and that of several as `passed 3 of 4`."""
     count = sum(trial.passed for trial in side)
     return ("passed" if count else "failed") if len(side) == 1 else f"passed {count} of {len(side)}"
 
 
 def cause(trial: Trial) -> str:
-    """Return why a trial failed, as its report says, followed by the kind of cause in parentheses."""
+    """Return why a trial failed, in the words of its report, followed by the kind of cause in parentheses."""
     kind = f" ({trial.cause_kind})" if trial.cause_kind else ""
     reason = prose(trial.why) if trial.why else inline_words(one_line(trial.cause or ""))
     return f"{reason}{kind}" if reason else ""
@@ -316,7 +322,7 @@ def _scores(comparison: Comparison) -> Iterator[str]:
 def _causes(comparison: Comparison) -> Iterator[str]:
     """List the evals that fail on both sides, grouped by reason.
 
-    Evals with different reasons on the two sides come last.
+    Evals that fail for different reasons on the two sides come last.
     """
     by_reason: dict[str, list[str]] = {}
     for pair in comparison.of("both-failed"):
@@ -344,9 +350,9 @@ def _excluded(excluded: Sequence[ExcludedEval]) -> Iterator[str]:
 
 
 def _fixed(pairs: Sequence[EvalPair]) -> Iterator[str]:
-    """Name the evals that got better.
+    """List the evals that got better.
 
-    For an eval that still fails in some trials, say how many passed before and after.
+    An eval that still fails in some trials is listed with its number of passed trials before and after.
     """
     always = [pair for pair in pairs if all(trial.passed for trial in pair.candidate)]
     if always:
@@ -400,7 +406,7 @@ def _behaviours_within(comparison: WithinRunComparison) -> Iterator[str]:
 
 MOST_ROWS = 300
 RISKY = ("=", "+", "-", "@", "\t")
-"""First characters that make a spreadsheet read a cell as a formula."""
+"""Characters that make a spreadsheet read a cell as a formula if the cell begins with them."""
 
 
 def matrix_page(matrix: Matrix) -> str:
@@ -429,7 +435,10 @@ def matrix_page(matrix: Matrix) -> str:
 
 
 def as_csv(matrix: Matrix) -> str:
-    """Render the matrix as CSV, one line per eval. A cell holds the pass rate; it is empty if no trial was judged."""
+    """Render the matrix as CSV, with one row per eval.
+
+    A cell contains the pass rate of a run, and is empty if no trial was judged.
+    """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["eval", *(_cell_text(one_line(column.name)) for column in matrix.columns), "rate", "discriminates"])

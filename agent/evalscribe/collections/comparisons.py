@@ -1,4 +1,4 @@
-"""Compare two or more sides, or the trials within one side, and write the page of the comparison."""
+"""Compare two or more sides, or the trials of one side with each other, and write the page of the comparison."""
 
 import operator
 import re
@@ -52,20 +52,20 @@ from evalscribe.text import join_first, pluralise
 from evalscribe.workspace import Workspace
 
 SUMMARY = "failed_evals.json"
-"""Name of the file by which a folder is recognised as a snapshot of one run."""
+"""Name of a file that exists only in snapshot folders. A folder that contains it is a snapshot of one run."""
 MOST_READ = 2_000
 """Maximum number of failures whose error is read from their records, in an imported run that was not fully analysed."""
 
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reads the runs of one side of a comparison from the name that the user gave."""
+    """Reads the runs of a side of a comparison, given the name that the user typed for it."""
 
     workspace: Workspace
     finder: SubjectFinder
     watcher: AnalysisWatcher
     collection: str | None = None
-    """Name or id of the collection, if the caller gave one; None for the configured collection, or the only one."""
+    """Name or id of the collection that the caller chose; None for the configured collection, or else the only one."""
 
     async def import_runs(self, path: Path) -> tuple[Run, ...]:
         """Import a file and return its runs, without adding them to a collection."""
@@ -80,10 +80,10 @@ class SideReader:
 
 
 async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
-    """Read the runs of one side: those of a file, a single run, or all runs of a model in the collection.
+    """Read the runs of one side: the runs of a file, a single run, or all runs of a model in the collection.
 
-    A single run is named by its id, a prefix of it, or an address. Raises `UsageError` if the runs are of several
-    models, `EvalscribeError` if they cannot be read.
+    A single run is named by its id, by the beginning of its id, or by an address. Raises `UsageError` if the runs are
+    of several models, and `EvalscribeError` if they cannot be read.
     """
     runs = await _find_runs(reader, name)
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
@@ -98,7 +98,7 @@ def load_run_evals(workspace: Workspace, run: Run, findings: Mapping[str, Findin
     Args:
         workspace: Workspace with the store and the reports.
         run: The run.
-        findings: Findings of its report by printed path; None to read them.
+        findings: Findings of the run's report, keyed by printed path; None to read them from the report.
     """
     stored_run = workspace.store.analyses.get_run(run.id) or run
     fingerprints = _fingerprints(workspace, stored_run) if stored_run.failures else ()
@@ -121,9 +121,9 @@ async def _find_runs(reader: SideReader, name: str) -> Sequence[Run]:
         if not runs:
             raise DataError(f"{name} contains no runs")
         return runs
-    with suppress(NotFoundError):  # a name such as `provider/model` is read as the path of a folder that does not exist
+    with suppress(NotFoundError):  # a name such as `provider/model` is read as the path of a missing folder
         if run := reader.finder.find_stored(name):
-            experiment_run_name(reader.workspace, run.id)  # raises if the run has not ended
+            experiment_run_name(reader.workspace, run.id)  # raises an error if the run has not ended
             return (run,)
     if model_runs := _runs_of_model(reader, name):
         return model_runs
@@ -141,7 +141,7 @@ def _is_file(name: str) -> bool:
 
 
 def _runs_of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
-    """Find the collection's runs of a model, named by `provider/model` or by the model's name alone."""
+    """Return the collection's runs of a model, which is named by `provider/model` or by the model's name alone."""
     try:
         collection = choose_collection(reader.workspace, reader.collection)
     except EvalscribeError:
@@ -170,7 +170,7 @@ async def _fetch(reader: SideReader, name: str) -> Run:
         raise NotFoundError(
             f"{error}\n{name!r} is not a stored run, file or model of a collection either", fields=error.fields
         ) from None
-    except AccessError as error:  # the note comes first because the error ends with a line of advice
+    except AccessError as error:  # the note comes first because the error ends with advice to the user
         raise AccessError(f"{name!r} is not a model of a collection, and {error}", fields=error.fields) from None
     await reader.finder.gather(chosen_run)
     return chosen_run.run
@@ -179,7 +179,7 @@ async def _fetch(reader: SideReader, name: str) -> Run:
 def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprints of the run's failures.
 
-    If the run was imported and not fully analysed, they are computed from at most `MOST_READ` of its records.
+    If the run was imported and not fully analysed, the fingerprints are computed from at most `MOST_READ` records.
     """
     complete = len(workspace.store.analyses.sightings(run.id)) == len(run.failures)
     if complete or workspace.store.runs.record(run.failures[0].id) is None:
@@ -189,17 +189,17 @@ def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, .
 
 
 def put_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]], text: str) -> PlacedDocument:
-    """Write the page into the report folder of `run`'s model.
+    """Write the page of a comparison into the report folder of the run's model.
 
     Args:
-        run_ids: Run ids of each side. The file name is derived from them.
+        run_ids: Run ids of each side. The name of the file is derived from these ids.
     """
     stem, longer = _stems(library, run, run_ids)
     return place_document(library, "comparison", stem, longer, text, partial(same_runs, text))
 
 
 def find_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str] | None:
-    """Return name and text of the page that `put_comparison` wrote for these runs; None if there is none."""
+    """Return name and text of the page that `put_comparison` wrote about these runs; None if there is none."""
     requested_page = document(run_ids[0], run_ids[1], None, ())
     for stem in _stems(library, run, run_ids):
         text = library.document(f"{stem}.md")
@@ -209,7 +209,10 @@ def find_comparison(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence
 
 
 def _stems(library: ReportsFolder, run: Run, run_ids: Sequence[Sequence[str]]) -> tuple[str, str]:
-    """Return two names for a comparison's page, without extension. The second is used if the first is taken."""
+    """Return two possible names for a comparison's page, without extension.
+
+    The second name is used if another page has the first.
+    """
     reports = (file.name for file in library.of_model(run.provider, run.model))
     folder = choose_folder(run.provider, run.model, reports)
     stem = f"{folder}/compare_{'_'.join(map(_short, run_ids)) if len(run_ids) < 3 else _digest(run_ids)}"
@@ -228,17 +231,17 @@ Compared = Comparison | WithinRunComparison | Matrix
 
 
 class WrittenComparison(Frozen):
-    """Result of a comparison."""
+    """Result of a comparison, with the page about it."""
 
     comparison: Compared
     text: str
-    """The page. A side that was read from a file has the file's name here, but the run's id in the written page."""
+    """Text of the page. A side that was read from a file is named after the file here, but not in the written page."""
     put: PlacedDocument | None = None
-    """The written page; None if no page was requested."""
+    """The written page; None if no page was written."""
     estimate: Estimate | None = None
     """Maximum cost of the model calls; None if no model would be called."""
     broken: tuple[str, ...] = ()
-    """One sentence for each condition of the user that does not hold."""
+    """One sentence for each condition that the user gave and that does not hold."""
 
 
 class ComparisonCondition(NamedTuple):
@@ -246,11 +249,11 @@ class ComparisonCondition(NamedTuple):
 
     text: str
     subject: str
-    """Subject of the condition: `pass_rate`, `regressed`, `fixed`, or the name of a condition without a number."""
+    """What the condition is about: `pass_rate`, `regressed`, `fixed`, or the whole condition if it has no number."""
     operator: str = ""
     number: float = 0.0
     from_base: bool = False
-    """True if `number` is added to the base's pass rate."""
+    """True if `number` is relative to the base's pass rate."""
 
 
 NO_REGRESSIONS, NOT_WORSE = "no-regressions", "not-worse"
@@ -267,7 +270,7 @@ _SLACK = 1e-9
 
 
 def parse_condition(text: str) -> ComparisonCondition:
-    """Parse a condition. Raises `UsageError`."""
+    """Parse a condition. Raises `UsageError` if the text is not a condition."""
     if text in (NO_REGRESSIONS, NOT_WORSE):
         return ComparisonCondition(text, text)
     match = _CONDITION.fullmatch(text)
@@ -284,7 +287,7 @@ def parse_condition(text: str) -> ComparisonCondition:
 def broken_conditions(comparison: Comparison, conditions: Sequence[ComparisonCondition]) -> tuple[str, ...]:
     """Return a sentence for each condition that does not hold.
 
-    If a run is incomplete or no eval is compared, no condition holds; the sentences then say why.
+    If a run is incomplete or no eval can be compared, no condition holds. The sentences then state the reason.
     """
     if not conditions:
         return ()
@@ -315,7 +318,7 @@ def _why_broken(comparison: Comparison, condition: ComparisonCondition) -> str |
 
 
 def _name_after_files(comparison: Compared, names: Sequence[str]) -> Compared:
-    """Rename each side that was read from a file after that file."""
+    """Rename each side that was read from a file to the name of the file."""
     files = [Path(name) if _is_file(name) else None for name in names]
     single = Counter(path.name for path in files if path)
     updates = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
@@ -350,7 +353,7 @@ async def compare(
         names: Runs by id or prefix, files to import, addresses, or `provider/model` for all runs of a model in the
             collection.
         watcher: Receives progress.
-        collection: By name or id; None for the configured one, or the only one.
+        collection: Name or id of the collection; None for the configured collection, or else the only one.
         conditions: Conditions on the two sides, such as `no-regressions` or `pass_rate>=base-0.02`.
         dry_run: Only estimate the cost; call no model and write nothing.
         writes: Whether to write the page into the reports folder.
@@ -391,7 +394,7 @@ async def compare(
     written = WrittenComparison(comparison=renamed, text=_page(renamed), estimate=estimate, broken=broken)
     if dry_run or not writes:
         return written
-    main_side = sides[1] if len(sides) == 2 else sides[0]  # the candidate if there are two sides, else the first side
+    main_side = sides[1] if len(sides) == 2 else sides[0]  # the candidate of two sides, otherwise the first side
     placed = put_comparison(workspace.reports, main_side[0].run, run_ids, _page(comparison))
     return written.model_copy(update={"put": placed})
 
@@ -399,7 +402,7 @@ async def compare(
 def compare_by_rules(workspace: Workspace, base: RunEvals, candidate: RunEvals, most: int) -> Comparison:
     """Compare two runs without a model.
 
-    The first `most` regressed evals are explained by the first tool call that differs.
+    The first `most` regressed evals are explained by the first tool call that differs between the runs.
     """
     comparison = compare_sides([base], [candidate])
     pairs = explain_by_rules(workspace, comparison.pairs, most)
@@ -448,7 +451,7 @@ async def _explain(
 
 
 def _merge_behaviours(common: Sequence[Behaviour], other_behaviours: Sequence[Behaviour]) -> tuple[Behaviour, ...]:
-    """Append other behaviours to the common ones, merging behaviours of the same name."""
+    """Append the other behaviours to the common ones. Behaviours of the same name are merged."""
     by_name = {behaviour.name: behaviour for behaviour in other_behaviours}
     merged = [
         behaviour.model_copy(update={"evals": (*behaviour.evals, *same_name.evals)})

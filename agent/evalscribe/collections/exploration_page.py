@@ -41,7 +41,7 @@ def percent(part: int, total: int) -> str:
 
 
 def eval_names(runs: Sequence[str], members: Mapping[str, Member]) -> str:
-    """Render the names of evals. The trials of one eval are listed together."""
+    """Render the names of the evals of agent runs. The trials of the same eval are listed together."""
     trials: dict[str, list[int]] = {}
     for run in runs:
         name, trial = _without_trial(members[run])
@@ -70,7 +70,7 @@ def _share(share: ClusterShare) -> str:
 
 
 def _passage(passage: Passage, *, with_run: bool) -> str:
-    """Render a passage and where it is: eval and run, transcript and block."""
+    """Render a passage with its place: the eval, the run if there are several, and the place within the agent run."""
     mark = " (relocated)" if passage.status == "relocated" else ""
     run = f", run {inline.code(one_line(passage.run_id))}" if with_run else ""
     text = inline.code(cut(one_line(passage.text), LONGEST_PASSAGE))
@@ -113,7 +113,7 @@ def exploration_page(exploration: Exploration) -> str:
 
 
 def same_question(text: str, other: str) -> bool:
-    """Return whether two pages answer the same question about the same agent runs by the same judge."""
+    """Return whether two pages answer the same question about the same agent runs with the same judge."""
     return documents.same_facts(text, other, _NAMES)
 
 
@@ -170,7 +170,10 @@ def _runs(members: Sequence[Member]) -> str:
 
 
 def _cost(exploration: Exploration) -> str:
-    """Render the total cost. It includes cached answers, so that repeating a command writes the same page."""
+    """Render the total cost.
+
+    The cost of cached answers is included, so that repeating a command writes the same page.
+    """
     if not exploration.usage.calls:
         return ""
     tokens = exploration.usage.input_tokens + exploration.usage.output_tokens

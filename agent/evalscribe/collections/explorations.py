@@ -1,4 +1,7 @@
-"""Answer a question about a collection, with a model or from the causes of failures alone, and write the page."""
+"""Answer a question about a collection, and write the page.
+
+The answer comes from a model, or without a model from the causes of the failures alone.
+"""
 
 import asyncio
 from collections import defaultdict
@@ -60,7 +63,7 @@ Batch = tuple[Member, ...]
 
 @dataclass(frozen=True)
 class ExploreJudges:
-    """The judges of the steps of an exploration: one model with three rubrics."""
+    """The judges for the steps of an exploration. They use one model and three rubrics."""
 
     name: str
     """Id of the model."""
@@ -68,16 +71,16 @@ class ExploreJudges:
     clusterer: RubricJudge
     answerer: RubricJudge
     window: int
-    """Size of the context window in tokens, for prompt and answer together."""
+    """Size of the model's context window in tokens, for prompt and answer together."""
     concurrency: int
     was_cached: Callable[[JudgeResult], bool]
-    """Returns True if a result was already cached when this command began."""
+    """Returns True if a result was already cached before this command started."""
     notes: tuple[str, ...] = ()
-    """Notes for the user about the prompts."""
+    """Notes for the user about customised prompts."""
 
 
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
-    """Open the named model as the judge of each step."""
+    """Open the named model as the judge for each step of an exploration."""
     prompts, models = workspace.prompts, workspace.models
     results = RecordedResults(workspace.store.collections)
     maker = JudgeMaker(models, prompts, results, fresh=workspace.options.fresh)
@@ -103,22 +106,22 @@ def open_explore_judges(workspace: Workspace, name: str, question: str) -> Explo
 
 @dataclass(frozen=True)
 class ExplorationPlan:
-    """Batches of agent runs, each for one prompt. Contents are loaded when the batch is used."""
+    """Batches of agent runs to read. Each batch fits into one prompt, and its contents are loaded when it is used."""
 
     batches: tuple[Batch, ...]
     gaps: tuple[Gap, ...]
     estimate: Estimate
-    """Maximum usage of all steps, reached if nothing is cached."""
+    """Maximum usage of all steps. It is reached if no answer is cached."""
 
     @property
     def calls(self) -> int:
-        """Return the expected number of model calls."""
+        """Return the expected number of calls to the model."""
         return len(self.batches) + 2 if self.batches else 0
 
 
 @dataclass(frozen=True)
 class ExplorationAnswer:
-    """Result of an exploration, by a model or by rules. Its citations were checked."""
+    """Result of an exploration by a model or by rules. Its citations have been checked."""
 
     observations: tuple[Observation, ...]
     unverified: tuple[Observation, ...] = ()
@@ -131,7 +134,7 @@ class ExplorationAnswer:
 
 
 async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], read_record: Read) -> ExplorationPlan:
-    """Plan the batches. Each agent run is read once; only one batch is in memory at a time."""
+    """Plan the batches and estimate their cost. Every agent run is read, but only one batch is in memory at a time."""
     missing, batches, estimate = list[str](), list[Batch](), Estimate()
 
     def stored_records() -> Iterator[tuple[Member, Record]]:
@@ -144,7 +147,7 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
     for batch in observing.pack_batches(stored_records(), observing.batch_tokens(judges.window)):
         estimate += judges.observer.estimate(ObservedBatch.of(batch).subject)
         batches.append(tuple(member for member, _ in batch))
-        await asyncio.sleep(0)  # there can be thousands of runs: yield to signal handlers
+        await asyncio.sleep(0)  # there can be thousands of runs, so let signal handlers run
     gaps = (Gap(agent_runs=tuple(missing), reason=NOT_STORED),) if missing else ()
     if batches:
         estimated = clusters.estimate_subject(len(batches))
@@ -155,10 +158,10 @@ async def plan_exploration(judges: ExploreJudges, members: Sequence[Member], rea
 async def explore_by_model(
     judges: ExploreJudges, plan: ExplorationPlan, members: Sequence[Member], read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Run every step with the model. Each answer is stored at once, and cached answers are reused.
+    """Run every step with the model. Each answer is stored as soon as it arrives, and cached answers are reused.
 
     Raises:
-        EvalscribeError: Nothing could be read, or all questions fail for the same reason.
+        EvalscribeError: No agent run could be read, or an error affects all questions.
     """
     observed = await _observe(judges, plan, read_record, watcher)
     clustering = await cluster_observations(
@@ -198,7 +201,7 @@ async def _observe(
         cached_note = "  (cached)" if result and judges.was_cached(result) else ""
         n = f"{len(outcomes):>{len(str(len(plan.batches)))}}/{len(plan.batches)}"
         watcher.say(f"{n}  {pluralise(len(batch), 'agent run')} starting with {batch[0].eval}: {text}{cached_note}")
-        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never let signal handlers run
 
     await run_concurrently(enumerate(plan.batches), observe, max(1, min(judges.concurrency, len(plan.batches))))
     gaps = (*plan.gaps, *_gaps(plan.batches, outcomes))
@@ -225,7 +228,7 @@ async def _observe_batch(
 
 
 def _gaps(batches: Sequence[Batch], outcomes: dict[int, tuple[Observation, ...] | str]) -> Iterator[Gap]:
-    """Yield one gap for each reason why agent runs could not be read."""
+    """Yield one gap for each distinct reason why agent runs could not be read."""
     unread = defaultdict[str, list[str]](list)
     for number, outcome in sorted(outcomes.items()):
         if isinstance(outcome, str):
@@ -236,7 +239,10 @@ def _gaps(batches: Sequence[Batch], outcomes: dict[int, tuple[Observation, ...] 
 async def _answer_question(
     judges: ExploreJudges, clusters: Sequence[Cluster], explored: int, watcher: AnalysisWatcher
 ) -> tuple[str | None, tuple[str, ...], Usage]:
-    """Return the answer, notes and usage. The answer is None if there are no clusters or the model does not answer."""
+    """Return the answer to the question, notes and the usage.
+
+    The answer is None if there are no clusters or the model does not answer.
+    """
     if not clusters:
         return None, (), Usage()
     subject = answer_subject(clusters, explored)
@@ -261,9 +267,9 @@ ORDER BY agent_run_id LIMIT {limit} OFFSET {offset}"""
 async def explore_by_rules(
     tables: Tables, collection_id: str, members: Sequence[Member], read_record: Read, watcher: AnalysisWatcher
 ) -> ExplorationAnswer:
-    """Group failed agent runs by the cause in the report of their run, or judge them by rules if no report has one.
+    """Group failed agent runs by cause, and skip agent runs that passed.
 
-    Agent runs that passed are skipped.
+    The cause comes from the report of the agent run's run. A failure without a cause in a report is judged by rules.
     """
     findings = _findings(tables, collection_id)
     failures, missing = list[CausedFailure](), list[str]()
@@ -279,7 +285,7 @@ async def explore_by_rules(
         else:
             failures.append(failure)
         watcher.fetched(n, len(failed))
-        await asyncio.sleep(0)  # there can be thousands of failures: yield to signal handlers
+        await asyncio.sleep(0)  # there can be thousands of failures, so let signal handlers run
     observations = answer.cause_observations(failures)
     clusters = build_clusters(answer.cluster_by_cause(failures, observations), members)
     clustered = {id for cluster in clusters for id in cluster.observations}
@@ -309,7 +315,7 @@ def _findings(tables: Tables, collection_id: str) -> dict[str, FindingSummary]:
 def _finding(value: object) -> FindingSummary | None:
     """Parse a stored finding.
 
-    Returns None if the finding was cut or written by another version. The rules then judge its eval.
+    Returns None if the finding was cut or written by another version. Its failure is then judged by rules.
     """
     try:
         return FindingSummary.model_validate(value)
@@ -370,15 +376,15 @@ def _passages(member: Member, citations: Sequence[Citation]) -> tuple[Passage, .
 
 
 COLLECTIONS = "collections"
-"""Folder for pages about agent runs of several models."""
+"""Folder for pages that are about agent runs of several models."""
 LONGEST_NAME = 50
-"""Maximum number of the question's characters in a file name."""
+"""Maximum number of characters of the question in a file name."""
 
 
 def put_exploration(library: ReportsFolder, exploration: Exploration, text: str) -> PlacedDocument:
-    """Write the page into the model's folder, or into a common folder if agent runs of several models were explored.
+    """Write the page into the folder of the model, or into a common folder if several models were explored.
 
-    A question has one file for each combination of condition, limit and judge.
+    A question has a separate page for each combination of condition, limit and judge.
     """
     facts = [
         exploration.collection_id,
@@ -412,9 +418,9 @@ class ExplorationResult(Frozen):
     """Result of an exploration."""
 
     exploration: Exploration | None
-    """The exploration; None for a dry run."""
+    """The exploration; None after a dry run."""
     text: str = ""
-    """The page."""
+    """Text of the page about the exploration."""
     put: PlacedDocument | None = None
     estimate: Estimate | None = None
     """Maximum cost of the model calls; None if no model would be called."""
@@ -437,17 +443,17 @@ async def explore(
         workspace: Workspace for answers and the page; needs `async with`.
         question: The question.
         watcher: Receives progress.
-        collection: By name or id; None for the configured one, or the only one.
-        where: A condition over `agent_runs`, or a SELECT that returns `id`.
+        collection: Name or id of the collection; None for the configured collection, or else the only one.
+        where: SQL condition on the table `agent_runs`, or a SELECT that returns the ids of agent runs in a column `id`.
         max_runs: Maximum number of agent runs, taken in order of id.
         dry_run: Only estimate the cost; call no model and write nothing.
         writes: Whether to write the page into the reports folder.
 
     Raises:
-        UsageError: The condition is invalid.
+        UsageError: The question or the condition is invalid.
         NotFoundError: No agent run matches.
-        EvalscribeError: Nothing could be read, or the exploration failed, for example because the judge is
-            unavailable. Answers so far are stored, and an earlier page stays as it is.
+        EvalscribeError: Nothing could be read, or the exploration failed, for example because the judge is unavailable.
+            Answers received by then are stored, and an earlier page is not changed.
     """
     if dry_run:
         workspace.estimate_only()
@@ -510,7 +516,10 @@ async def explore(
 
 
 def _question(text: str) -> str:
-    """Return the question with secrets redacted, because it is stored. Raises `UsageError` if it is empty."""
+    """Return the question with secrets redacted, because it is stored.
+
+    Raises `UsageError` if the question is empty or too long.
+    """
     question = redact(clean_text(text)).strip()
     if not question:
         raise UsageError('missing question: `evalscribe explore "what do the failures have in common?"`')

@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 ImportFunction = Callable[[Collection, ShowImport], Awaitable[FileImport]]
-"""Function that imports one file or run."""
+"""Function that imports one file or run into a collection and reports its progress."""
 
 
 class CollectionImport(Frozen):
     collection: Collection
     imports: dict[str, FileImport]
-    """Results of the imports, by the name of the file or run."""
+    """Results of the imports, keyed by the name of the file or run."""
     passed_over: dict[str, str]
-    """Reasons why files in the named folders were skipped, by file name. These files contain no runs."""
+    """Reasons why files without runs were skipped in folders that the user named, keyed by file name."""
 
 
 async def import_all(
@@ -61,23 +61,26 @@ async def import_all(
     reference_run: Path | None = None,
     dry_run: bool = False,
 ) -> CollectionImport:
-    """Import every file. Nothing is stored if a file that the user named itself contains no runs.
+    """Import all files and runs that the user named.
+
+    Nothing is stored if a file that the user named directly contains no runs.
 
     Args:
         workspace: Workspace whose store receives the runs.
         paths: Files, folders of files, addresses or ids of runs, or `sample`.
-        begin: Called with the name of a file before it is imported; returns a function that receives the progress.
-        collection: Name of the collection; None for the configured collection, else a collection named after the first
-            path.
-        collection_id: Id of the collection; None for one derived from its name.
-        provider: Provider of the runs in files that do not name it.
-        model: As `provider`.
-        experiment: As `provider`.
-        map: Columns of results tables, by field; None for the workspace's option.
-        threshold: Lowest score that passes; None for the workspace's option, else 1.
+        begin: Called with the name of a file or run before it is imported; returns a function that receives the
+            progress.
+        collection: Name of the collection; None for the configured collection, or else a collection named after the
+            first path.
+        collection_id: Id of the collection; None for an id derived from the collection's name.
+        provider: Provider of the runs; None for the provider that the file or the store states.
+        model: Model of the runs; None as for `provider`.
+        experiment: Experiment of the runs; None as for `provider`.
+        map: Names of the columns of results tables, keyed by field; None for the workspace's option.
+        threshold: Lowest score that passes; None for the workspace's option, or else 1.
         tasks: Folder of the tasks that were run; None for the workspace's option.
         reference_run: Run whose answers are the reference answers; None for the workspace's option.
-        dry_run: Only read and count. Store nothing, and do not create a store.
+        dry_run: True to only read and count. Nothing is stored and no store is created.
 
     Raises:
         EvalscribeError: A named file contains no runs, or the store cannot be used.
@@ -143,9 +146,9 @@ class _ImportItem:
 
     name: str
     open: Callable[[], ImportFunction]
-    """Open the file. Raises `EvalscribeError` if it contains no runs."""
+    """Open the file, and return the function that imports it. Raises `EvalscribeError` if it contains no runs."""
     named: bool = True
-    """False if the user named only the file's folder. The file is then skipped if it contains no runs."""
+    """True if the user named the file itself. A file in a named folder is skipped if it contains no runs."""
 
 
 def _open_items(items: Sequence[_ImportItem], passed_over: dict[str, str]) -> list[tuple[_ImportItem, ImportFunction]]:
@@ -167,7 +170,7 @@ def _pass_over(item: _ImportItem, error: DataError, passed_over: dict[str, str])
 def _import_items(
     workspace: Workspace, path: str, overrides: RunOverrides, readers: "Readers | None", *, dry_run: bool
 ) -> Iterator[_ImportItem]:
-    """Yield the files and runs that `path` names. Raises `EvalscribeError`."""
+    """Yield the files and runs that `path` names. Raises `EvalscribeError` if there are none."""
     file_path = Path(path)
     of_file = partial(_file, workspace, overrides=overrides, readers=readers, dry_run=dry_run)
     of_run = partial(_run, workspace, overrides=overrides, dry_run=dry_run)
@@ -185,7 +188,7 @@ def _import_items(
 
 
 def _is_run(path: str, file_path: Path) -> bool:
-    """Return whether `path` names a run of a deployment, by its address or by an id that is not a path."""
+    """Return whether `path` is the address of a run on a deployment, or an id that cannot be a path."""
     try:
         exists = file_path.exists()
     except (OSError, ValueError):
@@ -240,10 +243,10 @@ def _run(workspace: Workspace, path: str, *, overrides: RunOverrides, dry_run: b
 
 
 class FilePiece(Frozen):
-    """A file that a worker reads."""
+    """A file that a worker reads and imports."""
 
     path: Path
-    """Absolute path, because a worker can run in another folder."""
+    """Absolute path of the file, because a worker can run in another folder."""
     overrides: RunOverrides
     collection: Collection
 
@@ -253,7 +256,7 @@ Readers = WorkerPool[FilePiece, FileImport]
 
 @dataclass(frozen=True)
 class Importer:
-    """A `Factory` of workers that import files. The workers receive the store's address, including its password."""
+    """Factory of workers that import files. The workers receive the store's address, including its password."""
 
     store_place: Path | str | None
     """Folder or address of the store; None to store nothing."""
@@ -271,7 +274,7 @@ class Importer:
                 run_store, collection_store = store.runs, store.collections
 
             async def import_one(piece: FilePiece) -> FileImport:
-                file = open_file(run_store, piece.path, piece.overrides, in_folder=True)  # the sender has validated it
+                file = open_file(run_store, piece.path, piece.overrides, in_folder=True)  # already validated
                 return await import_file(
                     run_store,
                     collection_store,
@@ -285,14 +288,14 @@ class Importer:
 
 
 def show_nothing(_evals: int, _progress: float) -> None:
-    """Receive the progress of an import and ignore it."""
+    """Ignore the progress of an import."""
 
 
 @asynccontextmanager
 async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Readers | None]:
-    """Open workers that read files. Returns None if files are to be read in this process.
+    """Open workers that read files. Yields None if files are to be read in this process.
 
-    Raises `UsageError` for a store that the workers cannot reach.
+    Raises `UsageError` if the workers cannot reach the store.
     """
     engine = workspace.open_engine()
     if engine.name == LOCAL:
@@ -310,7 +313,7 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
 
 
 async def _read_in_worker(readers: Readers, piece: FilePiece) -> FileImport:
-    """Read a file in a worker. Raises `UnavailableError` if the worker dies."""
+    """Read a file in a worker, and return the result of its import. Raises `UnavailableError` if the worker dies."""
     result = await readers(piece)
     if isinstance(result, LostWork):
         raise UnavailableError(f"{piece.path} could not be read: {result.reason}")

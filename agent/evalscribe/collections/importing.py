@@ -1,4 +1,4 @@
-"""Import the runs of a file into a collection."""
+"""Import the runs of a file or of a source into a collection."""
 
 import asyncio
 import gc
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 
 MOST_RECORDS = 500
 MOST_UNREAD = 5
-"""Maximum number of problems with unreadable evals that are stored with a run."""
+"""Maximum number of problems with unreadable evals that are stored per run."""
 FETCHES = 8
 """Maximum number of evals requested from a source at once."""
 EXPLICIT = "evalscribe"
-"""The format of our own exports."""
+"""Name of evalscribe's own export format."""
 MOST_CHARACTERS = 16 * 1024 * 1024
-"""Maximum number of characters in records per write. Limits the memory used, and the loss if the process dies."""
+"""Maximum number of characters in the records of one write.
+
+It limits the memory used, and the data lost if the process dies.
+"""
 
 
 ShowImport = Callable[[int, float], None]
@@ -47,17 +50,21 @@ class OpenedFile(NamedTuple):
     name: str
     records: Records
     why: str
-    """The feature by which the format was recognised."""
+    """Description of the feature by which the format was recognised."""
     overrides: RunOverrides
-    """The user's overrides. Columns and threshold that the user did not give are those of the table's last import."""
+    """Overrides of the user.
+
+    Columns or a threshold that the user did not give are taken from the table's last import.
+    """
 
 
 def open_file(
     run_store: "RunStore | None", path: Path, overrides: RunOverrides, name: str = "", *, in_folder: bool = False
 ) -> OpenedFile:
-    """Open a file or folder. Columns and threshold that the user does not give are those of its last import.
+    """Open a file or folder of runs.
 
-    Raises the errors of `recognise`.
+    Columns or a threshold that the user does not give are taken from the last import of the same file. Raises the same
+    errors as `recognise`.
     """
     try:
         recognised = recognise(path, overrides, in_folder=in_folder)
@@ -87,21 +94,21 @@ class FileImport(Frozen):
     """Result of importing one file or run."""
 
     collection: Collection | None
-    """Collection of the runs; None if the file was imported only to analyse or compare its runs."""
+    """Collection of the runs; None if the file was imported without a collection, to analyse or compare its runs."""
     format: str
     recognised_by: str | None = None
-    """The feature by which the format was recognised; None for a run of a deployment."""
+    """Feature by which the format was recognised; None for a run of a deployment."""
     runs: tuple[Run, ...]
-    """The runs, each with its number of evals by outcome."""
+    """The imported runs, each with its number of evals per outcome."""
     statuses: dict[EvalStatus, int] = Field(default_factory=dict)
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """Phrases from `left_out` that stand for whole evals or damaged lines, with their counts."""
+    """Phrases, with their counts, about evals and damaged lines that were lost."""
     table: TableReading | None = None
-    """How the columns of a table of results were interpreted."""
+    """How the columns of a results table were interpreted; None for other formats."""
     stopped: str | None = None
-    """Why reading stopped early. The evals read before that are stored."""
+    """Reason why reading stopped early; None if it did not. Evals that were read before are stored."""
 
     @property
     def damage(self) -> tuple[str, ...]:
@@ -111,7 +118,7 @@ class FileImport(Frozen):
 
 class _Batch(Frozen):
     runs: tuple[Run, ...] = ()
-    """Runs, marked as `importing`. The last batch of a file has all runs with their final status."""
+    """The batch's runs, marked as `importing`. The last batch of a file has all runs with their final status."""
     records: tuple[Record, ...] = ()
 
 
@@ -124,14 +131,14 @@ async def import_file(
     *,
     overridden: Sequence[str] = (),
 ) -> FileImport:
-    """Import a file batch by batch. Batches written before a failure or a kill stay stored.
+    """Import a file batch by batch. Batches that are stored stay stored if the import fails or is killed.
 
     Args:
-        run_store: Store for the runs; None to only count.
+        run_store: Store for the runs; None to only count the evals.
         collection_store: Store for a new collection, which is added with the first batch; None if the collection
             exists.
         records: The file's runs and records.
-        collection: Collection of the runs; None to store them without one.
+        collection: Collection of the runs; None to store the runs without a collection.
         show: Receives progress.
         overridden: Names of the fields that the user set (provider, model, experiment). Other fields of a stored run
             keep their stored values.
@@ -159,7 +166,10 @@ def _store(
     runs: Sequence[Run],
     records: Sequence[Record],
 ) -> AddedCounts:
-    """Store a batch. Raises `EvalscribeError` if the store fails, `UsageError` if the collection's id is taken."""
+    """Store a batch.
+
+    Raises `EvalscribeError` if the store fails, and `UsageError` if the collection's id is taken.
+    """
     if run_store is None:
         return AddedCounts()
     if collection_store is not None and collection is not None:
@@ -176,7 +186,10 @@ def _read(run_store: "RunStore | None", records: Records, overridden: Sequence[s
 def _keep_stated_models(
     entries: Iterator[Run | Record], find_run: Callable[[str], Run | None], overridden: Sequence[str]
 ) -> Iterator[Run | Record]:
-    """Use the stored provider, model and experiment for runs that are already stored, unless the user set the field."""
+    """Yield the entries, with the stored provider, model and experiment in runs that are already stored.
+
+    Fields that the user set are not replaced.
+    """
     agents: dict[str, tuple[Run, Run]] = {}
     for entry in entries:
         if isinstance(entry, Run):
@@ -195,7 +208,10 @@ def _keep_stored_names(run: Run, stored_run: Run | None, overridden: Sequence[st
 
 
 def _update_agent(record: Record, original: Run, updated: Run) -> Record:
-    """Update a record's agent metadata to match the updated run, if it was copied from the original run."""
+    """Update the agent metadata of a record to match its updated run.
+
+    Metadata that was not copied from the original run stays unchanged.
+    """
     agent_before, agent_after = agent_metadata(original), agent_metadata(updated)
     if record.metadata.get("agent") != agent_before or agent_before == agent_after:
         return record
@@ -209,14 +225,14 @@ async def import_source(
     collection: Collection,
     show: ShowImport,
 ) -> FileImport:
-    """Store the failed evals of a source's run with their evidence. Raises the errors of `import_file`."""
+    """Store the failed evals of a source's run with their evidence. Raises the same errors as `import_file`."""
     run = await source.run()
     tally = _Tally()
     tally.count(run)
     left_out: Counter[str] = Counter()
     if unnamed := max(0, run.total - len(run.failures)):
         left_out["an eval that did not fail; the source counts such evals but does not list them"] = unnamed
-    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least one pass, to store a run without failures
+    for start in range(0, max(1, len(run.failures)), FETCHES):  # at least once, to store a run without failures
         evals = run.failures[start : start + FETCHES]
         records = tuple(_record(run, evidence) for evidence in await asyncio.gather(*map(source.evidence, evals)))
         for record in records:
@@ -231,7 +247,7 @@ async def import_source(
 def _record(run: Run, evidence: Evidence | UnreadableEvidence) -> Record:
     """Convert a failed eval into a record.
 
-    If its evidence is unreadable, the record has only what the run's summary says.
+    If the evidence is unreadable, the record contains only what the run's summary says about the eval.
     """
     if isinstance(evidence, UnreadableEvidence):
         evidence = Evidence(eval=evidence.eval, missing=(evidence.reason,))
@@ -282,13 +298,13 @@ class _Tally:
     def _with_counts(self, run: Run) -> Run:
         counts = self.statuses[run.id]
         if run.total > counts.total():
-            return run  # The source counts evals that it does not list.
+            return run  # The source counts evals that it does not list, so its own counts stay.
         failed = counts["failed"] + counts["error"]
         return run.model_copy(update={"passed": counts["passed"], "failed": failed, "total": counts.total()})
 
 
 def _batches(entries: Iterator[Run | Record], tally: _Tally, source: Records) -> Iterator[_Batch]:
-    """Group records into batches of limited size. If reading stops early, store the error in `tally`."""
+    """Group runs and records into batches of limited size. If reading stops early, store the error in `tally`."""
     runs: list[Run] = []
     records: list[Record] = []
     size = 0
@@ -328,7 +344,10 @@ def characters(record: Record) -> int:
 
 
 _RARE_THRESHOLD = 200_000
-"""Minimum number of allocations between garbage collections. Python's default costs a fifth of an import's time."""
+"""Minimum number of allocations between garbage collections.
+
+Python's default would cost a fifth of an import's time.
+"""
 
 
 @contextmanager

@@ -31,20 +31,20 @@ from evalscribe.workspace import Workspace
 
 REASON_LENGTH = 300
 BATCH_LANES = 10_000
-"""Maximum number of subjects that wait for message batches at the same time. Each waiting subject stays in memory."""
+"""Maximum number of subjects that wait for message batches at the same time. Waiting subjects stay in memory."""
 MOST_LOADED = 5_000_000
-"""Maximum estimated tokens of the loaded subjects kept between estimate and judging, about 20 MB of text."""
+"""Maximum estimated tokens of the subjects that stay loaded between estimate and judging. It is about 20 MB of text."""
 
 
 class Judgement(JudgeResultWithCitations):
     """A judge's result with resolved citations, and how the result was obtained."""
 
     stage: Stage = "judge"
-    """Stage of the judge that produced the result; always `judge` unless the judge is a cascade."""
+    """Stage of the cascade that produced the result. It is always `judge` if the judge is not a cascade."""
     label: dict[str, Any] = Field(default_factory=dict)
-    """The boolean and enum fields of the judge's output. Trials are compared by them."""
+    """The boolean and enum fields of the judge's output, which are compared between trials."""
     cached: bool = False
-    """True if the result was cached, so that no model was called."""
+    """True if the result was cached before this command, so that no model was called."""
 
 
 class Judgements(Frozen):
@@ -52,7 +52,7 @@ class Judgements(Frozen):
 
     results: tuple[Judgement, ...]
     spent: Mapping[str, Usage]
-    """Usage of this command, by stage."""
+    """Usage of this command, keyed by stage."""
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
@@ -64,35 +64,35 @@ class Judgements(Frozen):
 
     @property
     def error(self) -> EvalscribeError | None:
-        """The error to raise if no subject could be judged; None otherwise."""
+        """The error to raise if no subject could be judged; None if at least one was judged."""
         if not self.results or len(self.failures) < len(self.results):
             return None
         cause = main_cause(judgement.failure_cause for judgement in self.failures)
         reason = next(judgement.reason for judgement in self.failures if judgement.failure_cause == cause)
-        return no_answer_error(cause, f"nothing could be judged: {reason}; earlier results stay as they are")
+        return no_answer_error(cause, f"nothing could be judged: {reason}; earlier results are not changed")
 
 
 class JudgedSubjects(Frozen):
-    """Results for one subject: several if the judge is a cascade, else one."""
+    """Results for one subject. A cascade can give several results; any other judge gives one."""
 
     results: tuple[Judgement, ...]
     usage: Usage = Usage()
-    """Usage of all stages. Includes earlier commands whose results were reused."""
+    """Usage of all stages. It includes the usage of earlier commands whose results were reused."""
 
 
 class JudgeOutcome(Frozen):
     """Result of a request to judge."""
 
     rubric: str
-    """Name and version, such as `failure@2`."""
+    """Name and version of the rubric, such as `failure@2`."""
     judge: str
     subjects: int
     left_out: int = 0
     """Number of subjects left out because the requested maximum was reached."""
     estimate: Estimate | None = None
-    """Maximum cost, reached if nothing is cached; None unless this is a dry run."""
+    """Maximum usage, reached if no result is cached; None unless this is a dry run."""
     judgements: Judgements | None = None
-    """The results; None for a dry run."""
+    """Results of the judge; None after a dry run."""
     notes: tuple[str, ...] = ()
     """Notes for the user about the rubrics."""
 
@@ -114,18 +114,19 @@ async def judge(
     Args:
         workspace: Workspace for results; needs `async with`.
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
-        names: Files of agent runs, runs, and names of evals, each somewhere after the name of its run; if empty, all
-            agent runs of the collection.
+        names: Files of agent runs, runs, and names of evals. An eval must come after its run. If empty, all agent runs
+            of the collection are judged.
         watcher: Receives progress.
         judge: `rules`, `cascade`, `provider/model`, or None for the rubric's own model.
-        collection: Name or id of the collection of the rubric and the agent runs; None for a shared rubric, and for the
-            agent runs of the only collection.
-        where: A condition over the collection's `agent_runs`.
+        collection: Name or id of the collection that contains the rubric and the agent runs. If None, the rubric is a
+            shared one, and the agent runs are those of the configured or only collection.
+        where: SQL condition on the collection's table `agent_runs`. It selects agent runs if `names` is empty.
         most: Maximum number of subjects to judge.
-        dry_run: Only estimate the cost.
+        dry_run: True to only estimate the cost.
 
     Raises:
-        EvalscribeError: Judging failed for all subjects; finished results are stored.
+        EvalscribeError: A name is unknown, or an error affects all subjects. Results that are finished by then are
+            stored.
     """
     if dry_run:
         workspace.estimate_only()
@@ -169,7 +170,10 @@ async def judge(
 
 
 def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
-    """Find a rubric by its name or id in the collection, else a shared rubric by name."""
+    """Find a rubric by its name or id in the collection.
+
+    If the collection lacks it, find a shared rubric by its name.
+    """
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
     chosen_collection = choose_collection(workspace, collection)
@@ -183,7 +187,7 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
 
 
 def concurrency(workspace: Workspace) -> int:
-    """Return the maximum number of subjects judged at once. With message batches, waiting subjects count too."""
+    """Return the maximum number of subjects judged at once. With message batches, it includes subjects that wait."""
     return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
 
 
@@ -197,8 +201,8 @@ async def judge_all(
 ) -> tuple[Judgement, ...]:
     """Judge all subjects concurrently and store each result at once.
 
-    An error that concerns one subject becomes a `FAILURE` of that subject. Raises `EvalscribeError` for errors that
-    concern all subjects; results that are finished by then stay stored.
+    An error about a single subject becomes a `FAILURE` result of that subject. Raises `EvalscribeError` for errors that
+    affect all subjects. Results that are finished by then stay stored.
     """
     results: dict[int, tuple[Judgement, ...]] = {}
 
@@ -208,7 +212,7 @@ async def judge_all(
         n = f"{len(results):>{len(str(len(subjects)))}}/{len(subjects)}"
         for result in results[number]:
             watcher.say(f"{n}  {headline(result, result.label)}{'  (cached)' if result.cached else ''}")
-        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never let signal handlers run
 
     await run_concurrently(enumerate(subjects), judge_one, min(concurrency, len(subjects) or 1))
     return tuple(result for number in sorted(results) for result in results[number])
@@ -217,10 +221,10 @@ async def judge_all(
 async def judge_subjects(
     judge: LoadedJudge, subject: PendingSubject, was_cached: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
-    """Judge one subject. This is the only function that converts unexpected errors into failures of a subject.
+    """Judge one subject. Only this function converts unexpected errors into failures of a subject.
 
     Args:
-        was_cached: Returns True if a result was already cached when this command began.
+        was_cached: Returns True if a result was already cached before this command started.
     """
     try:
         loaded = subject.take()
@@ -235,9 +239,9 @@ async def judge_subjects(
 
 
 def estimate_judging(judge: LoadedJudge, subjects: Sequence[PendingSubject]) -> Estimate:
-    """Return the maximum usage of judging these subjects, reached if nothing is cached.
+    """Return the maximum usage of judging the subjects. It is reached if no result is cached.
 
-    The first subjects, up to `MOST_LOADED` tokens, stay in memory until they are judged.
+    The first subjects, up to `MOST_LOADED` tokens in total, stay in memory until they are judged.
     """
     total = Estimate()
     for subject in subjects:

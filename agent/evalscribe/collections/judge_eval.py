@@ -1,4 +1,4 @@
-"""Compare judges with human labels. The labels are read from JSON lines or from a version of a dataset."""
+"""Compare judges with human labels, which are read from JSON lines or from a version of a dataset."""
 
 import asyncio
 import json
@@ -65,18 +65,18 @@ _DATASET_NAME = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split
 @dataclass(frozen=True)
 class LabelledSource:
     name: str
-    """Name of the source in messages, to which a line number is appended."""
+    """Name of the source in error messages. A line number is appended to it."""
     folder: Path
-    """Folder of the relative paths in lines."""
+    """Folder to which relative paths in the lines refer."""
     lines: tuple[tuple[int, str], ...]
-    """JSON texts of labelled subjects, each with its line or item number (from 1)."""
+    """Labelled subjects as JSON texts, each with the number of its line or item (from 1)."""
 
 
 def open_labelled(workspace: Workspace, name: str, field: "LabelField") -> LabelledSource:
-    """Read labelled subjects from a file, else from a dataset `NAME[@V][:SPLIT]`.
+    """Read labelled subjects from a file, or from a dataset `NAME[@V][:SPLIT]` if no such file exists.
 
     Raises:
-        NotFoundError: Neither exists.
+        NotFoundError: Neither the file nor the dataset exists.
         DataError: The file is not text.
     """
     path = Path(name)
@@ -89,16 +89,20 @@ def open_labelled(workspace: Workspace, name: str, field: "LabelField") -> Label
 
 
 def labelled_file(path: Path) -> LabelledSource:
-    """Read a file. Raises `NotFoundError` if it does not exist, `DataError` if it is not text."""
+    """Read labelled subjects from a file.
+
+    Raises `NotFoundError` if the file cannot be read, and `DataError` if it is not text.
+    """
     lines = tuple((number, text) for number, text in enumerate(_read(path).split("\n"), 1) if text.strip())
     return LabelledSource(str(path), path.parent, lines)
 
 
 def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -> LabelledSource:
-    """Read the items of `NAME[@V][:SPLIT]`.
+    """Read labelled subjects from the items of a dataset `NAME[@V][:SPLIT]`.
 
-    The input is the subject. The expected output is the label, or an object that has the label under `label` or under
-    the path of the compared field. Raises `NotFoundError` listing the known names.
+    The input of an item is the subject. The expected output is the label, or an object that contains the label under
+    the key `label` or at the path of the compared field. Raises `NotFoundError`, with the known names, if the dataset,
+    version or split does not exist.
     """
     dataset, version_name, split = _parse_dataset_name(datasets, name)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
@@ -109,7 +113,10 @@ def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -
 
 
 def _parse_dataset_name(datasets: "DatasetStore", name: str) -> tuple[Dataset, str | None, str | None]:
-    """Split `NAME[@V][:SPLIT]` into dataset, version and split. A dataset with exactly this name takes precedence."""
+    """Split `NAME[@V][:SPLIT]` into dataset, version and split.
+
+    If a dataset has the whole text as its name, that dataset is returned.
+    """
     if dataset := datasets.find(name):
         return dataset, None, None
     match = _DATASET_NAME.fullmatch(name)
@@ -125,7 +132,7 @@ def _lines(items: Iterator[Item], split: str | None, field: "LabelField") -> Ite
 
 
 def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
-    """Return the `label` field of a line; empty if the item has no label."""
+    """Return the `label` field of an item's line, as an object; empty if the item has no label."""
     if expected is None:
         return {}
     if not isinstance(expected, dict):
@@ -150,24 +157,30 @@ T = TypeVar("T")
 Members = Callable[[], Mapping[str, PendingSubject]]
 
 MOST_PROBLEMS = 5
-"""Maximum number of bad lines named in one error."""
+"""Maximum number of invalid lines that one error lists."""
 KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
-"""Kinds of subjects."""
+"""Fields of a line that can hold the subject."""
 
 
 class SubjectLine(Frozen):
-    """`{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`, or frozen evidence."""
+    """A subject as a line names it: a run with an eval, an agent run by id, an agent run, a file, or frozen evidence.
+
+    Examples: `{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`.
+    """
 
     run: str | None = None
-    """A run in any form that `judge` accepts. If this is the URL of an eval, `eval` can be omitted."""
+    """Name of a run, in any form that `judge` accepts. If it is the URL of an eval, `eval` can be omitted."""
     eval: str | None = None
     agent_run_id: str | None = None
-    """The subject's id in table `agent_runs` of the collection."""
+    """Id of the subject in the collection's table `agent_runs`."""
     agent_run: dict[str, Any] | None = None
     file: str | None = None
-    """A file with one agent run. Its path is relative to the folder of the dataset."""
+    """Path of a file with one agent run, relative to the folder of the dataset file."""
     evidence: dict[str, Any] | None = None
-    """Snapshot of a failed eval's evidence, as written by `datasets from-reviews`. The fields below belong to it."""
+    """Snapshot of a failed eval's evidence, as `datasets from-reviews` writes it.
+
+    The fields below belong to the snapshot.
+    """
     provider: str | None = None
     model: str | None = None
     experiment: str | None = None
@@ -180,7 +193,7 @@ class LabelledLine(Frozen):
 
 @dataclass(frozen=True)
 class LabelledSubject:
-    """A subject with its human label. The subject is loaded only when it is judged."""
+    """A subject with its human label. The subject is loaded when it is judged."""
 
     line: int
     label: JsonValue
@@ -188,15 +201,15 @@ class LabelledSubject:
 
 
 class LabelledSubjects:
-    """All labelled subjects of one source. Errors, with their line numbers, are reported before any judge is called."""
+    """All labelled subjects of a source. Invalid lines are reported, with their numbers, before any judge is called."""
 
     def __init__(self, source: LabelledSource, field: "LabelField", members: Members = dict) -> None:
-        """Read the source.
+        """Store the arguments. Nothing is read yet.
 
         Args:
-            source: The lines.
-            field: The compared field. Each label is a value of it.
-            members: Returns the agent runs that lines can name, by id.
+            source: The labelled subjects as lines.
+            field: The compared field, whose values the labels are.
+            members: Returns the agent runs to which lines can refer, keyed by id.
         """
         self._source = source
         self._field = field
@@ -204,7 +217,10 @@ class LabelledSubjects:
         self._problems: list[tuple[int, str]] = []
 
     async def examples(self, finder: SubjectFinder) -> tuple[LabelledSubject, ...]:
-        """Return the subjects in the order of the source. Raises `DataError` naming bad lines."""
+        """Return the subjects in the order of the source.
+
+        Raises `DataError`, with the line numbers, if lines are invalid.
+        """
         lines = self._lines()
         self._check()
         runs = await self._runs(lines, finder)
@@ -223,7 +239,7 @@ class LabelledSubjects:
     async def _runs(
         self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
-        """Load the failed evals that lines refer to, by run and eval as the line spells them."""
+        """Return the failed evals to which lines refer, keyed by run and eval as the lines spell them."""
         subjects: dict[tuple[str, str], PendingSubject] = {}
         evals_by_run: dict[str, list[tuple[int, str | None]]] = {}
         for number, line in lines:
@@ -293,7 +309,10 @@ class LabelledSubjects:
             first.setdefault(key, example.line)
 
     def _try(self, number: int, attempt: Callable[[], T]) -> T | None:
-        """Call `attempt`. If something is missing or unreadable, record a problem for the line and return None."""
+        """Return the result of `attempt`.
+
+        If it raises `DataError` or `NotFoundError`, record the problem and return None.
+        """
         try:
             return attempt()
         except (DataError, NotFoundError) as error:
@@ -312,7 +331,7 @@ class LabelledSubjects:
 
 
 def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
-    """Parse one line. Raises `DataError` if it is invalid, or if its label is not a value of the field."""
+    """Parse one line. Raises `DataError` if the line is invalid, or if its label is not a value of the field."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
     except ValidationError as error:
@@ -330,9 +349,9 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
 
 
 def _snapshot_subject(number: int, subject: SubjectLine) -> PendingSubject:
-    """Return the subject of a line with a snapshot of evidence.
+    """Return the subject of a line that contains a snapshot of evidence.
 
-    Subjects with equal evidence stay separate, because the line number is part of their name.
+    Lines with equal evidence remain different subjects, because the line number is part of the subject's name.
     """
     loaded = load_snapshot(subject.model_dump(exclude_none=True))
     assert loaded.evidence is not None
@@ -343,7 +362,7 @@ def _snapshot_subject(number: int, subject: SubjectLine) -> PendingSubject:
 
 
 def label_text(label: object) -> str:
-    """Convert a label to text for comparison. Text stays unchanged; other values become JSON, such as `true`."""
+    """Convert a label to the text by which labels are compared. Values other than texts become JSON, such as `true`."""
     return label if isinstance(label, str) else json.dumps(label)
 
 
@@ -357,7 +376,7 @@ class LabelField:
     """A field of a rubric's answers that is compared with labels."""
 
     keys: tuple[str, ...]
-    """Path of keys from the answer to the field; empty for the whole answer."""
+    """Keys that lead from the answer to the field; empty if the field is the whole answer."""
     schema: dict[str, Any]
     tolerance: float | None = None
     """Maximum difference at which numbers agree.
@@ -380,16 +399,17 @@ class LabelField:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The permitted labels as text; empty unless the field is a choice."""
+        """The permitted labels as texts; empty if the field is not a choice."""
         if self.kind != "choice":
             return ()
         return tuple(map(label_text, self.schema.get("enum", (True, False))))
 
     @property
     def leaves(self) -> tuple["LabelField", ...]:
-        """Return the fields of an object that are compared one by one, in schema order; for any other field, itself.
+        """Return the fields that are compared one by one, in the order of the schema.
 
-        Text with citations is never compared.
+        For an object, these are the fields within it, at any depth. Any other field is returned itself. Texts with
+        citations are never compared.
         """
         if self.kind != "object":
             return () if self.schema.get("citations") else (self,)
@@ -399,21 +419,21 @@ class LabelField:
         return tuple(leaf for field in fields for leaf in field.leaves)
 
     def of(self, answer: JsonValue) -> JsonValue:
-        """Return this field's value in an answer, or in a label of the whole answer; None if the field is missing."""
+        """Return the field's value in an answer, or in a label for the whole answer; None if the value is missing."""
         for key in self.keys:
             answer = answer.get(key) if isinstance(answer, dict) else None
         return answer
 
     def judged_value(self, answer: JsonValue) -> JsonValue:
-        """Return this field's value in a judge's answer, without texts with citations; None if it is invalid."""
+        """Return the field's value in a judge's answer, without texts that have citations; None if it is invalid."""
         value = _comparable_value(self.of(answer), self.schema)
         return value if self.valid(value) else None
 
     def parse(self, label: JsonValue) -> JsonValue:
-        """Convert a label to a value of this field. Raises `DataError` if it is invalid.
+        """Convert a label to a value of this field. Raises `DataError` if the label is invalid.
 
-        The value of a field that is not an object can also be inside an object, at the field's path. The label of an
-        object can lack fields; these are then not compared.
+        If the field is not an object, its value can also be inside an object, at the field's path. A label that is an
+        object can lack fields, which are then not compared.
         """
         if isinstance(label, dict) and self.kind != "object":
             value = self.of(label)
@@ -434,7 +454,7 @@ class LabelField:
         return label
 
     def valid(self, value: JsonValue) -> bool:
-        """Return whether a judge's value is valid, so that it can be compared."""
+        """Return whether a value from a judge is valid for this field and can be compared."""
         return value is not None and not validate_answer(value, _partial(self.schema))
 
     def agree(self, label: JsonValue, value: JsonValue) -> bool:
@@ -453,12 +473,12 @@ class LabelField:
 
 
 def _leaf_value(parent: LabelField, leaf: LabelField, value: JsonValue) -> JsonValue:
-    """Return the value of `leaf` inside a value of `parent`; None if it is missing."""
+    """Return the value of the field `leaf` inside a value of the field `parent`; None if it is missing."""
     return LabelField(leaf.keys[len(parent.keys) :], leaf.schema).of(value)
 
 
 def _comparable_value(value: JsonValue, schema: dict[str, Any]) -> JsonValue:
-    """Return a value without its texts with citations and without empty objects; None if nothing else is in it."""
+    """Return a value without texts that have citations and without empty objects; None if nothing remains."""
     if schema["type"] != "object":
         return None if schema.get("citations") else value
     inner = value if isinstance(value, dict) else {}
@@ -474,12 +494,15 @@ def _names(fields: Iterable[LabelField]) -> str:
 
 
 def tag_set(value: JsonValue) -> frozenset[str]:
-    """Return the items of an array as a set of texts, because order and repetition do not matter."""
+    """Return the items of an array as a set of JSON texts. Their order and repetitions do not matter."""
     return frozenset(map(canonical_json, value if isinstance(value, list) else ()))
 
 
 def _partial(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema with all fields made optional, at any depth of objects. Unknown fields are still refused."""
+    """Return the schema with all fields optional, including those of nested objects.
+
+    Unknown fields remain forbidden.
+    """
     if schema["type"] != "object":
         return schema
     properties = {name: _partial(inner) for name, inner in schema["properties"].items()}
@@ -487,75 +510,84 @@ def _partial(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 PREFERRED = "classification"
-"""Field that is compared by default if the rubric has it.
+"""Name of the field that is compared by default.
 
-Otherwise the first field with a choice of labels is compared; without such a field, the whole answer.
+If the rubric lacks it, the first boolean or enum field is compared. Without such a field, the whole answer is compared.
 """
 
 
 class CalibrationRow(Frozen):
-    """A judge's answer on one labelled subject, with the label."""
+    """A judge's answer about one labelled subject, together with the label."""
 
     line: int
     subject: str
     label: JsonValue
     predicted: JsonValue
-    """The judge's value of the compared field; null if it gave no valid value."""
+    """The judge's value of the compared field; null if the judge gave no valid value."""
     agrees: bool = False
     task: str | None = None
-    """Name of the subject's eval, without run and trial. Subjects of the same eval are not independent observations."""
+    """Name of the subject's eval, without run and trial.
+
+    Subjects with the same name are not independent observations.
+    """
     cached: bool = False
     reason: str | None = None
-    """Why the judge gave no usable answer; None if it did."""
+    """Reason why the judge gave no usable answer; null if it gave one."""
 
 
 class FieldAgreement(Frozen):
-    """Agreement of a judge with human labels in one field. Shares are fractions of the judged subjects."""
+    """Agreement of a judge with human labels in one field.
+
+    Shares are fractions of the judged subjects unless stated.
+    """
 
     field: str
-    """Dotted path in the answer; `.` for the whole answer."""
+    """Dotted path of the field in the answer; `.` for the whole answer."""
     kind: FieldKind
     subjects: int
     """Number of subjects whose label has the field."""
     judged: int
     right: int
-    """Number of judged subjects whose value agrees with the label.
+    """Number of judged subjects for which the judge agrees with the label.
 
-    Numbers agree within the tolerance, arrays if they have the same items, objects in all fields of the label, text
-    only if it is equal.
+    Numbers agree within the tolerance, arrays if they contain the same items, objects if they agree in all fields of
+    the label, and texts only if they are equal.
     """
     agreement: float | None
     interval: Interval
     agreement_over_all: float | None
-    """Share of all subjects that agree. Subjects without a valid answer count as disagreement."""
+    """Share of all subjects for which the judge agrees. A subject without a valid answer counts as disagreement."""
     balanced: float | None = None
-    """Balanced agreement. Only choices have this figure, `kappa`, `labels` and `confusion`."""
+    """Balanced agreement. This figure, `kappa`, `labels` and `confusion` exist only for choices."""
     kappa: Kappa | None = None
     labels: tuple[LabelScore, ...] = ()
     confusion: dict[str, dict[str, int]] = Field(default_factory=dict)
-    """Number of subjects by human label, then by the judge's label."""
+    """Number of subjects, keyed by human label and then by the judge's label."""
     numbers: NumberAgreement | None = None
-    """Only for numbers."""
+    """Agreement of numbers; null for other kinds of fields."""
     tags: TagAgreement | None = None
-    """Only for arrays."""
+    """Agreement of arrays; null for other kinds of fields."""
 
 
 class CalibratedJudge(FieldAgreement):
     """One judge compared with human labels."""
 
     name: str
-    """Short name: `rules@1`, `cascade`, `provider/model`."""
+    """Short name of the judge: `rules@1`, `cascade` or `provider/model`."""
     judge: str
     cached: int
     fields: tuple[FieldAgreement, ...] = ()
-    """Agreement by field if an object is compared, else empty. Each counts only subjects whose label has the field."""
+    """Agreement in each field if the compared field is an object; otherwise empty.
+
+    Each field counts only subjects whose label has the field.
+    """
     usage: Usage
-    """Usage of the judge for all subjects. Includes earlier commands whose results were reused."""
+    """Usage of the judge for all subjects. It includes the usage of earlier commands whose results were reused."""
     rows: tuple[CalibrationRow, ...]
 
     @property
     def calibration(self) -> Calibration:
-        """The figures that are printed for a choice."""
+        """The figures about the judge's choices, as they are printed."""
         pairs = (_pair(row.label, row.predicted, row.task) for row in self.rows)
         return Calibration(pairs, [row.label for row in self.labels])
 
@@ -566,17 +598,20 @@ class JudgeEval(Frozen):
     rubric: str
     dataset: str
     key: str
-    """The compared field, as a dotted path in the output; `.` for the whole answer."""
+    """Dotted path of the compared field in the answer; `.` for the whole answer."""
     kind: FieldKind
     tolerance: float | None
     """Maximum difference at which numbers agree; null if they must be equal."""
     judges: tuple[CalibratedJudge, ...]
     spent: Mapping[str, Usage]
-    """Usage of this command, by stage."""
+    """Usage of this command, keyed by stage."""
 
 
 def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None) -> LabelField:
-    """Return the field to compare. Raises `UsageError` if the rubric lacks the named field or it cannot be compared."""
+    """Return the field to compare.
+
+    Raises `UsageError` if the rubric lacks the field, the field cannot be compared, or the tolerance does not fit it.
+    """
     answer_field = LabelField((), rubric.output_schema, tolerance)
     keys = agreement_keys(rubric.output_schema)
     if path is None:
@@ -595,7 +630,7 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
 
 
 def _find_field(field: LabelField, path: str) -> LabelField | None:
-    """Return the field at a dotted path; None if there is none. The names of fields can contain dots themselves."""
+    """Return the field at a dotted path, or None if it does not exist. Field names can themselves contain dots."""
     for name, schema in field.schema.get("properties", {}).items():
         property_field = LabelField((*field.keys, name), schema, field.tolerance)
         if path == name:
@@ -624,16 +659,17 @@ async def judge_eval(
         rubric: `NAME`, `NAME@VERSION` or a YAML file.
         dataset: A file of JSON lines, or `NAME[@V][:SPLIT]` of a dataset.
         watcher: Receives progress.
-        judges: `rules`, `cascade`, `provider/model`; empty for the rubric's own model.
-        label: The field to compare, as a dotted path; `.` for the whole answer, field by field; None for the rubric's
-            field `classification`, else its first choice, else the whole answer.
+        judges: Names of judges: `rules`, `cascade` or `provider/model`. An empty name stands for the rubric's own
+            model.
+        label: Dotted path of the field to compare; `.` for the whole answer, field by field. None stands for the field
+            `classification`, or else the first boolean or enum field, or else the whole answer.
         tolerance: Maximum difference at which numbers agree; None for exact agreement.
-        collection: Name or id of the collection of the rubric and of the agent runs that lines can name.
-        where: A condition on the collection's agent runs, which limits those that lines can name.
+        collection: Name or id of the collection that contains the rubric and the agent runs to which lines can refer.
+        where: SQL condition on the table `agent_runs`. Lines can refer only to agent runs that match it.
 
     Raises:
-        DataError: Some lines are not labelled subjects.
-        EvalscribeError: Judging failed for all subjects.
+        DataError: Some lines are invalid.
+        EvalscribeError: A name is unknown, or an error affects all subjects.
     """
     async with AsyncExitStack() as stack:
         builder = JudgeBuilder(workspace, await stack.enter_async_context(open_engine_judge(workspace)))
@@ -708,7 +744,7 @@ async def _calibrate(
 
 
 def _row(example: LabelledSubject, judged: JudgedSubjects, field: LabelField) -> CalibrationRow:
-    """Build the row of one subject. If a cascade gave several results, the first valid value counts."""
+    """Build the row of one subject. If a cascade gave several results, the first valid value is used."""
     values = (
         field.judged_value(result.output) for result in judged.results if result.result_type == ResultType.DIRECT_RESULT
     )
@@ -727,11 +763,11 @@ def _row(example: LabelledSubject, judged: JudgedSubjects, field: LabelField) ->
 
 
 Compared = tuple[JsonValue, JsonValue, str | None]
-"""A label, the judge's value (None if it gave none), and the task of the subject."""
+"""A label, the judge's value (None if there is no valid value), and the subject's task."""
 
 
 def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[FieldAgreement]:
-    """Yield the agreement for each field of an object. Fields that no label has are skipped."""
+    """Yield the agreement in each field of an object. Fields that are in no label are skipped."""
     for leaf in parent.leaves:
         values = (
             (_leaf_value(parent, leaf, row.label), _leaf_value(parent, leaf, row.predicted), row.task) for row in rows

@@ -24,7 +24,7 @@ MOST_NAMED = 10
 
 
 class CollectionName(NamedTuple):
-    """Parts of error messages: the option that chooses a collection, and a sentence that says what creates one."""
+    """Parts of error messages: the option that chooses a collection, and advice on how to create one."""
 
     field: str
     created_by: str
@@ -35,7 +35,7 @@ ARGUMENT = CollectionName("collection_id", "Client.import_file creates one")
 
 
 class CollectionSummary(BaseModel):
-    """A collection and its runs, as `--json` prints them."""
+    """A collection with its runs, as `--json` prints it."""
 
     id: str
     name: str
@@ -47,11 +47,13 @@ class Collections(BaseModel):
 
 
 def choose_collection(workspace: Workspace, name: str | None, naming: CollectionName = OPTION) -> Collection:
-    """Find a collection by id or name. If `name` is None, return the configured collection, else the only one.
+    """Find a collection by id or name.
+
+    If `name` is None, return the configured collection, or else the only one.
 
     Raises:
         NotFoundError: The collection does not exist.
-        UsageError: The choice is ambiguous.
+        UsageError: No name was given or configured, and there are several collections.
     """
     collections = own_collections(workspace)
     if requested := name or workspace.settings.collection.value:
@@ -67,7 +69,7 @@ def choose_collection(workspace: Workspace, name: str | None, naming: Collection
 
 
 def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
-    """Return all collections. The collection of the shared rubrics is included only if it has runs."""
+    """Return all collections. The collection of shared rubrics is included only if it contains runs."""
     collections = workspace.store.collections.collections()
     return tuple(
         collection
@@ -79,7 +81,10 @@ def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
 def plan_collection(
     collections: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
 ) -> Collection:
-    """Return the existing collection with this id or name, else a new one. Without a name, it is named `otherwise`."""
+    """Return the existing collection with this id or name, or a new one.
+
+    A new collection without a name is named `otherwise`.
+    """
     if collection_id:
         existing = next((collection for collection in collections if collection.id == collection_id), None)
         return Collection(id=collection_id, name=name or (existing.name if existing else otherwise))
@@ -88,9 +93,9 @@ def plan_collection(
 
 
 def _find_any(collections: Iterable[Collection], requested: str) -> Collection | None:
-    """Find a collection.
+    """Find a collection by id or name.
 
-    Ids take precedence over names; among collections of the same name, the first takes precedence.
+    Ids take precedence over names. If several collections have the name, the first is returned.
     """
     return next(
         (
@@ -141,21 +146,21 @@ def _names_text(collections: Iterable[Collection]) -> str:
 
 
 def export_run_lines(run_store: "RunStore", collection: Collection, names: Sequence[str]) -> Iterator[str]:
-    """Yield the named runs and their evals as JSON lines; without names, all runs of the collection.
+    """Yield the named runs and their evals as JSON lines. Without names, yield all runs of the collection.
 
-    Raises `NotFoundError`, before the first line, if the collection lacks a named run.
+    Raises `NotFoundError` before the first line if a named run is not in the collection.
     """
     return _lines(run_store, find_runs(run_store, collection, names))
 
 
 def find_runs(run_store: "RunStore", collection: Collection, names: Sequence[str]) -> tuple[Run, ...]:
-    """Find runs by id or the beginning of an id. Without names, return all runs."""
+    """Find runs of a collection by id or by the beginning of an id. Without names, return all its runs."""
     runs = run_store.runs(collection.id)
     return tuple(find_run(runs, name, collection) for name in names) if names else runs
 
 
 def find_run(runs: Sequence[Run], name: str, collection: Collection) -> Run:
-    """Find one run. Raises `NotFoundError` if the name matches none, `UsageError` if it matches several."""
+    """Find one of the runs by its id. Raises `NotFoundError` if no id matches, `UsageError` if several match."""
     ids = [run.id for run in runs]
     id = name if name in ids else find_by_prefix("run", name, ids)
     if id is None:
@@ -172,11 +177,11 @@ def _lines(run_store: "RunStore", runs: Sequence[Run]) -> Iterator[str]:
 
 
 class DeletedCounts(Frozen):
-    """Numbers of deleted rows. With `dry_run`, numbers of rows that would be deleted."""
+    """Numbers of deleted rows. In a dry run, numbers of rows that would be deleted."""
 
     dry_run: bool
     forgotten: tuple[SweptRows, ...]
-    """Number of deleted rows of every kind, including kinds with none."""
+    """Number of deleted rows of each kind, including kinds of which none was deleted."""
     given_back: int = 0
     """Number of bytes by which the files on disk shrank."""
 

@@ -24,7 +24,7 @@ FOLDER = "explore"
 QUESTION = "explore/question.md.j2"
 OBSERVE, CLUSTER, ANSWER = "explore/observe.md.j2", "explore/cluster.md.j2", "explore/answer.md.j2"
 MOST_OBSERVED = 40
-"""Maximum number of observations of one batch."""
+"""Maximum number of observations that a model may state about one batch."""
 
 
 def _object(**properties: dict[str, Any]) -> dict[str, Any]:
@@ -46,20 +46,26 @@ _CLUSTER = _object(
 
 
 def observing_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric that asks for observations relevant to the question.
+    """Return the rubric with which a model states observations that are relevant to the question.
 
-    Its answers are `{"observations": [text with citations, …]}`.
+    Answers have the form `{"observations": [text with citations, …]}`.
     """
     return _rubric(prompts, question, OBSERVE, _object(observations={"type": "array", "items": _CITED}))
 
 
 def clustering_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric that asks for groups: `{"clusters": [{"name", "text", "members": [id, …]}, …]}`."""
+    """Return the rubric with which a model groups observations.
+
+    Answers have the form `{"clusters": [{"name", "text", "members": [id, …]}, …]}`.
+    """
     return _rubric(prompts, question, CLUSTER, _object(clusters={"type": "array", "items": _CLUSTER}))
 
 
 def answering_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric that asks for the answer: `{"answer": text with citations}`."""
+    """Return the rubric with which a model answers the question.
+
+    Answers have the form `{"answer": text with citations}`.
+    """
     return _rubric(prompts, question, ANSWER, _object(answer=_CITED))
 
 
@@ -75,25 +81,25 @@ def _rubric(prompts: Prompts, question: str, template: str, schema: dict[str, An
 
 
 LONGEST_ANSWER, ANSWERS = 16_384, 0.5
-"""Maximum tokens of an answer, and maximum share of the context window that is reserved for the answer."""
+"""Maximum tokens of an answer, and maximum share of the context window that is reserved for an answer."""
 QUESTION_TOKENS = 1500
 """Estimated number of tokens of a prompt without its batch."""
 MOST_TOGETHER = 12
 """Maximum number of agent runs in one batch.
 
-From more, models report only what most of the agent runs have in common.
+Given more agent runs, models report only what most of them have in common.
 """
 _MARK = re.compile(r"([TR])(\d+)")
 
 
 def batch_tokens(window: int) -> int:
-    """Return the maximum number of tokens of a batch, so that its prompt and the answer fit into the context window."""
+    """Return the maximum number of tokens of a batch for which prompt and answer fit into the context window."""
     answer = min(LONGEST_ANSWER, int(ANSWERS * window))
     return max(LEAST, min(int(MARGIN * (window - answer - QUESTION_TOKENS)), LONGEST_PART))
 
 
 def run_tokens(record: Record) -> int:
-    """Estimate the number of tokens of an agent run as a model sees it."""
+    """Estimate the number of tokens of an agent run in the form in which a model sees it."""
     return sum(
         estimate_tokens(item.text) + estimate_tokens(item.about) + DELIMITERS for item in run_items(0, 0, record)
     )
@@ -102,7 +108,7 @@ def run_tokens(record: Record) -> int:
 def pack_batches(runs: Iterable[tuple[Member, Record]], max_tokens: int) -> Iterator[tuple[tuple[Member, Record], ...]]:
     """Pack agent runs into batches, in order.
 
-    An agent run longer than `max_tokens` gets its own batch, read in parts.
+    An agent run longer than `max_tokens` gets its own batch, which the model reads in parts.
     """
     batch: list[tuple[Member, Record]] = []
     remaining = max_tokens
@@ -119,15 +125,16 @@ def pack_batches(runs: Iterable[tuple[Member, Record]], max_tokens: int) -> Iter
 
 @dataclass(frozen=True)
 class ObservedBatch:
-    """A batch as a model sees it.
+    """A batch in the form in which a model sees it.
 
-    Agent runs are numbered `R0`, `R1` …; transcripts are numbered `T0`, `T1` … across all agent runs of the batch.
+    Agent runs are numbered `R0`, `R1` and so on. Transcripts are numbered `T0`, `T1` and so on across all agent runs of
+    the batch.
     """
 
     members: tuple[Member, ...]
     subject: Subject
     starts: tuple[int, ...]
-    """For each agent run, the number of its first transcript."""
+    """Number of the first transcript of each agent run."""
 
     @classmethod
     def of(cls, runs: Sequence[tuple[Member, Record]]) -> "ObservedBatch":
@@ -144,7 +151,7 @@ class ObservedBatch:
         return None if number is None else self.members[number]
 
     def place(self, target: CitationTarget) -> str:
-        """Return where a passage is, with numbers counted within its agent run: `T0B3`."""
+        """Return the place of a passage, such as `T0B3`. Numbers are counted within the agent run of the passage."""
         if target.kind == "document" and target.role:
             return f"{target.role} {target.path}"
         start = self.starts[self._numbers[target.agent_run_id or ""]]
@@ -162,7 +169,10 @@ MOST_PASSAGES = 12
 
 
 def parse_observations(result: JudgeResult, rubric: Rubric, batch: ObservedBatch) -> tuple[Observation, ...]:
-    """Parse the observations of one batch, in order. Their ids are empty until `number_observations` assigns them."""
+    """Parse the observations about one batch, in order.
+
+    Their ids are empty. `number_observations` assigns the ids.
+    """
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, batch.subject)
     observations = (_observation(cited_text, batch) for cited_text in cited.output["observations"])
     return tuple(observation for observation in observations if observation.text)
@@ -182,14 +192,14 @@ def _observation(cited_text: Mapping[str, Any], batch: ObservedBatch) -> Observa
 
 
 def _run_ids_by_offset(text: str, batch: ObservedBatch) -> dict[int, str | None]:
-    """Map the offset of each citation in the text to the id of the agent run that the citation names."""
+    """Return the id of the agent run that each citation in the text names, keyed by the citation's offset."""
     return {mark.start: mark.item.target.agent_run_id for mark in parse_marks(text, batch.subject) if mark.item}
 
 
 def _passage(citation: Mapping[str, Any], run_id: str | None, batch: ObservedBatch) -> Passage | None:
-    """Resolve a citation.
+    """Resolve a citation to a passage.
 
-    None if that fails, or if its quotation was found only in an agent run other than `run_id`.
+    Returns None if it cannot be resolved, or if the quotation was found only in an agent run other than `run_id`.
     """
     target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
@@ -210,7 +220,7 @@ def _passage(citation: Mapping[str, Any], run_id: str | None, batch: ObservedBat
 
 
 def _text(target: CitationTarget, batch: ObservedBatch) -> str:
-    """Return the cited text. It is empty if a whole item is cited, unless that item is a metadata value."""
+    """Return the cited text. It is empty for a citation of a whole item, unless that item is a metadata value."""
     if target.start_idx is None and not target.metadata_key:
         return ""
     return (batch.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]
@@ -219,7 +229,10 @@ def _text(target: CitationTarget, batch: ObservedBatch) -> str:
 def number_observations(
     batches: Sequence[Sequence[Observation]],
 ) -> tuple[tuple[Observation, ...], tuple[Observation, ...]]:
-    """Number observations in reading order: those with evidence `O0`, `O1` …, those without `U0`, `U1` …."""
+    """Assign ids to the observations, in reading order.
+
+    Observations with evidence are numbered `O0`, `O1` and so on; observations without evidence `U0`, `U1` and so on.
+    """
     observations = [observation for batch in batches for observation in batch]
     return (
         tuple(_ids("O", (observation for observation in observations if observation.agent_runs))),

@@ -1,4 +1,4 @@
-"""Explain that an id or name belongs to an experiment or another object, although a run is expected."""
+"""Explain that an id or name belongs to another object, such as an experiment, where a run is expected."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ Runs = tuple["ExperimentRun", ...]
 
 
 def describe_other_id(workspace: Workspace, requested: str) -> str | None:
-    """Explain which other object an id or name belongs to, such as an experiment; None if it belongs to none.
+    """Explain to which object an id or name belongs if it is not a run; None if it belongs to no object.
 
     Example: `exp-… is an experiment, quality, not a run: use pr-2 (…), the latest of its 2 runs`.
     """
@@ -33,7 +33,7 @@ def _advice(runs: Runs) -> str:
 
 
 ObjectRuns = tuple[str, Runs] | None
-"""A description of the object and its runs, oldest first."""
+"""Description of an object, and the object's runs, oldest first; None if the object does not exist."""
 
 
 def _runs_where(workspace: Workspace, belongs: "Callable[[ExperimentRun], bool]") -> Runs:

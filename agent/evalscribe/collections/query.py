@@ -1,4 +1,4 @@
-"""Query a collection in SQL: tables, metadata, selected agent runs, and filtered lists of evals."""
+"""Query a collection in SQL: run SELECTs, document tables and metadata, select agent runs, and list evals."""
 
 import re
 import time
@@ -31,7 +31,7 @@ LONGEST_TIMEOUT_S = 3600.0
 
 
 class QueryResult(QueryRows):
-    """The rows of a query, with the applied row limit and the execution time."""
+    """The rows of a query, with the row limit that was applied and the execution time."""
 
     applied_limit: int
     execution_time_ms: float
@@ -47,20 +47,20 @@ def run_query(
     """Run one SELECT and return up to `most_rows` rows.
 
     Raises:
-        UsageError: The query is invalid; the message has line and column.
+        UsageError: The query is invalid. The message contains line and column.
         UnavailableError: The query timed out.
     """
     if not 1 <= most_rows <= MOST_ROWS:
         raise UsageError(
-            f"the row limit must be between 1 and {MOST_ROWS:,}, not {most_rows:,}: page with LIMIT and OFFSET"
+            f"the row limit must be between 1 and {MOST_ROWS:,}, not {most_rows:,}; get more rows with OFFSET"
         )
     if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
-        raise UsageError(f"the timeout may be up to {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
+        raise UsageError(f"the timeout must be greater than 0 and at most {LONGEST_TIMEOUT_S:g} s, not {timeout_s:g}")
     statement = check_query(sql, tables.dialect)
     values = {"collection_id": collection_id}
     started = time.perf_counter()
     result = tables.select(statement.text, values, most_rows=most_rows, timeout_s=timeout_s)
-    # The values were just parsed from JSON, and validating them would take as long as reading them.
+    # The values come from parsed JSON. Validating them again would take as long as reading them.
     return QueryResult.model_construct(
         columns=tuple(column.name for column in statement.columns),
         rows=tuple(tuple(map(convert_value, statement.columns, row)) for row in result.rows),
@@ -71,7 +71,7 @@ def run_query(
 
 
 SAMPLED_EVALS = 1000
-"""Maximum number of agent runs whose metadata is examined."""
+"""Maximum number of agent runs whose metadata keys are examined."""
 LONGEST = 60
 """Maximum number of characters shown of a sample value."""
 LONGEST_VALUE = 200
@@ -102,7 +102,7 @@ class MetadataKey(Frozen):
     """One metadata key of agent runs, with the types of its values."""
 
     path: str
-    """The key as an SQL expression, such as `metadata_json->'scores'->'reward'`."""
+    """The key as an SQL expression, for example `metadata_json->'scores'->'reward'`."""
     kind: str
     agent_runs: int
     """Number of the examined agent runs that have the key."""
@@ -110,10 +110,10 @@ class MetadataKey(Frozen):
 
 
 class MetadataValue(Frozen):
-    """A value that agent runs have at one path of their metadata, with the number of agent runs that have it."""
+    """A value at one path of the metadata, with the number of agent runs that have this value."""
 
     value: str
-    """The value as JSON, cut if it is long."""
+    """The value as JSON text, cut if it is long."""
     agent_runs: int
 
 
@@ -136,7 +136,10 @@ def document_tables() -> tuple[TableDoc, ...]:
 
 
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
-    """List the metadata keys of the first 1,000 agent runs, down to two levels. Raises the errors of `run_query`."""
+    """List the metadata keys of the first 1,000 agent runs, down to two levels.
+
+    Raises the same errors as `run_query`.
+    """
     keys = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in keys if key.kind == "object")
     inner_keys = [key for path in inner for key in _keys(tables, collection_id, path, timeout_s)]
@@ -149,9 +152,9 @@ def metadata_values(
     """List the metadata values at a path, most frequent first.
 
     Args:
-        path: A path as in `MetadataKey.path`, or a short form such as `scores.reward`.
+        path: A path such as `MetadataKey.path`, or a short form such as `scores.reward`.
 
-    Raises the errors of `run_query`.
+    Raises the same errors as `run_query`.
     """
     rows = run_query(tables, collection_id, _VALUES.format(path=_sql_path(path), most=most), timeout_s=timeout_s).rows
     return tuple(MetadataValue(value=_shorten(str(row[0])), agent_runs=int(str(row[1]))) for row in rows)
@@ -198,7 +201,7 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
     """Select agent runs, in order of id.
 
     Args:
-        where: A condition over `agent_runs`, or a SELECT with a column `id`.
+        where: SQL condition on the table `agent_runs`, or a SELECT that returns a column `id`.
 
     Raises:
         UsageError: The query is invalid.
@@ -209,9 +212,9 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
 
 
 def _select(tables: Tables, where: str) -> str:
-    """Check a condition before it becomes part of a query.
+    """Check a condition and convert it to a SELECT.
 
-    Errors then state the line and column in the condition itself.
+    Because it is checked alone, errors state the line and column within the condition.
     """
     query = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
@@ -237,16 +240,19 @@ def _pages(tables: Tables, collection_id: str, chosen_clause: str) -> Iterator[M
 _COLUMNS = "id, name, run_id, provider, model, task, trial, trials, status, failed_step, reason"
 _FINDINGS = "SELECT agent_run_id, classification, cause, cause_kind FROM findings"
 _IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
-"""Query with which a condition is checked. The line breaks keep a comment in the condition from hiding the rest."""
+"""Query with which a condition is checked.
+
+The line breaks prevent a comment in the condition from hiding what follows.
+"""
 LONGEST_REASON = 300
 """Maximum number of characters shown of a reason."""
 
 
 class EvalFilter(Frozen):
-    """Filters for evals. None means that a filter is not applied."""
+    """Filters for evals. A filter that is None is not applied."""
 
     run: str | None = None
-    """Id of a run, or the first characters of it."""
+    """Id of a run, or its first characters."""
     status: EvalStatus | None = None
     task: str | None = None
     model: str | None = None
@@ -271,7 +277,7 @@ class ListedEval(Frozen):
     status: str
     failed_step: str | None = None
     reason: str | None = None
-    """The reason in the recorded metadata, cut if it is long."""
+    """Reason of the result in the recorded metadata, cut if it is long."""
     classification: str | None = None
     cause: str | None = None
     cause_kind: str | None = None
@@ -291,7 +297,10 @@ def list_evals(
     offset: int,
     timeout_s: float = TIMEOUT_S,
 ) -> EvalList:
-    """List evals in order of run, name and trial. Raises `UsageError` with the position if a condition is invalid."""
+    """List evals, sorted by run, name and trial.
+
+    Raises `UsageError` if the condition is invalid. The message contains the position in the condition.
+    """
     if filters.where:
         check_query(_IDS.format(where=filters.where), tables.dialect)
     source = (
@@ -312,9 +321,10 @@ def list_evals(
 
 
 def eval_text(run_store: "RunStore", store: "AnalysisStore", collection: Collection | None, eval_id: str) -> Subject:
-    """Return an eval as a judge sees it, with delimiters around untrusted text. Raises `NotFoundError`.
+    """Return an eval as a judge sees it, with delimiters around untrusted text.
 
-    `eval_id` is the eval's id. For an analysed run, it can also be `run id/name`.
+    `eval_id` is the eval's id. For an eval of an analysed run, it can also be `run id/name`. Raises `NotFoundError` if
+    the eval or its evidence is not stored.
     """
     record = run_store.record(eval_id, collection.id if collection else None)
     if record is not None:

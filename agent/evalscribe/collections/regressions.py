@@ -1,4 +1,4 @@
-"""Explain regressed evals: by a judge that sees both trials, or by the first tool call that differs between them."""
+"""Explain regressed evals, by a judge that sees both trials or by the first tool call that differs between them."""
 
 import asyncio
 from collections import defaultdict
@@ -32,9 +32,10 @@ from evalscribe.workspace import Workspace
 
 
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
-    """Return a subject with the agent runs of base (`R0`, if stored) and candidate (`R1`).
+    """Return the subject with which a judge explains a regressed eval.
 
-    Transcripts are numbered from `T0` across both agent runs. The subject has the id of the candidate's agent run.
+    It contains the base's agent run `R0`, if it is stored, and the candidate's agent run `R1`. Transcripts are numbered
+    from `T0` across both. The subject has the id of the candidate's agent run.
     """
     base_items = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
@@ -44,7 +45,7 @@ def pair_subject(base: Record | None, candidate: Record) -> Subject:
 def parse_why(result: JudgeResult, rubric: Rubric, subject: Subject, base_id: str | None) -> RegressionExplanation:
     """Parse the judge's explanation and convert its citations to quotations.
 
-    `base_id` is the id of the base's agent run; None if that run is not stored.
+    `base_id` is the id of the base's agent run, or None if that agent run is not stored.
     """
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, subject)
     explanation = cited.output["explanation"]
@@ -94,7 +95,7 @@ LONGEST = 200
 class _Call(NamedTuple):
     name: str
     message: int
-    """Number of the message in its transcript, from 1."""
+    """Number of the message that contains the call, from 1."""
     arguments: dict[str, JsonValue]
 
     @property
@@ -104,9 +105,9 @@ class _Call(NamedTuple):
 
 
 def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExplanation | None:
-    """Find the first tool call that differs from the baseline's; None if all calls are the same.
+    """Find the first tool call of the candidate that differs from the base's; None if all calls are the same.
 
-    The call shows where to look first. It is not necessarily the cause.
+    The call shows where to look first. It is not necessarily the cause of the regression.
     """
     for base_call, candidate_call in zip_longest(_calls(base), _calls(candidate)):
         if (
@@ -120,7 +121,7 @@ def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExpla
 
 
 def _calls(transcript: Transcript) -> Iterator[_Call]:
-    """Yield the tool calls that had an effect. Calls with an empty result, such as notes, are left out."""
+    """Yield the tool calls that had an effect. A call with an empty result, such as taking a note, is left out."""
     for at, message in enumerate(transcript.messages):
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
@@ -171,10 +172,10 @@ IN_REPORT = "as its report says"
 
 
 def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
-    """Group regressed evals by behaviour, the largest group first.
+    """Group regressed evals by behaviour. The largest group comes first.
 
-    A pair's behaviour is the first of these that is known: the behaviour named by the judge, the cause in the run's
-    report, the first tool call that differs, the located error, the failed step.
+    The behaviour of a pair is the first of the following that is known: the behaviour that the judge named, the cause
+    in the run's report, the first tool call that differs, the located error, the failed step.
     """
     groups: dict[tuple[str, str, str], list[EvalPair]] = defaultdict(list)
     for pair in pairs:
@@ -196,7 +197,7 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
     """Return a group's name in prose.
 
-    For a group with one cause, it is the reason if all members have the same one, else the cause without hyphens.
+    A group with a common cause is named after the reason if all members have the same reason, or else after the cause.
     """
     if text == SAME_ERROR:
         return _as_recorded(name, pairs[0])
@@ -207,7 +208,7 @@ def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
-    """Return the error as the group's first member recorded it, because signatures lack capitals and numbers."""
+    """Return the error as it was recorded for the group's first member. Signatures lack capitals and numbers."""
     trial = _failed_trial(pair)
     if trial.error and signature.endswith((normalise_error(trial.error), trial.error.casefold())):
         return ": ".join(filter(None, (trial.step, trial.error)))
@@ -219,7 +220,7 @@ def _failed_trial(pair: EvalPair) -> Trial:
 
 
 def _behaviour_of(pair: EvalPair) -> tuple[str, str, str]:
-    """Return name, kind and source of the behaviour by which a pair is grouped."""
+    """Return the name, description and source of the behaviour by which a pair is grouped."""
     trial = _failed_trial(pair)
     if pair.why and pair.why.judge != DIVERGENCE_RULES:
         return pair.why.behaviour, "named by the judge", pair.why.judge
@@ -243,26 +244,29 @@ def _recorded_behaviour(trial: Trial) -> tuple[str, str, str]:
 
 
 REGRESSION, BEHAVIOURS = "regression", "behaviours"
-"""Names of the rubrics."""
+"""Names of the rubrics for explaining a regression and for grouping explanations."""
 MOST_FOLLOWED = 500
 """Maximum number of regressed evals whose transcripts are compared without a judge."""
 
 
 @dataclass(frozen=True)
 class CompareJudges:
-    """The judges of a comparison: one model with two rubrics."""
+    """The judges of a comparison. They use one model and two rubrics."""
 
     regression: RubricJudge
     """Judge that explains one regressed eval."""
     behaviours: RubricJudge
-    """Judge that groups explanations by the behaviour that they have in common."""
+    """Judge that groups explanations by common behaviours."""
     concurrency: int
     was_cached: Callable[[JudgeResult], bool]
-    """Returns True if a result was already cached when this command began."""
+    """Returns True if a result was already cached before this command started."""
 
 
 def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> CompareJudges | None:
-    """Open the configured judge; None if it is `rules`. Raises `EvalscribeError` if it cannot be used."""
+    """Open the configured judge for both rubrics.
+
+    Returns None if the judge is `rules`. Raises `EvalscribeError` if the judge cannot be used.
+    """
     name = workspace.settings.judge_name
     if name == RULES:
         return None
@@ -276,7 +280,7 @@ def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> Compa
 
 @dataclass(frozen=True)
 class _StoredPair:
-    """A regressed pair, with the stored records of its failed trial and, if stored, of a passed trial of the base."""
+    """A regressed pair with the stored record of a failed trial and, if stored, that of a passed trial in the base."""
 
     pair: EvalPair
     base: Record | None
@@ -290,7 +294,7 @@ class _StoredPair:
 def explain_by_rules(
     workspace: Workspace, pairs: Sequence[EvalPair], most: int = MOST_FOLLOWED
 ) -> tuple[EvalPair, ...]:
-    """Add the first tool call that differs to the first `most` regressed pairs, if their transcripts are stored."""
+    """Explain the first `most` regressed pairs by the first tool call that differs, if transcripts are stored."""
     remaining = most
     explained = []
     for pair in pairs:
@@ -302,7 +306,7 @@ def explain_by_rules(
 
 
 def estimate_explanation(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
-    """Return the maximum usage of judging every regressed eval, reached if nothing is cached."""
+    """Return the maximum usage of explaining every regressed eval. It is reached if no answer is cached."""
     stored_pairs = (_load_pair(workspace, pair) for pair in pairs if pair.change == "regressed")
     return sum(
         (judges.regression.estimate(stored_pair.subject) for stored_pair in stored_pairs if stored_pair), Estimate()
@@ -315,16 +319,16 @@ class ExplainedRegressions(NamedTuple):
     pairs: tuple[EvalPair, ...]
     common: tuple[Behaviour, ...]
     ungrouped: tuple[EvalPair, ...]
-    """Pairs that belong to no group. Pairs are listed rather than names, because an eval can have several pairs."""
+    """Pairs that belong to no group, including pairs that did not regress. An eval can have several pairs."""
 
 
 async def explain_by_judge(
     workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair], watcher: AnalysisWatcher
 ) -> ExplainedRegressions:
-    """Let the judge explain each regressed pair, then group the explanations. Each answer is stored at once.
+    """Let the judge explain each regressed pair and then group the explanations. Each answer is stored at once.
 
-    A pair that could not be judged keeps the explanation of the rules. Raises `EvalscribeError` if no pair could be
-    judged, and for errors that concern all pairs.
+    A pair that cannot be judged keeps its explanation by rules. Raises `EvalscribeError` if no pair can be judged, and
+    for errors that affect all pairs.
     """
     failed: list[JudgeResult] = []
     answers: dict[int, tuple[JudgeResult, RegressionExplanation]] = {}
@@ -345,7 +349,7 @@ async def explain_by_judge(
                 text = f"{explanation.behaviour}{'  (cached)' if judges.was_cached(result) else ''}"
         done += 1
         watcher.say(f"{done:>{len(str(len(numbers)))}}/{len(numbers)}  {pairs[number].eval}  {text}")
-        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never let signal handlers run
 
     await run_concurrently(numbers, explain_pair, min(judges.concurrency, len(numbers) or 1))
     if failed and not answers:
@@ -368,7 +372,7 @@ async def explain_by_judge(
 async def _ask_judge(
     judges: CompareJudges, stored_pair: _StoredPair
 ) -> tuple[JudgeResult, RegressionExplanation | None]:
-    """Return the judge's answer with the explanation parsed from it. The explanation is None if the judge failed."""
+    """Return the judge's result and the explanation in it. The explanation is None if the judge failed."""
     subject = stored_pair.subject
     result = await judges.regression.judge(subject)
     if result.result_type is ResultType.FAILURE:
@@ -385,10 +389,7 @@ async def _common_behaviours(
     pairs: Sequence[EvalPair],
     watcher: AnalysisWatcher,
 ) -> tuple[Behaviour, ...]:
-    """Group the explanations. Returns nothing if the judge finds no groups or fails.
-
-    Grouped pairs are removed from `number_by_mark`.
-    """
+    """Group the explanations by common behaviours. Returns no groups if the judge finds none or fails."""
     if len(results) < 2:
         return ()
     subject = Subject.of("regressed evals", result_items(results))
@@ -403,10 +404,13 @@ async def _common_behaviours(
 def _groups(
     groups: Sequence[Mapping[str, Any]], number_by_mark: dict[str, int], pairs: Sequence[EvalPair], judge: str
 ) -> tuple[Behaviour, ...]:
-    """Build groups. A pair belongs to the first group that cites it. Groups of fewer than two pairs are dropped.
+    """Build groups of pairs.
+
+    A pair belongs to the first group that cites it. A group of fewer than two pairs is dropped.
 
     Args:
-        number_by_mark: Pair numbers by the marks with which groups cite them. Grouped pairs are removed from it.
+        number_by_mark: Number of each pair, keyed by the mark with which groups cite the pair. Grouped pairs are
+            removed from this mapping.
     """
     behaviours = []
     for group in groups:
@@ -420,7 +424,7 @@ def _groups(
 
 
 def _load_pair(workspace: Workspace, pair: EvalPair) -> _StoredPair | None:
-    """Load the records of a pair's failed and passed trial. Returns None if the failed trial is not stored."""
+    """Load the records of a pair's failed trial and passed trial. Returns None if the failed trial is not stored."""
     failed = next((trial for trial in pair.candidate if not trial.passed and trial.eval_id), None)
     candidate = _record(workspace, failed)
     if candidate is None:

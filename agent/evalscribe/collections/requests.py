@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from evalscribe.store.results import ResultSetStore
 
 CACHE_SIZE = 64
-"""Maximum number of referenced objects kept in memory. Many requests refer to the same agent runs."""
+"""Maximum number of referenced objects kept in memory, because many requests refer to the same agent runs."""
 MAX_REFERENCES_NAMED = 10
 KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
 
 
 class References:
-    """Checks and loads the objects of one collection that prompts refer to."""
+    """Checks and loads the objects to which prompts refer. All of them belong to one collection."""
 
     def __init__(self, run_store: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
         self._run_store = run_store
@@ -64,14 +64,14 @@ class References:
     def prepare(self, requests: Sequence[LLMRequest]) -> tuple[LLMRequest, ...]:
         """Prepare requests for storage: clean and redact the text, and add the collection's id to references.
 
-        Raises `UsageError` for a reference into another collection.
+        Raises `UsageError` if a request refers to an object of another collection.
         """
         return tuple(self._prepare_request(number, request) for number, request in enumerate(requests))
 
     async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
         """Check that all referenced objects exist.
 
-        Raises `NotFoundError` naming the missing ones and the first request of each.
+        Raises `NotFoundError` with the missing objects and the first request that refers to each of them.
         """
         first_requests = dict[Ref, int]()
         for number, segments in prompts:
@@ -80,7 +80,7 @@ class References:
         missing = list[str]()
         for ref, number in first_requests.items():
             missing += self._missing(ref, number)
-            await asyncio.sleep(0)  # there can be thousands of runs: yield to signal handlers
+            await asyncio.sleep(0)  # there can be thousands of runs, so let signal handlers run
         if missing:
             more = f" and {len(missing) - MAX_REFERENCES_NAMED} more" if len(missing) > MAX_REFERENCES_NAMED else ""
             raise NotFoundError(
@@ -89,10 +89,13 @@ class References:
             )
 
     def load(self, segments: Sequence[Segment]) -> LoadedReferences:
-        """Load the objects that a checked prompt refers to."""
+        """Load the objects to which a checked prompt refers.
+
+        Raises `NotFoundError` if one was deleted in the meantime.
+        """
         objects = {ref: self._load(ref) for ref in _refs(segments)}
         if missing_ref := next((ref for ref, item in objects.items() if item is None), None):
-            raise NotFoundError(f"{KINDS[type(missing_ref)]} {missing_ref.id!r} was deleted meanwhile")
+            raise NotFoundError(f"{KINDS[type(missing_ref)]} {missing_ref.id!r} was deleted in the meantime")
         return cast(LoadedReferences, objects)
 
     def _prepare_request(self, number: int, request: LLMRequest) -> LLMRequest:
@@ -112,7 +115,10 @@ class References:
         return segment.model_copy(update={"collection_id": collection.id})
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
-        """Describe an object that is missing or has no answer, such as `agent run 'x' (request 3)`; else return []."""
+        """Return a description of an object that is missing or has no answer, in a list; otherwise an empty list.
+
+        Example: `agent run 'x' (request 3)`.
+        """
         item = self._load(ref)
         owner_text = f" of result set {ref.result_set_id!r}" if isinstance(ref, ResultRef) else ""
         description = f"{KINDS[type(ref)]} {ref.id!r}{owner_text} (request {number})"
@@ -141,20 +147,20 @@ UNNAMED = "unnamed"
 
 
 class RequestOptions(RequestValue):
-    """The model and options with which requests are sent, for one result set.
+    """The requests for one result set, with the model and the options for sending them.
 
-    Raises `UsageError`, or `RubricError` for an invalid schema.
+    Raises `UsageError` if a value is invalid, and `RubricError` if the schema is invalid.
     """
 
     called: ClassVar[str] = "submit_llm_requests"
 
     requests: tuple[LLMRequest, ...]
     model: str
-    """`provider/name`."""
+    """Model in the form `provider/name`."""
     name: str | None = None
     """Name of the result set; None for a name derived from the requests."""
     exists_ok: bool = False
-    """True if requests can be added to a result set that already has others."""
+    """True if requests may be added to a result set that already has other requests."""
     output_schema: dict[str, Any] | None = None
     reasoning_effort: Effort | None = None
 
@@ -196,12 +202,12 @@ class RequestOptions(RequestValue):
 
 @dataclass(frozen=True)
 class SubmissionPlan:
-    """Requests of one submission: all of them, and those that are new."""
+    """Requests of one submission, and those of them that are new."""
 
     rows: tuple[Result, ...]
     """One row for each submitted request, in order."""
     new: tuple[Result, ...]
-    """The rows that the result set does not contain yet."""
+    """The rows that are not in the result set yet."""
 
 
 def find_result_set(
@@ -211,7 +217,10 @@ def find_result_set(
     requests: Sequence[LLMRequest],
     created_at: str,
 ) -> ResultSet:
-    """Find the result set. If there is none, build one with an id derived from collection and name."""
+    """Return the stored result set, or a new one if it does not exist.
+
+    The id of a new result set is derived from the collection and the name.
+    """
     name = submission.name or _derived_name(submission, requests)
     return sets.find(collection.id, name) or ResultSet(
         id=_id("result set", collection.id, name),
@@ -231,8 +240,8 @@ def plan_submission(
 ) -> SubmissionPlan:
     """Match the submitted requests with the stored results.
 
-    Raises `UsageError` if the stored answers have another schema, or if the set has other requests and `exists_ok` is
-    false.
+    Raises `UsageError` if the stored answers have another schema, or if the result set has other requests and
+    `exists_ok` is false.
     """
     digests = [_digest(submission, request) for request in requests]
     if stored_results:
@@ -287,13 +296,13 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
 
 
 def _derived_name(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
-    """Derive a name from the requests, so that a script that is run again continues its result set."""
+    """Derive a name from the requests. If a script runs again with the same requests, it continues its result set."""
     digest = content_id([[_digest(submission, request) for request in requests], submission.output_schema])
     return f"{UNNAMED}/{digest.removeprefix('sha256:')[:12]}"
 
 
 def _id(*parts: str) -> str:
-    """Derive an id from these parts. Equal parts give the same id."""
+    """Derive an id from the parts. The same parts always give the same id."""
     return str(uuid5(NAMESPACE_URL, canonical_json(["evalscribe", *parts])))
 
 
@@ -303,7 +312,7 @@ MAX_SETS_NAMED = 10
 def list_result_sets(
     sets: "ResultSetStore", collection: Collection, prefix: str | None = None
 ) -> tuple[tuple[ResultSet, ResultCounts], ...]:
-    """List the result sets of a collection, or only those in a folder of names.
+    """List the result sets of a collection, or only those whose names begin with a folder.
 
     Names are paths: the prefix `failures` matches `failures` and `failures/v1`, but not `failures-2`.
     """
@@ -314,7 +323,10 @@ def list_result_sets(
 
 
 def result_set_named(sets: "ResultSetStore", collection: Collection, name: str) -> ResultSet:
-    """Find a result set by name or id. Raises `NotFoundError` listing the most similar names first."""
+    """Find a result set by name or id.
+
+    Raises `NotFoundError` if it does not exist. The message lists other names, the most similar first.
+    """
     if result_set := sets.find(collection.id, name):
         return result_set
     result_sets = {item.id: item for item, _ in sets.sets(collection.id)}
@@ -336,7 +348,7 @@ def count_results(sets: "ResultSetStore", result_set: ResultSet) -> ResultCounts
 def complete_results(
     sets: "ResultSetStore", result_set: ResultSet, *, include_incomplete: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results that have an answer; all results with `include_incomplete`."""
+    """Return the results that have an answer, or all results if `include_incomplete` is true."""
     return tuple(result for result in sets.results(result_set.id) if include_incomplete or result.output is not None)
 
 
@@ -348,9 +360,9 @@ def _utc_now() -> datetime:
 
 
 ShowAnswer = Callable[[Result, bool], None]
-"""Receives a result, and True if its answer was cached, so that no model was called."""
+"""Receives a result, and True if its answer was cached so that no model was called."""
 BeginRequests = Callable[[str, int, int], ShowAnswer]
-"""Receives the name of the result set, the number of requests that already have an answer, and the number of all."""
+"""Receives the result set's name, the number of requests that have an answer, and the number of all requests."""
 
 
 class SubmittedRequests(Frozen):
@@ -359,10 +371,10 @@ class SubmittedRequests(Frozen):
     result_set: ResultSet
     counts: ResultCounts
     sent: int
-    """Number of requests that this call sent to the model. The others were cached."""
+    """Number of requests that this call sent to the model. The other answers were cached."""
     citations: CitationCounts
     spent: Usage
-    """Usage of this call."""
+    """Usage of the model calls that were made by this call."""
 
 
 async def answer_requests(
@@ -375,21 +387,21 @@ async def answer_requests(
     concurrency: int | None = None,
     clock: Callable[[], datetime] = _utc_now,
 ) -> SubmittedRequests:
-    """Send the requests that have no answer yet. An error that concerns one request is stored in its result.
+    """Send the requests that have no answer yet. An error about a single request is stored in its result.
 
     Args:
         workspace: Workspace for results.
         models: Models that answer.
-        collection: Collection that prompts refer to.
+        collection: Collection whose objects the prompts refer to.
         submission: The model and options of the requests.
-        begin: Called before the first model call; returns a function that receives the answers.
-        concurrency: Maximum concurrent requests; None for the configured number.
+        begin: Called before the first model call; returns a function that receives each answer.
+        concurrency: Maximum number of concurrent requests; None for the configured number.
         clock: Source of the times stored with results.
 
     Raises:
         UsageError: The submission is invalid; nothing was sent.
         NotFoundError: Prompts refer to missing objects; nothing was sent.
-        EvalscribeError: All requests failed; finished results are stored.
+        EvalscribeError: An error affects all requests. Results that are finished by then are stored.
     """
     sets = workspace.store.results
     model = models.open(submission.model, STAGE)
@@ -429,9 +441,9 @@ class _Work:
         self._sent = 0
         self._spent = Usage()
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
-        """Locks by question key.
+        """Locks, keyed by question.
 
-        A worker with a question that another worker is asking waits for that worker's answer.
+        If two workers have the same question, the second waits for the first worker's answer.
         """
 
     async def do(self, row: Result) -> None:
@@ -450,7 +462,7 @@ class _Work:
             self._sets.put(result)
         self.done[result.id] = result
         self._show(result, cached is not None)
-        await asyncio.sleep(0)  # a worker that finds only cached answers would never yield to signal handlers
+        await asyncio.sleep(0)  # a worker that finds only cached answers would never let signal handlers run
 
     def summary(self, result_set: ResultSet, results: tuple[Result, ...]) -> SubmittedRequests:
         counts = ResultCounts(
@@ -483,7 +495,7 @@ def _with_answer(row: Result, key: str, answer: RequestAnswer) -> Result:
 
 
 def _with_cached_answer(row: Result, cached: Result, output: dict[str, object]) -> Result:
-    """Copy the answer of a cached result. Its cost is left out, because it would be counted twice."""
+    """Copy the answer of a cached result. Its cost is left out so that it is not counted twice."""
     tokens = {name: getattr(cached, name) for name in ("input_tokens", "output_tokens")}
     return row.model_copy(update={"key": cached.key, "output": output, "error": None, "final": False, **tokens})
 

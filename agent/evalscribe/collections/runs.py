@@ -1,4 +1,4 @@
-"""Find the run that a user names: stored, in a file, in a snapshot folder or in a deployment."""
+"""Find the run that a user names: a stored run, or one in a file, in a snapshot folder or on a deployment."""
 
 import asyncio
 from collections import deque
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 MOST_FILES = 1000
-"""Maximum number of files in the working folder that are compared with an unknown name."""
+"""Maximum number of files in the working folder that are compared with an unknown name to suggest similar ones."""
 MOST_REASONS = 3
-"""Maximum number of files for which an error says why they contain no runs."""
+"""Maximum number of files for which an error states why they contain no runs."""
 
 
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
-    """Find a stored run by id, by the beginning of its id, or by its name in an experiment. Returns its id.
+    """Find a stored run by id, by the beginning of its id, or by its name in an experiment, and return its id.
 
-    Returns None if no run matches. Raises `UsageError` if several match, instead of choosing the newest.
+    Returns None if no run matches. Raises `UsageError` if several match; the newest is not chosen.
     """
     ids = store.run_ids(name) if name else ()
     if name in ids and usable(name):
@@ -63,12 +63,12 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
 
 
 def imported_run_id(store: "AnalysisStore", run_store: "RunStore", name: str) -> str | None:
-    """Find a run like `stored_run`, but only among imported runs."""
+    """Find a run in the same way as `stored_run`, but only among imported runs."""
     return name if is_imported(run_store, name) else stored_run(store, name, lambda id: is_imported(run_store, id))
 
 
 def analysed_run(store: "AnalysisStore", name: str) -> str:
-    """Find a run like `stored_run`. Raises `NotFoundError` with similar ids if no run matches."""
+    """Find a run in the same way as `stored_run`. Raises `NotFoundError`, with similar ids, if no run matches."""
     if (run_id := stored_run(store, name)) is None:
         hint = nearest(name, store.run_ids()) if store.run_ids() else "import runs with `evalscribe import`"
         raise NotFoundError(f"run {name[:80]!r} not found in the store; {hint}")
@@ -76,7 +76,7 @@ def analysed_run(store: "AnalysisStore", name: str) -> str:
 
 
 def unknown_run(workspace: Workspace, name: str) -> NotFoundError:
-    """Return the error for a name that is neither a file nor a run and cannot be an id on a deployment."""
+    """Return the error for a name that is neither a file nor a stored run, and cannot be an id on a deployment."""
     known_names: list[str] = []
     if workspace.has_store:
         names = [run.name for run in workspace.store.experiment_runs.runs() if run.name]
@@ -102,13 +102,14 @@ async def import_run(
     source_name: str,
     watcher: AnalysisWatcher,
 ) -> str:
-    """Import files that contain one run, without adding it to a collection. Returns the run's id.
+    """Import files that together contain one run, without adding the run to a collection. Returns the run's id.
 
-    If the run is already in a collection, it stays there.
+    A run that is already in a collection stays there.
 
     Raises:
         EvalscribeError: The files contain no runs.
-        UsageError: The files contain several runs. Nothing is stored if the first `MOST_CHARACTERS` show this.
+        UsageError: The files contain several runs. Nothing is stored if the first `MOST_CHARACTERS` characters already
+            show this.
     """
     readers = [(file, _ReadAhead(file.records)) for file in files]
     await asyncio.to_thread(_refuse_several, readers, source_name)
@@ -131,7 +132,7 @@ async def import_run(
 
 
 def _refuse_several(readers: "Sequence[tuple[OpenedFile, _ReadAhead]]", source_name: str) -> None:
-    """Raise `UsageError` if the files contain several runs, before any run is stored."""
+    """Raise `UsageError` if the beginnings of the files show that they contain several runs. Nothing is stored yet."""
     remaining, named_runs = MOST_CHARACTERS, list[tuple[str, Run]]()
     for file, records in readers:
         runs, remaining = records.read_ahead(remaining)
@@ -161,7 +162,7 @@ def _indented_lines(lines: Sequence[str]) -> str:
 
 
 class _ReadAhead:
-    """Reads the first records ahead, so that files with several runs can be refused before anything is stored."""
+    """Reads records ahead, so that files with several runs can be refused before anything is stored."""
 
     def __init__(self, records: Records) -> None:
         self.format = records.format
@@ -187,7 +188,7 @@ class _ReadAhead:
         return self._records.progress
 
     def read_ahead(self, max_characters: int) -> tuple[list[Run], int]:
-        """Read ahead up to `max_characters`. Returns the runs found, and the number of characters not used."""
+        """Read up to `max_characters` ahead. Return the runs found, and the number of characters that were not used."""
         runs = []
         try:
             while max_characters > 0 and (entry := next(self._reading, None)) is not None:
@@ -197,7 +198,7 @@ class _ReadAhead:
                 else:
                     max_characters -= characters(entry)
         except EvalscribeError as error:
-            self._stopped = error  # records before the error are kept
+            self._stopped = error  # records before the error are still imported
         return runs, max_characters
 
     def read(self) -> Iterator[Run | Record]:
@@ -221,7 +222,7 @@ def is_imported(run_store: "RunStore", run_id: str) -> bool:
 
 
 def load_record(run_store: "RunStore", store: "AnalysisStore", run_id: str, eval_id: str) -> Record | None:
-    """Load an eval's record, or build it from the stored evidence. None if neither can be read from the store."""
+    """Load an eval's record, or build it from stored evidence. Returns None if neither is stored."""
     record = run_store.record(eval_id, run_id=run_id)
     if record is not None:
         return record
@@ -238,13 +239,13 @@ def load_record(run_store: "RunStore", store: "AnalysisStore", run_id: str, eval
 
 
 SAMPLE = "sample"
-"""Name that stands for the sample run that ships with the package."""
+"""Name of the sample run that is included in the package."""
 PACKED = (".gz", ".jsonl", ".json", ".eval", ".xml", ".ndjson", ".csv", ".tsv")
-"""File extensions left out of collection names."""
+"""File extensions that are removed to get the name of a collection."""
 
 
 def collection_name(path: str) -> str:
-    """Derive a collection's name from a file or folder (without extensions), or from the last part of an address."""
+    """Derive a collection's name from a path, without file extensions, or from the last part of an address."""
     name = path.rstrip("/").rpartition("/")[2] or path
     name = Path.cwd().name if name in (".", "..", "") else name
     while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
@@ -253,14 +254,14 @@ def collection_name(path: str) -> str:
 
 
 def parse_run_address(run: str) -> RunAddress:
-    """Parse the address or id of a run. Raises `EvalscribeError` if it is neither."""
+    """Parse the address or id of a run. Raises `EvalscribeError` if the text is neither."""
     if run == SAMPLE:
         return RunAddress(kind="snapshot", folder=snapshot_folder())
     return parse_address(run, Path.cwd())
 
 
 def is_file_of_runs(run: str) -> bool:
-    """Return whether `run` is a file or folder on disk, but not a snapshot."""
+    """Return whether `run` names a file or folder on disk that is not a snapshot."""
     path = Path(run)
     if run == SAMPLE or not run.strip():
         return False
@@ -273,17 +274,17 @@ def is_file_of_runs(run: str) -> bool:
 
 
 def eval_named(run: str) -> str | None:
-    """Return the eval's id if `run` is the URL of an eval's page, else None.
+    """Return the eval's id if `run` is the URL of an eval's page, otherwise None.
 
-    Raises the errors of `parse_run_address`.
+    Raises the same errors as `parse_run_address`.
     """
     return None if is_file_of_runs(run) else parse_run_address(run).eval_id
 
 
 def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
-    """Open the source of a run that is neither stored nor in a file; the caller closes it.
+    """Open the source of a run that is neither stored nor in a file. The caller must close the source.
 
-    Raises `EvalscribeError` if the settings do not allow access to the source.
+    Raises `EvalscribeError` if the name is no run, or if the settings do not allow access to the source.
     """
     settings, options = workspace.settings, workspace.options
     address = parse_run_address(run)
@@ -329,7 +330,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
 
 @asynccontextmanager
 async def open_source(workspace: Workspace, run: str) -> AsyncIterator["PayloadSource"]:
-    """Open a source like `source_of_run`, and close it at the end."""
+    """Open a source in the same way as `source_of_run`, and close it at the end."""
     runs = source_of_run(workspace, run)
     try:
         yield runs
@@ -348,7 +349,7 @@ def run_overrides(
     tasks: Path | None = None,
     reference_run: Path | None = None,
 ) -> RunOverrides:
-    """Build the overrides for the runs of a file. Values not given are taken from the workspace's options."""
+    """Build the overrides for the runs of a file. A value that is None is taken from the workspace's options."""
     columns = [f"{field}={name}" for field, name in (map or {}).items()]
     return RunOverrides(
         provider=provider,
@@ -362,7 +363,10 @@ def run_overrides(
 
 
 def _absolute_folder(folder: Path | None) -> Path | None:
-    """Return a folder's absolute path, because a process in another folder might read it. Raises `NotFoundError`."""
+    """Return a folder's absolute path, because a process in another folder can read it.
+
+    Raises `NotFoundError` if the folder does not exist.
+    """
     if folder is not None and not folder.exists():
         raise NotFoundError(f"{folder} not found")
     return folder and folder.resolve()
@@ -378,15 +382,16 @@ async def open_run(
     model: str | None = None,
     replays: bool = False,
 ) -> AsyncIterator[RunSource]:
-    """Open the source of a run. Imported runs are read from the store; a file is imported first.
+    """Open the source of a run. An imported run is read from the store. A file is imported first.
 
     Args:
         workspace: Workspace with imported runs and the settings of deployments.
-        run: An id or its prefix, an address, a file, a snapshot folder or `sample`.
+        run: An id or the beginning of an id, an address, a file, a snapshot folder, or `sample`.
         watcher: Receives the progress of an import.
-        provider: Provider of the runs in a file; None for the provider that the file states.
-        model: As `provider`.
-        replays: True if failures will be replayed. The options for tasks and threshold then apply to stored runs, too.
+        provider: Provider of the run in a file; None for the provider that the file states.
+        model: Model of the run in a file; None for the model that the file states.
+        replays: True if failures will be replayed. The options `tasks` and `threshold` are then permitted for stored
+            runs, too.
     """
     overrides = run_overrides(workspace, provider=provider, model=model)
     stored_source = await _open_stored(workspace, run, watcher, overrides, ("tasks", "threshold") if replays else ())
@@ -400,7 +405,7 @@ async def open_run(
 async def _open_stored(
     workspace: Workspace, run: str, watcher: AnalysisWatcher, overrides: RunOverrides, used: Sequence[str]
 ) -> RunSource | None:
-    """Return the source of a stored run; None if the run is not stored. A file of runs is imported first."""
+    """Return the source of a stored run, or None if the run is not stored. A file of runs is imported first."""
     if is_file_of_runs(run):
         path = Path(run)
         source_name = path.name or str(path)
@@ -413,7 +418,7 @@ async def _open_stored(
     imported = imported_run_id(workspace.store.analyses, workspace.store.runs, run)
     stored_id = experiment_run_name(workspace, imported or run) or imported
     if stored_id is None and workspace.options.via == "http" and not _can_fetch(workspace):
-        stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or deployment that was analysed here
+        stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or a deployment's run that was analysed here
     if stored_id is None:
         return None
     watcher.say(f"Run {stored_id} is read from the store.")
@@ -429,14 +434,14 @@ def _can_fetch(workspace: Workspace) -> bool:
 
 
 def experiment_run_name(workspace: Workspace, name: str) -> str | None:
-    """Find an experiment's run by name or id and return its id; None if there is none.
+    """Find an experiment's run by name or id, and return its id. Returns None if there is no such run.
 
-    Raises `UsageError` if it has not ended, or ended before its first trial.
+    Raises `UsageError` if the run has not ended, or if it ended before its first trial.
     """
     run = workspace.store.experiment_runs.run(name)
     if run is None:
         return None
-    if not run.terminal:  # A part of the run may already be archived.
+    if not run.terminal:  # Some trials can already be imported, but not all.
         raise UsageError(
             f"experiment run {name} has not ended; wait for it with `evalscribe experiments runs wait {run.id}`"
         )
@@ -446,7 +451,7 @@ def experiment_run_name(workspace: Workspace, name: str) -> str | None:
 
 
 def _not_a_run(workspace: Workspace, name: str) -> str | None:
-    """Explain that an id belongs to an object that is not a run; None if it does not."""
+    """Explain that an id belongs to an object that is not a run; None if it belongs to no such object."""
     if not workspace.has_store:
         kind = kind_of(name)
         return f"{name} looks like the id of {kind}, but there is no store here" if kind else None
@@ -454,7 +459,10 @@ def _not_a_run(workspace: Workspace, name: str) -> str | None:
 
 
 def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[OpenedFile, ...]:
-    """Open the file, or each file of a folder that contains runs. Raises `NotFoundError` if no file contains any."""
+    """Open the file, or those files of a folder that contain runs.
+
+    Raises `NotFoundError` if a folder has no such file.
+    """
     if not path.is_dir():
         return (open_file(run_store, path, overrides),)
     paths: tuple[Path, ...] = ()
@@ -478,7 +486,10 @@ def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[
 
 
 def find_failure(run: Run, name: str) -> Eval:
-    """Find a failed eval by name. Raises `NotFoundError`, or `UsageError` if the name is ambiguous."""
+    """Find a failed eval by name.
+
+    Raises `NotFoundError` if no failed eval has the name, and `UsageError` if several match it.
+    """
     exact = [eval for eval in run.failures if name in (eval.id, eval.path)]
     close = exact or [eval for eval in run.failures if name in _short_names(eval)]
     if len(close) == 1:
@@ -489,12 +500,12 @@ def find_failure(run: Run, name: str) -> Eval:
 
 
 def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tuple[Eval, ...]:
-    """Find the failed trials of the task with this name, or the failed eval with this name.
+    """Find the failed trials of the task with the given name, or else the failed eval with that name.
 
     Raises:
-        NotFoundError: No failed eval has the name. If the eval passed, the message says that there is nothing to
-            `purpose`.
-        UsageError: The name is ambiguous.
+        NotFoundError: No failed eval has the name. If the eval passed, the message says that there is nothing to do
+            (`purpose`).
+        UsageError: Several failed evals match the name.
     """
     trials = tuple(eval for eval in run.failures if name in (eval.task, eval.name))
     if len({eval.task for eval in trials}) == 1:
@@ -529,7 +540,7 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
 
 
 def _short_names(eval: Eval) -> tuple[str, ...]:
-    """Return three short forms of an eval's path: without category, without trial number, and without both."""
+    """Return three short forms of an eval's path: without its category, without its trial number, and without both."""
     return eval.path.removeprefix(f"{eval.category}/"), f"{eval.category}/{eval.name}", eval.name
 
 
@@ -538,13 +549,13 @@ def _paths_text(evals: tuple[Eval, ...] | list[Eval]) -> str:
 
 
 FETCHES = 8
-"""Maximum number of evals fetched at once."""
+"""Maximum number of evals that are fetched at once."""
 
 
 class FetchedRun(Frozen):
     run: Run
     unreadable: tuple[UnreadableEvidence, ...] = ()
-    """Evals whose evidence the source could not return. In the snapshot, the reason takes the place of the evidence."""
+    """Evals whose evidence the source could not return. The snapshot contains the reason in place of the evidence."""
 
     def summary(self, folder: Path) -> "FetchSummary":
         return FetchSummary(
@@ -556,14 +567,14 @@ class FetchedRun(Frozen):
 
 
 class FetchSummary(Frozen):
-    """Summary of a downloaded run, as `fetch --json` prints it."""
+    """Summary of a downloaded run, as `evalscribe fetch --json` prints it."""
 
     run: AnalyzedRun
     folder: str
     evals: tuple[str, ...]
     """Paths of the failed evals."""
     unreadable: dict[str, str]
-    """Reasons why evidence could not be read, by the eval's path."""
+    """Reasons why evidence could not be read, keyed by the eval's path."""
 
 
 async def fetch_run(
@@ -571,12 +582,12 @@ async def fetch_run(
 ) -> FetchedRun:
     """Write a run and its failed evals to a snapshot.
 
-    The summary is written last, because a folder without a summary is not a snapshot.
+    The summary is written last. A folder without a summary is not a snapshot.
 
     Args:
-        open_writer: Opens the writer for a run id.
+        open_writer: Returns the writer of the snapshot for a run id.
 
-    Raises `EvalscribeError` for errors that concern the whole run.
+    Raises `EvalscribeError` for errors that affect the whole run.
     """
     run = await source.run()
     watcher.started(run)

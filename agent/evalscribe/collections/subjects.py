@@ -1,4 +1,4 @@
-"""Find subjects to judge: files of agent runs, failed evals, and agent runs of a collection."""
+"""Find the subjects to judge: agent runs in files, failed evals of runs, and agent runs of a collection."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -37,32 +37,32 @@ if TYPE_CHECKING:
     from evalscribe.store.records import RunStore
 
 FROZEN = "dataset"
-"""Stands in place of a run id for evidence that comes from a dataset."""
+"""Text that takes the place of the run id for evidence from a dataset."""
 ENDINGS = (".json", ".jsonl")
-"""Extensions of agent run files. A name with one of them is always a file, never a run or an eval."""
+"""Extensions of files of agent runs. A name with one of these extensions is never a run or an eval."""
 LARGEST_FILE = 512 * 1024 * 1024
-"""Maximum size of a file of agent runs, in bytes."""
+"""Maximum size in bytes of a file of agent runs."""
 
 
 class SubjectAddress(Frozen):
-    """A run as the user named it. Nothing was read to build it."""
+    """A parsed name of a run. Parsing reads no data."""
 
     run_id: str | None = None
-    """Id of the run; None if only the source knows it, as for a snapshot."""
+    """Id of the run; None if only the source knows the id, for example if the source is a snapshot."""
     eval_id: str | None = None
     is_id: bool = False
-    """True if the user gave a plain id. The run can then be in the store."""
+    """True if the user gave a plain id, so that the run can be in the store."""
 
 
 class ReachedSubject:
-    """Opens sources of runs that are not in the store. The exit stack closes them."""
+    """Opens the sources of runs that are not in the store. They are closed with the exit stack."""
 
     def __init__(self, workspace: Workspace, stack: AsyncExitStack) -> None:
         self._workspace = workspace
         self._stack = stack
 
     def address(self, name: str) -> SubjectAddress:
-        """Parse the name of a run. Raises `EvalscribeError` if it cannot name a run."""
+        """Parse the name of a run. Raises `EvalscribeError` if the text cannot name a run."""
         address = parse_run_address(name)
         return SubjectAddress(run_id=address.run_id, eval_id=address.eval_id, is_id=address.kind == "id")
 
@@ -73,7 +73,7 @@ class ReachedSubject:
         return runs
 
     def imported(self, run_id: str) -> RunSource | None:
-        """Return a source that reads the run from the store if it was imported; None if it was only analysed."""
+        """Return a source that reads the run from the store, or None if the run was analysed but not imported."""
         run_store = self._workspace.store.runs
         return (
             StoredSource(self._workspace.store.analyses, run_store, run_id) if is_imported(run_store, run_id) else None
@@ -82,18 +82,18 @@ class ReachedSubject:
 
 @dataclass(frozen=True)
 class PendingSubject:
-    """One subject to judge. It is loaded when it is judged."""
+    """A subject to judge that is loaded only when it is judged."""
 
     name: str
     load: Callable[[], LoadedSubject | str]
-    """Load the subject, or return the reason why it cannot be read."""
+    """Loads the subject. Returns the reason instead if the subject cannot be read."""
     is_eval: bool = False
     task: str | None = None
-    """Name of the subject's eval without run and trial, if it is known."""
+    """Name of the subject's eval, without run and trial; None if it is unknown."""
     _cached: list[LoadedSubject] = field(default_factory=list, init=False, compare=False)
 
     def keep(self, loaded: LoadedSubject) -> None:
-        """Keep a subject that was loaded for an estimate, so that judging need not load it again."""
+        """Keep a subject that was loaded for an estimate, so that it need not be loaded again for judging."""
         self._cached[:] = [loaded]
 
     def take(self) -> LoadedSubject | str:
@@ -103,11 +103,11 @@ class PendingSubject:
 
 @dataclass
 class ChosenRun:
-    """A run with the failures to judge: those that the user named, or all if none was named."""
+    """A run with the failures to judge: the failures that the user named, or all failures if none was named."""
 
     run: Run
     source: RunSource | None
-    """Source of evidence that is not in the store; None if all evidence is stored."""
+    """Source from which missing evidence is fetched; None if all evidence is stored."""
     evals: list[Eval] = field(default_factory=list)
 
     @property
@@ -124,9 +124,9 @@ class SubjectFinder:
         self._watcher = watcher
 
     async def find(self, arguments: Iterable[str]) -> tuple[PendingSubject, ...]:
-        """Find files, runs and evals, in the order of the arguments. The name of an eval follows the name of its run.
+        """Find files, runs and evals by name, in the order of the arguments. An eval must come after its run.
 
-        Raises `EvalscribeError` for an unknown name, and for errors that concern a whole run.
+        Raises `EvalscribeError` if a name is unknown, and for errors that affect a whole run.
         """
         selections: list[ChosenRun | list[PendingSubject]] = []
         current: ChosenRun | None = None
@@ -144,7 +144,10 @@ class SubjectFinder:
         return tuple(_without_repeats(subjects))
 
     async def run(self, name: str) -> ChosenRun:
-        """Find a run by address, id, or prefix of a stored id. Raises `EvalscribeError`."""
+        """Find a run by address, by id, or by the beginning of a stored id.
+
+        Raises `EvalscribeError` if it cannot be found.
+        """
         if run_in_store := self.find_stored(name):
             return ChosenRun(run=run_in_store, source=self._runs.imported(run_in_store.id))
         address = self._runs.address(name)
@@ -156,7 +159,7 @@ class SubjectFinder:
         return chosen_run
 
     async def gather(self, chosen_run: ChosenRun) -> tuple[PendingSubject, ...]:
-        """Store the evidence of a run's chosen failures, and return the failures as subjects."""
+        """Store the evidence of the chosen failures of a run, and return these failures as subjects."""
         if chosen_run.source is not None:
             self._watcher.started(chosen_run.run)
             self._store.put_run(chosen_run.run)
@@ -167,7 +170,7 @@ class SubjectFinder:
         return tuple(self._pending_failure(chosen_run.run, eval) for eval in chosen_run.chosen)
 
     async def _next_run(self, argument: str, current: ChosenRun | None) -> ChosenRun:
-        """Find the run that the next argument names.
+        """Find the run that an argument names.
 
         If an earlier argument named a run, an unknown name is reported as a missing eval of that run.
         """
@@ -182,7 +185,7 @@ class SubjectFinder:
             raise NotFoundError(failure, fields=error.fields) from None
 
     def find_stored(self, name: str) -> Run | None:
-        """Find a run like `stored_run`."""
+        """Find a stored run in the same way as `stored_run`; None if it is not stored."""
         if not (address := self._runs.address(name)).is_id:
             return None
         run_id = stored_run(self._store, address.run_id or name)
@@ -205,15 +208,15 @@ def pending_agent_run(run: AgentRun) -> PendingSubject:
 
 
 def load_snapshot(value: object) -> LoadedSubject:
-    """Load a failed eval from an item of a dataset. Raises `DataError` if the value is not evidence."""
+    """Load a failed eval from the input of a dataset item. Raises `DataError` if the input is not evidence."""
     evidence = EvidenceSnapshot.read(value).evidence
     return LoadedSubject(failure_subject(FROZEN, evidence), evidence)
 
 
 def agent_runs(name: str) -> Sequence[AgentRun]:
-    """Read the agent runs of a file, which has one, a list of them, or one per line.
+    """Read the agent runs of a file. It contains one agent run, a list of them, or one on each line.
 
-    Raises `DataError`, `NotFoundError`.
+    Raises `NotFoundError` if the file cannot be read, and `DataError` if it contains no agent runs or is too large.
     """
     path = Path(name)
     try:
@@ -236,7 +239,7 @@ def _read_agent_runs(name: str) -> Sequence[AgentRun]:
 
 
 def _is_file(argument: str) -> bool:
-    """Return whether `argument` is a file of agent runs. The summary file of a snapshot is not."""
+    """Return whether `argument` is an existing file that can contain agent runs. A snapshot's summary cannot."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
     except (OSError, ValueError):
@@ -251,7 +254,7 @@ def _find_named(run: Run, name: str) -> Eval | None:
 
 
 def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
-    """Drop evals that are repeated."""
+    """Yield the subjects without repeated failed evals."""
     names: set[str] = set()
     for subject in subjects:
         if not subject.is_eval or subject.name not in names:
@@ -260,7 +263,10 @@ def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubj
 
 
 def collection_members(workspace: Workspace, collection: str | None, where: str | None) -> dict[str, PendingSubject]:
-    """Return the agent runs of a collection that match a condition, by id. Raises `EvalscribeError`."""
+    """Return the agent runs of a collection that match a condition, as subjects keyed by id.
+
+    Raises `NotFoundError` if none matches, and `UsageError` if the condition is invalid.
+    """
     chosen_collection = choose_collection(workspace, collection)
     members = select_agent_runs(workspace.tables, chosen_collection.id, where)
     if not members:
@@ -272,7 +278,10 @@ def collection_members(workspace: Workspace, collection: str | None, where: str 
 def pending_subjects(
     members: Iterable[Member], run_store: "RunStore", store: "AnalysisStore"
 ) -> dict[str, PendingSubject]:
-    """Return pending subjects by id. The judge sees a failed eval as its evidence, any other as an agent run."""
+    """Return the agent runs as subjects, keyed by id.
+
+    The judge sees a failed eval as its evidence, and any other eval as an agent run.
+    """
     return {member.id: _pending_subject(member, run_store, store) for member in members}
 
 

@@ -1,4 +1,4 @@
-"""The pages in the browser: an inbox of decisions, runs with their evidence, and comparisons.
+"""Web pages: an inbox of findings to decide, runs with their evidence, comparisons and more.
 
-A server shows them, or they are written as files.
+A local server shows the pages, or they are written as files that open without a server.
 """

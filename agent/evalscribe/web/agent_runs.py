@@ -1,4 +1,4 @@
-"""Pages about imported agent runs: their paths, which of them a bundle contains, and their messages in parts."""
+"""Pages about imported agent runs: their paths, the agent runs in a bundle, and messages divided into pages."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,26 +17,32 @@ from evalscribe.web.report_index import Entry
 from evalscribe.web.site import Query, Site, anchor, slug
 
 ON_PAGE = 200
-"""Maximum messages on one page, and maximum rows of a list on one page."""
+"""Maximum number of messages, or of rows of a list, on one page."""
 MOST_IN_BUNDLE = 200
-"""Maximum agent runs of a collection in a bundle, not counting those that a result cites."""
+"""Maximum number of agent runs per collection in a bundle. Agent runs that a result cites are included in addition."""
 LARGEST_IN_BUNDLE = 8_000_000
-"""Maximum characters of a collection's agent runs in a bundle. Agent runs beyond this limit are left out."""
+"""Maximum total characters of a collection's agent runs in a bundle.
+
+An agent run that would exceed this total is left out unless a result cites it.
+"""
 LONGEST_TEXT = 20_000
-"""Maximum characters of a text on a page with other texts. The page of its message shows the whole text."""
+"""Maximum characters of a text on a page that also shows other texts. The message's own page shows the whole text."""
 LONGEST_IN_BUNDLE = 500_000
-"""Maximum characters of a message that has its own page in a bundle."""
+"""Maximum characters of a message for which a bundle contains a separate page.
+
+A longer message has no page of its own in a bundle.
+"""
 FOLDED_TEXT, FOLDED_LINES = 2_000, 25
-"""Maximum characters and lines of a text that is shown unfolded."""
+"""Maximum characters and lines of a text that is shown open. A longer text is folded until the reader opens it."""
 MOST_LINES = 2_000
 """Maximum number of lines of a document that are shown."""
 STATUSES = ("failed", "error", "incomplete", "passed")
-"""Statuses of evals. A bundle prefers the evals whose status comes first."""
+"""Statuses of evals, in the order in which a bundle selects the evals of a run."""
 
 
 @dataclass(frozen=True)
 class TextPassage:
-    """A text as a page shows it."""
+    """A text as a page shows it, possibly without its end."""
 
     text: str
     left_out: int = 0
@@ -48,7 +54,7 @@ class TextPassage:
 
     @property
     def beginning(self) -> str:
-        """The first line of a folded text."""
+        """The first line of the text, at most 160 characters. It stays visible while the text is folded."""
         return self.text.strip().partition("\n")[0][:160]
 
     @property
@@ -69,10 +75,10 @@ class MessageView:
     """A message in the form that `agent_run.html.j2` shows."""
 
     number: int
-    """Position in its transcript, from 1."""
+    """Position of the message in its transcript, counted from 1."""
     role: str
     name: str | None
-    """Name of the model, or of the tool that answers."""
+    """Name of the model that wrote the message, or of the tool that answers with it."""
     text: TextPassage
     reasoning: TextPassage
     calls: tuple[CallView, ...]
@@ -85,12 +91,12 @@ class MessageView:
 
     @property
     def left_out(self) -> bool:
-        """True if one of the message's texts is longer than the part shown."""
+        """True if at least one text of the message is cut."""
         return any(passage.left_out for passage in self.passages)
 
     @property
     def length(self) -> int:
-        """Number of characters of the message."""
+        """Number of characters of the message, including those not shown."""
         return sum(passage.length for passage in self.passages)
 
     @property
@@ -123,7 +129,7 @@ def view_message(number: int, message: ChatMessage, longest: int | None = LONGES
 
 
 def _arguments(arguments: Mapping[str, object]) -> str:
-    """Render arguments, one per line. Texts of several lines remain readable."""
+    """Render the arguments of a tool call. A value with several lines starts on a new line."""
     return "\n".join(
         f"{name}:\n{value}" if isinstance(value, str) and "\n" in value else f"{name}: {_json(value)}"
         for name, value in arguments.items()
@@ -141,7 +147,7 @@ class AgentRunFinder:
         """Store the arguments. Nothing is read yet.
 
         Args:
-            site: The pages.
+            site: The site to which the pages belong.
             cited: Returns the ids of the agent runs that a bundle must contain because a result in it cites them.
         """
         self._site = site
@@ -149,19 +155,20 @@ class AgentRunFinder:
 
     @property
     def store(self) -> Storage | None:
-        """The store. None if it does not exist yet, because opening it would create it."""
+        """The store, or None if no store exists yet. Opening a missing store would create it."""
         return self._site.workspace.store if self._site.workspace.has_store else None
 
     @property
     def limited(self) -> bool:
-        """True if the pages are about a selection of reports only."""
+        """True if the site shows only some of the reports."""
         scope = self._site.reports.scope
         return scope.report is not None or bool(scope.folder)
 
     def collections(self) -> Sequence[tuple[Collection, Sequence[Run]]]:
         """Return the collections with their runs.
 
-        If the pages are about a selection of reports, return only the runs of these.
+        If the site shows only some of the reports, return only the runs of these reports, and only collections that
+        have such runs.
         """
         if self.store is None:
             return ()
@@ -169,14 +176,17 @@ class AgentRunFinder:
         return [(collection, runs) for collection, runs in pairs if runs or not self.limited]
 
     def _runs(self, collection: Collection) -> Sequence[Run]:
-        """Return the runs, newest first."""
+        """Return the runs of a collection that the site shows, newest first."""
         assert self.store is not None
         runs = self.store.runs.runs(collection.id)[::-1]
         shown = {report.run for report in self._site.reports.shown} if self.limited else set()
         return [run for run in runs if not self.limited or run.id in shown]
 
     def listed(self, collection: Collection, run: Run) -> Sequence[GradedEval]:
-        """Return the evals of a run in the source's order. In a bundle, return only the evals that it contains."""
+        """Return the evals of a run in the order of its source.
+
+        For a bundle, return only those that the bundle contains.
+        """
         assert self.store is not None
         evals = self.store.runs.graded(run.id)
         if not self._site.is_static:
@@ -186,9 +196,10 @@ class AgentRunFinder:
 
     @cached_property
     def chosen(self) -> Mapping[tuple[str, str], frozenset[str]]:
-        """The eval ids of the agent runs in a bundle, by collection and run.
+        """Ids of the evals whose agent runs a bundle contains, keyed by collection id and run id.
 
-        They are those that a result cites, and those of the newest runs, failed evals first.
+        Agent runs that a result cites are always contained. Others are added from the newest runs, failed evals first,
+        up to `MOST_IN_BUNDLE` and `LARGEST_IN_BUNDLE`.
         """
         assert self.store is not None
         shown = {(collection.id, run.id) for collection, runs in self.collections() for run in runs}
@@ -211,13 +222,13 @@ class AgentRunFinder:
         return {key: frozenset(ids) for key, ids in chosen.items()}
 
     def has(self, place: AgentRunPlace) -> bool:
-        """Return whether an agent run has pages."""
+        """Return whether the site has pages about an agent run."""
         if self._site.is_static:
             return place.eval_id in self.chosen.get((place.collection_id, place.run_id), ())
         return not self.limited or any(report.run == place.run_id for report in self._site.reports.shown)
 
     def entry(self, run_id: str, path: str) -> Entry | None:
-        """Return the finding about a failed eval if its report has pages."""
+        """Return the finding about a failed eval, or None if no report on the site contains one."""
         reports = (report for report in self._site.reports.shown if report.run == run_id)
         return next((entry for report in reports if (entry := report.entry_of.get(path))), None)
 
@@ -235,12 +246,12 @@ def agent_run_folder(collection_id: str, run_id: str, eval_id: str) -> str:
 
 
 def messages_file(transcript: int, page: int) -> str:
-    """Return the name of a page of messages. Both numbers count from 0."""
+    """Return the file name of a page of messages, given the index of the transcript and of the page (both from 0)."""
     return "index.html" if transcript == page == 0 else f"t{transcript}-{page}.html"
 
 
 def message_file(transcript: int, number: int) -> str:
-    """Return the name of the page of one long message."""
+    """Return the file name of the page that shows one long message."""
     return f"t{transcript}-m{number}.html"
 
 
@@ -264,12 +275,12 @@ def document_href(place: AgentRunPlace, role: str, path: str, line: int) -> str:
 
 @dataclass(frozen=True)
 class MessagesPage:
-    """A page with some of the messages of a transcript."""
+    """One page of the messages of a transcript."""
 
     transcript: int
-    """Index of the transcript."""
+    """Index of the transcript, from 0."""
     page: int
-    """Index of the page."""
+    """Index of the page, from 0."""
     pages: int
     total: int
     """Number of messages in the transcript."""
@@ -277,7 +288,7 @@ class MessagesPage:
 
 
 def messages_page(transcripts: Sequence[Transcript], transcript: int, page: int) -> MessagesPage | None:
-    """Return a page of messages; None if it does not exist."""
+    """Return one page of a transcript's messages, or None if the transcript or the page does not exist."""
     if transcript >= len(transcripts):
         return None
     messages = transcripts[transcript].messages
@@ -290,7 +301,7 @@ def messages_page(transcripts: Sequence[Transcript], transcript: int, page: int)
 
 
 def files_of(record: Record) -> Iterator[str]:
-    """Yield the names of a record's pages in a bundle."""
+    """Yield the file names of the pages about an agent run that a bundle contains."""
     yield "index.html"
     for at, transcript in enumerate(record.agent_run.transcripts):
         pages = max(1, -(-len(transcript.messages) // ON_PAGE))
@@ -320,7 +331,7 @@ def metadata_rows(metadata: Mapping[str, object]) -> Sequence[MetadataRow]:
 
 @dataclass(frozen=True)
 class DocumentView:
-    """A document of an agent run, of which the first lines are shown."""
+    """A document of an agent run, cut after its first `MOST_LINES` lines."""
 
     role: str
     path: str
@@ -344,7 +355,7 @@ def view_document(document: Document) -> DocumentView:
 
 
 def matching_evals(evals: Sequence[GradedEval], query: Query) -> Sequence[GradedEval]:
-    """Return the evals that match the filters in the address."""
+    """Return the evals that match the filters in the page's address."""
     words = query.get("q", "").lower().split()
     status = query.get("status", "")
     return [

@@ -1,4 +1,4 @@
-"""The server on loopback: pages, decisions, and the checks that every request must pass."""
+"""HTTP server on loopback. It serves the pages, accepts reviewers' decisions, and checks every request."""
 
 import asyncio
 import hmac
@@ -55,17 +55,17 @@ _STATUS: tuple[tuple[type[EvalscribeError], int], ...] = (
 
 
 class LocalRequestsOnly:
-    """Refuses every request that is not from this machine's browser with the token of this start of the server.
+    """Refuses requests unless a browser on this machine sends them with the server's token.
 
     The command prints the token as part of the address. The browser then keeps it in a cookie that other sites cannot
-    send. Changes also need the token in a header, which a page of another origin cannot set.
+    send. Requests that change something also need the token in a header, which a page of another origin cannot set.
     """
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         self._app = app
         self._token = token
         self._cookie = f"evalscribe-{secrets.token_hex(4)}"
-        """Name of the cookie. It differs for each start, because browsers send a host's cookies to all of its ports."""
+        """Name of the cookie, new for each start. Browsers send a host's cookies to the servers on all of its ports."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -95,17 +95,18 @@ class LocalRequestsOnly:
         return None
 
     def _signed_in(self, scope: Scope) -> Response | None:
-        """Return None if the browser has the cookie.
+        """Return None if the browser is signed in, and otherwise the response to send.
 
-        Otherwise set it if the address has the token, or else refuse the request.
+        If the address contains the token, the response sets the cookie and redirects to the address without the token.
+        A request without the token and without the cookie is refused.
         """
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if self._is_token(query.get("token", "")):
-            # Only one slash, because the path would name another server if it began with two.
+            # Keep only one leading slash. A browser reads a path with two slashes as the address of another server.
             response = RedirectResponse(f"/{scope['path'].lstrip('/')}", 303, headers=HEADERS)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
             return response
-        # Parse leniently, as browsers do. The cookies of all servers on this machine arrive, even malformed ones.
+        # Parse leniently, because the browser sends the cookies of all servers on this host, even malformed ones.
         for value in Headers(scope=scope).getlist("cookie"):
             if self._is_token(cookie_parser(value).get(self._cookie, "")):
                 return None
@@ -120,13 +121,13 @@ def _refused(reason: str, status: int = 403) -> Response:
 
 
 def make_app(site: Site) -> ASGIApp:
-    """Return the application. Raises `ValueError` if the site has no token."""
+    """Return the ASGI application of a site. Raises `ValueError` if the site has no token."""
     if site.token is None:
         raise ValueError("a served site needs a token")
     decisions, lock = Decisions(site), Lock()
 
     def one_at_a_time(work: Callable[[], Response]) -> Callable[[], Response]:
-        # One request at a time: reports are parsed once for all pages, and a reviewer looks at one page at a time.
+        # Requests are handled one at a time because they share the parsed reports. A single reviewer needs no more.
         def locked() -> Response:
             with lock:
                 return _answer(work)
@@ -165,9 +166,9 @@ def make_app(site: Site) -> ASGIApp:
 
     @asynccontextmanager
     async def parsed(_: Starlette) -> AsyncIterator[None]:
-        # Parse the reports and load the libraries before the browser asks for a page, or at the latest while it waits.
+        # Render a page at the start, so that reports and libraries are loaded before the browser's first request.
         first = asyncio.ensure_future(run_in_threadpool(one_at_a_time(lambda: HTMLResponse(site.render("index.html")))))
-        first.add_done_callback(lambda task: task.cancelled() or task.exception())  # the request will raise it again
+        first.add_done_callback(lambda task: task.cancelled() or task.exception())  # the first request raises it again
         await asyncio.wait({first}, timeout=HEAD_START_S)
         yield
 
@@ -209,7 +210,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _page(site: Site, path: str, query: Query) -> Response:
-    """Respond with a page. Any exception becomes a page, too, so that a reviewer never sees a blank one."""
+    """Return the response with a page. If rendering raises an exception, return a page that describes the error."""
     try:
         return HTMLResponse(site.render(path, query))
     except EvalscribeError as error:
@@ -226,7 +227,7 @@ def _status(error: EvalscribeError) -> int:
 
 
 def _answer(work: Callable[[], Response]) -> Response:
-    """Do the work. An expected error becomes a response with the error's message."""
+    """Return the response of `work`, or a response with the message of the `EvalscribeError` that it raises."""
     try:
         return work()
     except EvalscribeError as error:
@@ -237,7 +238,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
     """Serve until the process is interrupted.
 
     Args:
-        site: The pages.
+        site: The site to serve. It must have a token.
         port: Port on loopback; 0 for a free one.
         started: Called with the address as soon as requests are answered.
 
@@ -259,7 +260,7 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
         log_level="critical",
         access_log=False,
         server_header=False,
-        http="h11",  # If another parser is installed, uvicorn would choose it, and its limits differ.
+        http="h11",  # Without this, uvicorn uses another parser if one is installed, with other limits.
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
     )

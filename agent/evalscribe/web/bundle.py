@@ -1,4 +1,4 @@
-"""The whole site, and a bundle: the site written as files that open without a server."""
+"""The complete site, and bundles. A bundle is the site written as files that open without a server."""
 
 import shutil
 from pathlib import Path
@@ -33,7 +33,7 @@ ALL_PAGES = (
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"
-"""Name of a file that lists what a bundle has at the top of its folder. Only what it lists is ever removed."""
+"""Name of the file that lists the top-level names of a bundle. Nothing else in the folder is ever removed."""
 
 
 def open_site(workspace: Workspace, scope: Scope, *, token: str | None = None) -> Site:
@@ -48,10 +48,10 @@ class WrittenBundle(Frozen):
 
 
 def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBundle:
-    """Write every page of the scope. An earlier bundle in the folder is replaced.
+    """Write every page of the scope into a folder, replacing an earlier bundle there.
 
     Raises:
-        DataError: The folder has files that are not a bundle.
+        DataError: The folder contains files that do not belong to a bundle.
         AccessError: The folder cannot be written.
         UnavailableError: The disk is full.
     """
@@ -61,7 +61,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
         shutil.rmtree(new, ignore_errors=True)
         try:
             written = _write(open_site(workspace, scope), new)
-            for name in old - {MARK}:  # Keep the mark until the new one replaces it, because this can be interrupted.
+            for name in old - {MARK}:  # Keep the old mark until the end, in case the process is interrupted.
                 _remove(folder / name)
             for name in sorted((path.name for path in new.iterdir()), key=lambda name: name != MARK):
                 (new / name).replace(folder / name)
@@ -73,10 +73,10 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
 
 
 def _old_names(folder: Path) -> set[str]:
-    """Return what an earlier bundle has at the top of the folder. Raises `DataError` if the folder has anything else.
+    """Return the names of the top-level files and folders of an earlier bundle.
 
-    What people add to a bundle must not be removed, such as the `.git` of a branch from which it is published, or a
-    host's configuration.
+    Raises `DataError` if the folder contains anything else. Files that people add to a bundle must not be removed, for
+    example the `.git` of the branch from which it is published, or a web host's configuration.
     """
     if not folder.exists():
         return set()

@@ -1,4 +1,4 @@
-"""Pages about collections: their runs, agent runs as conversations, and what models and judges answered about them."""
+"""Pages about collections: their runs, agent runs as conversations, and the answers of models and judges about them."""
 
 import re
 from abc import abstractmethod
@@ -28,18 +28,21 @@ T = TypeVar("T")
 
 
 class StorePages(Pages):
-    """Pages about the store's contents. If an object cannot be read, its page says so in a sentence."""
+    """Pages about the contents of the store. If an object cannot be read, its page shows the error."""
 
     first: str
     """Path of the first page of the section."""
 
     @abstractmethod
     def stored_page(self, path: str, query: Query) -> Page | None:
-        """Return the page; None if it does not exist. Can raise `EvalscribeError`."""
+        """Return the page, or None if it does not exist. Raises `EvalscribeError` if the store cannot be read."""
 
     @abstractmethod
     def stored_paths(self) -> Iterator[str]:
-        """Yield the paths of the pages that a bundle has besides the first page. Can raise `EvalscribeError`."""
+        """Yield the paths of all pages in a bundle except the first page.
+
+        Raises `EvalscribeError` if the store cannot be read.
+        """
 
     def page(self, path: str, query: Query) -> Page | None:
         try:
@@ -57,7 +60,7 @@ class StorePages(Pages):
 
     @property
     def store(self) -> Storage | None:
-        """The store. None if it does not exist yet, because opening it would create it."""
+        """The store, or None if no store exists yet. Opening a missing store would create it."""
         return self.site.workspace.store if self.site.workspace.has_store else None
 
 
@@ -65,11 +68,11 @@ def _or_none(read: Callable[[], T | None]) -> T | None:
     try:
         return read()
     except EvalscribeError:
-        return None  # the first page shows the problem
+        return None  # the section's first page shows the error
 
 
 def or_problem(read: Callable[[], T]) -> tuple[T | None, str | None]:
-    """Return the object, or the text of the error if it cannot be read."""
+    """Return the result of `read` and None, or None and the error's message if `read` raises an `EvalscribeError`."""
     try:
         return read(), None
     except EvalscribeError as error:
@@ -116,7 +119,7 @@ class CollectionPages(StorePages):
         return None
 
     def _summaries(self) -> Sequence[Mapping[str, Any]]:
-        """Return the collections with a summary of their contents."""
+        """Return a summary of each collection: its runs, statuses, result sets and rubrics."""
         if self.store is None:
             return ()
         return [
@@ -229,7 +232,7 @@ class CollectionPages(StorePages):
         return Page("agent_run_page.html.j2", title, COLLECTIONS, values)
 
     def _message_file(self, transcript: int, message: agent_runs.MessageView) -> str | None:
-        """Return the page of a long message. None if a bundle does not contain it."""
+        """Return the file name of a long message's page, or None if the bundle does not contain that page."""
         too_long = message.length > agent_runs.LONGEST_IN_BUNDLE
         return None if self.site.is_static and too_long else agent_runs.message_file(transcript, message.number)
 
@@ -242,7 +245,7 @@ class CollectionPages(StorePages):
         return Page("agent_run_message.html.j2", title, COLLECTIONS, {**values, "message": message, "back": back})
 
     def _record(self, collection: Collection, run: Run, name: str) -> Record | None:
-        """Return the record whose folder has this name."""
+        """Return the record of the agent run whose pages are in the folder `name`."""
         if slug(name) == name and (record := self._agent_runs.record(run.id, name)):
             return record
         evals = (graded.eval.id for graded in self._agent_runs.listed(collection, run))
@@ -250,7 +253,7 @@ class CollectionPages(StorePages):
         return None if id is None else self._agent_runs.record(run.id, id)
 
     def _answers(self, record: Record) -> Sequence[tuple[RubricResultCounts | None, Any]]:
-        """Return the answers of judges about an agent run."""
+        """Return the judges' answers about an agent run."""
         if self.store is None or self._agent_runs.limited:
             return ()
         subjects = (record.eval.id, f"{record.run_id}/{record.eval.path}")
@@ -271,7 +274,7 @@ class CollectionPages(StorePages):
         return sorted(sets, key=lambda item: item[0].created_at, reverse=True)
 
     def _judged(self) -> Sequence[tuple[RubricResultCounts, str]]:
-        """Return the results of judges, grouped by rubric, with their paths."""
+        """Return the number of results for each rubric version and judge, with the path of the page that lists them."""
         if self.store is None or self._agent_runs.limited:
             return ()
         counted = self.store.collections.result_counts()
@@ -334,13 +337,13 @@ def _sums(runs: Iterable[Run]) -> Mapping[str, int]:
 
 
 def _number(query: Query, name: str) -> int:
-    """Return a page's index, from 0. The number in the address counts from 1."""
+    """Return the index of the requested page, from 0. In the address, pages are numbered from 1."""
     text = query.get(name, "")
     return max(0, int(text) - 1) if re.fullmatch(r"\d{1,6}", text) else 0
 
 
 def _addresses(query: Query, start: int, total: int, size: int) -> Mapping[str, Mapping[str, str] | None]:
-    """Return the queries of the previous and of the next page; None where there is no such page."""
+    """Return the parameters of the addresses of the previous and the next page; None for a page that does not exist."""
     page = start // size + 1
     filters = {name: value for name, value in query.items() if name != "page" and value}
     return {

@@ -1,4 +1,4 @@
-"""Two runs side by side: tasks that broke, were fixed or stayed broken, and whether the difference could be chance."""
+"""Pages that compare two runs: tasks that broke, were fixed or stayed broken, and whether that could be chance."""
 
 import re
 from collections import defaultdict
@@ -28,16 +28,16 @@ from evalscribe.web.site import Page, Pages, Query, slug
 from evalscribe.web.task_index import RunResults, TaskResult
 
 MOST_CONSECUTIVE = 40
-"""Maximum pairs of consecutive runs of one model in the list. The newest pairs are listed."""
+"""Maximum number of listed pairs of consecutive runs of the same model. The newest pairs are listed."""
 MOST_MODELS = 5
-"""Maximum models of one experiment whose newest runs are paired with each other in the list."""
+"""Maximum number of models per experiment whose newest runs are paired with each other in the list."""
 MOST_PAIRS = 80
 MOST_SHOWN = 100
-"""Maximum evals of a list that are shown in full. Of further evals, only the names are shown."""
+"""Maximum number of evals in a list that are shown with details. Of further evals, only the names are shown."""
 MOST_OUTPUTS = 30
-"""Maximum evals whose two outputs are read and compared."""
+"""Maximum number of evals for which the outputs of both runs are read and compared."""
 LONGEST_OUTPUT = 3000
-"""Maximum characters of each output that are shown."""
+"""Maximum characters shown of the differing part of each output."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class OutputDifference:
 
 @dataclass(frozen=True)
 class ChangedTask:
-    """One eval, as it ended in each of the two runs."""
+    """One eval with its results in both runs."""
 
     pair: EvalPair
     base: TaskResult | None
@@ -75,7 +75,7 @@ class ChangedTask:
 
     @property
     def has_difference(self) -> bool:
-        """True if the two runs can be shown side by side."""
+        """True if it is known where the two runs differ, so that both can be shown side by side."""
         return self.output is not None or self.pair.why is not None
 
     @property
@@ -112,7 +112,7 @@ class ComparisonPages(Pages):
         return [run for run in self.site.tasks.table.runs if self.site.tasks.in_scope(run)]
 
     def _list(self, query: Query) -> Page:
-        """Return the list of pairs, or the comparison if the address names two runs."""
+        """Return the page that lists the pairs, or a comparison if the page's address names two different runs."""
         runs = sorted(self._runs(), key=lambda run: (run.started, run.key), reverse=True)
         by_key = {run.key: run for run in runs}
         base, candidate = by_key.get(query.get("base", "")), by_key.get(query.get("candidate", ""))
@@ -123,9 +123,10 @@ class ComparisonPages(Pages):
         return Page("compare.html.j2", "Compare", "compare.html", values)
 
     def _pairs(self) -> Sequence[RunPair]:
-        """Return pairs of consecutive runs of one model, then of the newest runs of different models.
+        """Return the pairs of runs to list.
 
-        The runs of a pair are on the same experiment.
+        Pairs of consecutive runs of the same model come first, then pairs of the newest runs of different models. Both
+        runs of a pair belong to the same experiment.
         """
         by_start = sorted(self._runs(), key=lambda run: (run.started, run.key))
         of_experiment: list[list[RunResults]] = []
@@ -212,7 +213,7 @@ class ComparisonPages(Pages):
         return RunEvals(run=run.run, graded=run.graded, findings=run.findings)
 
     def _with_output(self, task: ChangedTask, number: int) -> ChangedTask:
-        """Add where the outputs differ, unless the first call in which they differ is already known."""
+        """Add the first difference between the outputs, unless the first tool call that differs is already known."""
         if number >= MOST_OUTPUTS or (task.pair.why and task.pair.why.quotes) or not self.site.workspace.has_store:
             return task
         passed = next((trial for trial in task.pair.base if trial.passed), None)
@@ -220,7 +221,7 @@ class ComparisonPages(Pages):
         try:
             records = [self._record(trial) for trial in (passed, failed)]
         except EvalscribeError:
-            return task  # The page of the eval gives more details than this.
+            return task  # The eval's own page shows the error.
         if records[0] is None or records[1] is None:
             return task
         output = first_output_difference(evidence_of(records[0]), evidence_of(records[1]))
@@ -233,7 +234,7 @@ class ComparisonPages(Pages):
         return load_record(store.runs, store.analyses, trial.run_id, trial.eval_id)
 
     def _written(self, comparison: Comparison, problems: list[str]) -> tuple[str, str] | None:
-        """Return name and text of the page that `compare` wrote about these runs; None if there is none."""
+        """Return name and text of the page that `evalscribe compare` wrote about these runs; None if there is none."""
         base, candidate = comparison.base.runs, comparison.candidate.runs
         table = self.site.tasks.table
         run = next((run.run for run in table.runs if run.run.id == candidate[0]), None)
@@ -248,7 +249,7 @@ class ComparisonPages(Pages):
 def first_output_difference(base: Evidence, candidate: Evidence) -> OutputDifference | None:
     """Return the first difference between the outputs of two trials.
 
-    None if the outputs are equal or one is missing.
+    Returns None if the outputs are equal or one of them is missing.
     """
     as_expected = [document.model_copy(update={"role": "expected"}) for document in base.of("output")]
     both = candidate.model_copy(update={"documents": (*candidate.of("output"), *as_expected)})
@@ -273,7 +274,7 @@ def _of(tasks: Sequence[ChangedTask], change: str) -> list[ChangedTask]:
 
 
 def _reason(trial: Trial | None) -> str:
-    """Return the reason of a failure in the words of its report, or else the error."""
+    """Return why a trial failed, in the words of its report, or the trial's error if the report gives no reason."""
     if trial is None:
         return ""
     return trial.why or (trial.cause or "").replace("-", " ") or trial.error or ""

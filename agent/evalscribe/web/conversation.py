@@ -1,4 +1,4 @@
-"""Conversations of agent runs as messages for `conversation.html.j2`."""
+"""Convert the transcripts of agent runs to messages for `conversation.html.j2`."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,15 +11,21 @@ from evalscribe.text import cut, one_line
 from evalscribe.web.documents import LineBlock, LineSpan, PagedDocument, ShownLine
 
 FOLDED_LINES, FOLDED_CHARACTERS = 12, 1_500
-"""Maximum lines and characters of a call, a result or a reasoning that is shown unfolded."""
+"""Maximum lines and characters of a tool call, a tool result or reasoning that is shown open.
+
+Longer texts are folded.
+"""
 SPOKEN_LINES, SPOKEN_CHARACTERS = 80, 8_000
-"""Maximum lines and characters of a message from the user or the model that is shown unfolded."""
+"""Maximum lines and characters of a message from the user or the model that is shown open.
+
+Longer messages are folded.
+"""
 PREVIEW = 80
 """Maximum characters of a folded text that remain visible."""
 TURN_LINES = 60
 """Maximum lines of one turn in an excerpt."""
 EXCERPT_START, EXCERPT_END, EXCERPT_AROUND = 2, 4, 2
-"""Number of turns that an excerpt shows at the start, at the end, and around a message that the finding names."""
+"""Number of turns in an excerpt: at the start, at the end, and on each side of a marked or cited message."""
 
 
 @dataclass(frozen=True)
@@ -28,15 +34,15 @@ class ConversationPart:
 
     kind: TurnKind
     name: str | None
-    """Name of the tool."""
+    """Name of the tool that is called or that answers."""
     blocks: Sequence[LineBlock]
     """The text as lines with their numbers."""
     header: ShownLine | None
     """The line of the transcript that begins the part; None if the part does not include that line."""
     hidden: int
-    """Number of lines that are left out at the end."""
+    """Number of lines that are left out at the end of the text."""
     hidden_page: int | None
-    """Number of the document's page that has the first hidden line."""
+    """Number of the document's page that contains the first hidden line."""
     lines: int
     folded: bool
 
@@ -56,9 +62,9 @@ class ConversationMessage:
     parts: Sequence[ConversationPart]
     id: str | None = None
     mark: str | None = None
-    """Reason for the mark, such as `the run went wrong here`."""
+    """Reason why the message is marked, such as `the run went wrong here`; None if it is not marked."""
     skipped: int = 0
-    """Number of messages that are left out before this one."""
+    """Number of messages that are left out between the previously shown message and this one."""
     skipped_page: int | None = None
 
 
@@ -69,15 +75,15 @@ def _is_long(role: str, kind: TurnKind, lines: int, characters: int) -> bool:
 
 
 class RecordedConversation:
-    """The messages of a transcript in the evidence. Their lines have anchors."""
+    """The messages of a transcript document. Each line has an anchor."""
 
     def __init__(self, document: PagedDocument, turns: Sequence[TranscriptTurn], marks: Mapping[int, str]) -> None:
         """Store the arguments.
 
         Args:
-            document: The document.
-            turns: Its turns; at least one.
-            marks: Numbers of messages to mark, and why.
+            document: The document that contains the transcript.
+            turns: Turns of the transcript; at least one.
+            marks: Reason for each message to mark, keyed by message number.
         """
         self._document = document
         self._turns = turns
@@ -94,17 +100,17 @@ class RecordedConversation:
 
     @property
     def base(self) -> str:
-        """Anchor of a message, without the message's number."""
+        """Beginning of every message's anchor. The message's number is appended to it."""
         return f"{self._document.base.removesuffix('L')}message-"
 
     @cached_property
     def page_starts(self) -> Sequence[int]:
-        """For each page of the document, number of the first message that starts on this page or a later one."""
+        """For each page of the document, the number of the first message that starts on that page or on a later one."""
         indices = (bisect_left(self._firsts, line) for line in self._document.page_starts)
         return [self._turns[min(at, len(self._turns) - 1)].number for at in indices]
 
     def excerpt(self) -> Sequence[LineSpan]:
-        """Return the start, the marked messages and the cited lines with some context, and the end."""
+        """Return the spans of an excerpt: the start, the end, and marked and cited messages with context."""
         turns = self._turns
         shown = {*range(EXCERPT_START), *range(len(turns) - EXCERPT_END, len(turns))}
         marked = [at for at, turn in enumerate(turns) if turn.number in self._marks]
@@ -123,7 +129,10 @@ class RecordedConversation:
         return self._document.spans([*ranges, *around], near=0)
 
     def messages(self, spans: Iterable[LineSpan], *, clip: bool = False) -> Iterator[ConversationMessage]:
-        """Yield the messages in some spans of the document. With `clip`, shorten very long lines to some pieces."""
+        """Yield the messages within the given spans of the document.
+
+        If `clip` is true, very long lines are shortened.
+        """
         pieces: dict[int, list[LineSpan]] = {}
         for span in spans:
             for at in self._turns_of(span):
@@ -200,6 +209,9 @@ def _unindented(line: ShownLine, indent: str) -> ShownLine:
 
 
 def recorded_turns(text: str) -> Sequence[TranscriptTurn]:
-    """Return the turns of a transcript's text. Empty if the text has another format, or text before the first turn."""
+    """Return the turns of a transcript's text.
+
+    Returns no turns if the text has another format, or if it begins with anything other than a turn.
+    """
     turns = parse_transcript(text)
     return turns if turns and turns[0].first == 1 else ()

@@ -1,4 +1,7 @@
-"""Decisions that a reviewer makes on the page. Each writes the same as `review label`, and can be undone."""
+"""Decisions that a reviewer makes in the browser.
+
+Each decision writes the same data as `evalscribe review label`, and can be undone.
+"""
 
 from os.path import relpath
 from shlex import quote
@@ -21,7 +24,7 @@ MOST_UNDONE = 200
 
 
 class Decision(Frozen):
-    """A decision as the page sends it."""
+    """A reviewer's decision, in the form in which the page sends it."""
 
     action: Literal["label", "accept", "note", "undo"]
     report: str = Field(max_length=1000)
@@ -29,15 +32,15 @@ class Decision(Frozen):
     n: int = Field(ge=1, le=1_000_000)
     """Number of the finding."""
     seen: str = Field(default="", max_length=200)
-    """State of the finding at the time when the page was made (`Entry.state`)."""
+    """State of the finding (`Entry.state`) when the page was rendered."""
     label: Classification | None = None
-    """The new label, for the action `label`."""
+    """The new label if the action is `label`; otherwise ignored."""
     kind: CauseKind | None = None
     note: str | None = Field(default=None, max_length=2000)
 
 
 class Decisions:
-    """The decisions since the server was started."""
+    """Carries out decisions, and remembers those since the server's start so that they can be undone."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -49,8 +52,10 @@ class Decisions:
         """Carry out a decision. Return a sentence about the result, and whether the report has changed.
 
         Raises:
-            ChangedError: Somebody else has corrected or confirmed the finding meanwhile.
-            UsageError: The finding does not exist, or the decision does not fit it.
+            ChangedError: Somebody else has corrected or confirmed the finding since the page was rendered, or the
+                decision to undo is not the last one in its report.
+            UsageError: The finding does not exist or has no label to accept, its report cannot be edited, or the note
+                is empty.
         """
         entry = self.entry(decision)
         if decision.action == "undo":
@@ -78,9 +83,9 @@ class Decisions:
         return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}", written.changed
 
     def resolved(self, decision: Decision) -> Decision | None:
-        """Return the decision with its finding; None if there is nothing to undo.
+        """Return the decision, completed if it undoes the last decision; None if there is nothing to undo.
 
-        The page does not name a finding when it undoes the last decision, so that decision's finding is added.
+        To undo the last decision, the page names no finding. The last decision's report and finding are then filled in.
         """
         if decision.action != "undo" or decision.report:
             return decision
@@ -90,7 +95,10 @@ class Decisions:
         return decision.model_copy(update={"report": last.report, "n": last.number})
 
     def entry(self, decision: Decision) -> Entry:
-        """Return the finding that a decision concerns. Raises `UsageError` if it does not exist."""
+        """Return the finding that a decision concerns.
+
+        Raises `UsageError` if it does not exist or its report has no data file.
+        """
         self._site.reports.refresh()
         report = next((report for report in self._site.reports.shown if report.name == decision.report), None)
         entry = next((entry for entry in report.entries if entry.n == decision.n), None) if report else None
@@ -103,19 +111,22 @@ class Decisions:
     def _undo(self, entry: Entry) -> str:
         in_report = [written for written in self._written if written.report == entry.report.name]
         if not in_report or in_report[-1].number != entry.n:
-            raise ChangedError(f"only the last decision in a report can be undone; finding {entry.n} is not it")
+            raise ChangedError(f"only the last decision in a report can be undone; it is not on finding {entry.n}")
         undo_label(self._site.workspace, in_report[-1])
         self._written.remove(in_report[-1])
         self._site.reports.refresh()
         return f"{in_report[-1].subject}: {in_report[-1].before} again"
 
     def card(self, decision: Decision) -> str:
-        """Render the card of a finding in its current state."""
+        """Render the card of a decision's finding in its current state."""
         module = self._site.environment.get_template("parts.html.j2").module
         return str(module.card(Card(self.entry(decision)), "", False))  # type: ignore[attr-defined]
 
     def pending(self) -> str:
-        """Render the uncommitted changes of this start, and the command that commits them; empty if there are none."""
+        """Render the uncommitted changes made since the server's start, with the command that commits them.
+
+        Returns an empty text if there are no such changes.
+        """
         library = self._site.workspace.reports
         undecided = {name for name in self._changed if all(written.report != name for written in self._written)}
         diffs = ((name, library.uncommitted(name)) for name in self._changed)
@@ -128,14 +139,14 @@ class Decisions:
 
 
 def commit_command(library: ReportsFolder, names: list[str]) -> str:
-    """Return the command that commits reports together with their data."""
+    """Return the git command that commits reports together with their data files."""
     files = [library.root / each for name in names for each in (name, data_name(name))]
     paths = " ".join(quote(relpath(file)) for file in files if file.exists())
     return f"git add -- {paths} && git commit -m 'Review findings' -- {paths}"
 
 
 def as_decision(body: bytes) -> Decision:
-    """Parse a decision as sent by the page. Raises `UsageError`."""
+    """Parse the decision in a request's body. Raises `UsageError` if it is invalid."""
     try:
         return Decision.model_validate_json(body)
     except ValueError as error:

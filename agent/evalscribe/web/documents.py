@@ -20,32 +20,32 @@ from evalscribe.web.site import anchor, shown
 PAGE_LINES = 3_000
 """Maximum lines on one page of a document. A very long line counts as several."""
 PAGE_CHARACTERS = 200_000
-"""Maximum characters on one page. In the worst case, escaping makes them five times as many bytes."""
+"""Maximum characters on one page. HTML escaping can turn each character into five bytes."""
 WHOLE_LINES = 2_000
-"""Maximum lines of a document that the page of its eval shows whole."""
+"""Maximum lines of a document that can be shown in full on its eval's page."""
 PIECE = 2_000
-"""Number of characters after which a very long line continues in another block."""
+"""Length in characters of the pieces into which a very long line is divided."""
 BLOCK = 100
-"""Number of lines in a block of the page. The browser lays a block out only when it is scrolled to."""
+"""Maximum number of lines in a block. The browser lays out a block only when the reader scrolls to it."""
 AROUND = 12
 """Number of context lines on each side of a cited line in an excerpt."""
 START, END, END_OF_LOG = 10, 20, 80
-"""Number of lines at the start and at the end of an excerpt."""
+"""Number of lines in an excerpt: at the document's start, at its end, and at the end of a log."""
 LONGEST_CITED = 200
-"""Maximum lines of one citation that are marked."""
+"""Maximum number of lines that are marked for one citation."""
 CLIPPED = 3
-"""Maximum pieces of a very long line that an excerpt shows."""
+"""Maximum number of pieces of a very long line that an excerpt shows."""
 MOST_MARKED = 300
-"""Maximum changed lines in which the differing words are marked."""
+"""Number of changed lines after which differing words are no longer marked."""
 MOST_MATCHES = 200
-"""Maximum matching lines of one document in the results of a search."""
+"""Maximum number of matching lines that a search shows per document."""
 
 Position = tuple[int, int]
-"""Number of a line, from 1, and index of one of its pieces, from 0."""
+"""Number of a line (from 1), and index of a piece within that line (from 0)."""
 
 
 class LineSpan(NamedTuple):
-    """Consecutive pieces of lines. `end` itself is not included."""
+    """A range of lines or pieces of lines, from `first` up to but not including `end`."""
 
     first: Position
     end: Position
@@ -60,11 +60,14 @@ class ShownLine:
     text: str
     id: str | None = None
     also: tuple[str, ...] = ()
-    """Further anchors of the line. They are needed because a report can spell a document's path in different ways."""
+    """Other anchors of the line.
+
+    Links from reports need them, because a report can spell a document's path differently.
+    """
     kind: str = ""
-    """Classes in addition to `line`: `cited`, `changed`."""
+    """CSS classes of the line in addition to `line`: `cited`, `changed`, both or none."""
     href: str | None = None
-    """Address to which the line number links."""
+    """Address to which the line number links; None if it is not a link."""
     hidden: int = 0
     """Number of characters of the line that are left out after this piece."""
 
@@ -75,17 +78,20 @@ class LineBlock:
     skipped: int = 0
     """Number of lines that are left out before the block."""
     skipped_page: int | None = None
-    """Number of the document's page that has the first of these lines."""
+    """Number of the document's page that contains the first line left out before the block."""
 
     @property
     def is_long(self) -> bool:
-        """True if the block is so long that the browser lays it out only when it is scrolled to."""
+        """True if the block is long enough to be laid out only when the reader scrolls to it."""
         return len(self.lines) > BLOCK // 2
 
 
 @dataclass(frozen=True)
 class PairPart:
-    """Lines of output and reference that are all equal, or all different."""
+    """A part of an output beside the corresponding part of its reference.
+
+    Their lines are either all equal or all different.
+    """
 
     equal: bool
     output: LineBlock
@@ -93,7 +99,7 @@ class PairPart:
 
     @property
     def id(self) -> str | None:
-        """Anchor of the first line."""
+        """Anchor of the part's first line."""
         return next((line.id for block in (self.output, self.expected) for line in block.lines), None)
 
     @property
@@ -109,15 +115,18 @@ class PagedDocument:
     number: int
     """Number of the document in the evidence, from 1."""
     base: str
-    """Anchor of a line, without the line's number."""
+    """Beginning of every line's anchor. The line's number is appended to it."""
     link: str
-    """Name in permanent links: the path, preceded by the role if another document has the same path."""
+    """Name of the document in permanent links.
+
+    It is the document's path, preceded by the role if several documents have the same path.
+    """
     citations: tuple[CitationSummary, ...] = ()
-    """The finding's citations of this document."""
+    """Citations in the finding that quote this document."""
     other_bases: tuple[str, ...] = ()
-    """Other spellings of the anchor, which links from reports use."""
+    """Beginnings of the anchors to which reports link if they spell the document's path differently."""
     starts: Set[int] = field(default_factory=frozenset)
-    """Lines with which messages start. If possible, a page ends before such a line."""
+    """Numbers of the lines at which messages start. If possible, a page ends just before such a line."""
 
     @property
     def path(self) -> str:
@@ -137,7 +146,7 @@ class PagedDocument:
 
     @cached_property
     def is_short(self) -> bool:
-        """True if the document is short enough to be shown whole on the page of its eval."""
+        """True if the document is short enough to be shown in full on its eval's page."""
         return len(self.document.text) <= PAGE_CHARACTERS and self.line_count <= WHOLE_LINES
 
     @cached_property
@@ -147,7 +156,7 @@ class PagedDocument:
 
     @cached_property
     def pages(self) -> tuple[LineSpan, ...]:
-        """The whole document, divided into pages. There is at least one."""
+        """The range of lines on each page. Every document has at least one page."""
         pages: list[LineSpan] = []
         start, rows, size = (1, 0), 0, 0
         for n, line in enumerate(self.lines, 1):
@@ -162,7 +171,7 @@ class PagedDocument:
 
     @cached_property
     def page_starts(self) -> Sequence[int]:
-        """For each page, the first line that starts on this page or a later one."""
+        """For each page, the number of the first line that starts on that page or on a later one."""
         return [line + (piece > 0) for (line, piece), _ in self.pages]
 
     def page_of(self, n: int) -> int:
@@ -175,13 +184,13 @@ class PagedDocument:
 
     @cached_property
     def excerpt(self) -> Sequence[LineSpan]:
-        """The cited lines with their context, and the start and the end of the document."""
+        """Line ranges of the document's excerpt: its start, the cited lines with context, and its end."""
         ranges = [(n - AROUND, n + AROUND) for n in self.cited]
         end = END_OF_LOG if self.role == "log" else END
         return self.spans([(1, START), *ranges, (self.line_count - end + 1, self.line_count)])
 
     def spans(self, ranges: Iterable[tuple[int, int]], near: int = 2) -> Sequence[LineSpan]:
-        """Return ranges of lines in order, limited to the size of a page."""
+        """Merge ranges of line numbers into spans in document order, with at most one page of characters in total."""
         spans, room = [], PAGE_CHARACTERS
         for first, last in merge_ranges(ranges, self.line_count, near):
             end = first
@@ -195,12 +204,13 @@ class PagedDocument:
     def blocks(
         self, spans: Iterable[LineSpan], *, clip: bool = False, changed: Mapping[int, str | None] | None = None
     ) -> Sequence[LineBlock]:
-        """Return the lines of some spans.
+        """Return the lines within the given spans, divided into blocks.
 
         Args:
             spans: The spans, in order.
             clip: True to show only some pieces of very long lines.
-            changed: The lines that differ from their counterparts, each with its text as markup, or None.
+            changed: Lines that differ from the other document, keyed by line number. The value is the line as markup,
+                or None to show it without marked words.
         """
         blocks, after = [], 1
         for span in spans:
@@ -237,7 +247,7 @@ class PagedDocument:
                 yield ShownLine(None, text, kind="cited" if n in self.cited else "", hidden=hidden)
 
     def _clipped(self, n: int, first: int, stop: int) -> Sequence[int]:
-        """Return the pieces of a very long line that an excerpt shows: the first ones, and those with citations."""
+        """Return the indices of the pieces of a very long line that an excerpt shows: first and cited pieces."""
         pieces = dict.fromkeys(range(first, min(stop, first + CLIPPED - 1)))
         for citation in self.citations:
             quoted = citation.text.strip().partition("\n")[0].rstrip("…")
@@ -254,7 +264,10 @@ class PagedDocument:
         return ShownLine(n, text, id_, also, kind, f"#{id_}" if cited else None, hidden)
 
     def matches(self, words: str) -> Sequence[int]:
-        """Return the first lines that contain a text. Case is ignored."""
+        """Return the numbers of the lines that contain a text, ignoring case.
+
+        The search ends after `MOST_MATCHES` + 1 lines.
+        """
         lowered, numbers = words.lower(), []
         for n, line in enumerate(self.lines, 1):
             if lowered in line.lower():
@@ -264,11 +277,12 @@ class PagedDocument:
         return numbers
 
     def result(self, words: str, href: str) -> Sequence[LineBlock]:
-        """Return the lines that contain a text, each with one line of context on both sides.
+        """Return the first lines that contain a text, each with one line of context on both sides.
 
         Args:
-            words: The text.
-            href: Beginning of a line's address. `{page}` in it is replaced with the number of the line's page.
+            words: The text to search for.
+            href: Address of the document's pages. `{page}` in it is replaced with the number of the page on which a
+                line is.
         """
         matches = self.matches(words)[:MOST_MATCHES]
         pattern = re.compile(re.escape(words), re.IGNORECASE)
@@ -295,8 +309,9 @@ def page_documents(
 
     Args:
         evidence: The evidence.
-        citations: Citations of the finding. Their paths can be shortened by a report, and lack invisible characters.
-        starts: Lines with which messages start, by index of the document.
+        citations: Citations of the finding. A report can shorten their paths, and removes invisible characters from
+            them.
+        starts: Numbers of the lines at which messages start, keyed by the index of the document.
     """
     paths: dict[str, int] = {}
     for document in evidence.documents:
@@ -335,7 +350,7 @@ def page_documents(
 
 
 def pair_parts(output: PagedDocument, expected: PagedDocument) -> Sequence[PairPart]:
-    """Return the lines of an output document paired with those of its reference."""
+    """Divide an output and its reference into parts that are shown side by side."""
     pair = DocumentPair(output=output.document, expected=expected.document)
     parts: list[PairPart] = []
     left, right, marked = 1, 1, 0
@@ -383,7 +398,7 @@ def _pieces(line: str) -> int:
 
 
 def _around(pattern: re.Pattern[str], line: str) -> Markup:
-    """Return the part of a line around the first match. All matches in it are marked."""
+    """Return the part of a line around the first match, with every match in it marked."""
     first_match = pattern.search(line)
     first = max(0, first_match.start() - PIECE // 4) if first_match else 0
     text = line[first : first + PIECE]

@@ -20,11 +20,13 @@ from evalscribe.web.report_index import Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, Site, slug
 
 ROOM_CHARACTERS, ROOM_LINES = 400_000, 6_000
-"""Maximum characters and lines of all documents that one page shows whole. The other documents have pages of their own.
+"""Maximum total characters and lines of the documents that an eval's page shows in full.
+
+The other documents have separate pages.
 """
 LONGEST_QUERY = 200
 MOST_RESULTS = 50
-"""Maximum documents in the results of a search."""
+"""Maximum number of documents in the results of a search."""
 TITLES = {
     "task": "Task",
     "output": "Output and expected",
@@ -33,7 +35,10 @@ TITLES = {
     "transcript": "Transcript",
     "known_gaps": "Known gaps",
 }
-"""The sections of the page. Output and expected answer are shown side by side."""
+"""Titles of the page's sections, keyed by the role of their documents.
+
+Expected documents are shown beside the outputs, in the same section.
+"""
 _PATH = re.compile(r"run/([^/]+)/eval/([^/]+?)(?:\.html|~/([1-9]\d{0,6})-([1-9]\d{0,6})\.html)")
 
 
@@ -51,22 +56,22 @@ class ShownEval:
 
     @property
     def folder(self) -> str:
-        """Folder of the pages of the eval's documents.
+        """Name of the folder that contains the pages of the eval's documents.
 
-        It never has the name of an eval's page, because no slug ends with `~`.
+        It cannot equal the name of an eval's page, because no slug ends with `~`.
         """
         return f"{slug(self.finding.eval)}~"
 
     @property
     def card(self) -> Card:
-        """The card of the finding. In a group, this eval comes first."""
+        """The card of the finding. If the finding concerns a group of evals, this eval comes first."""
         other_findings = (finding for finding in self.entry.findings if finding is not self.finding)
         return Card(Entry(self.report, self.entry.n, (self.finding, *other_findings)))
 
 
 @dataclass(frozen=True)
 class StoredEvidence:
-    """Stored evidence of an eval."""
+    """Evidence of an eval from the store, or the reason why there is none."""
 
     evidence: Evidence | None
     problem: str = ""
@@ -84,13 +89,13 @@ class ShownDocument:
     messages: Sequence[ConversationMessage] = ()
     conversation: RecordedConversation | None = None
     expected: PagedDocument | None = None
-    """The counterpart of an output. Both are shown whole."""
+    """The reference of an output, if both are shown side by side in full."""
     parts: Sequence[PairPart] = ()
     folded: bool = False
 
     @cached_property
     def changes(self) -> Sequence[PairPart]:
-        """For each difference, the first part that differs."""
+        """The first part of each difference between the output and its reference."""
         before = [None, *self.parts]
         return [part for part, last in zip(self.parts, before, strict=False) if not part.equal and _is_equal(last)]
 
@@ -138,7 +143,7 @@ class EvalEvidence:
 
     @cached_property
     def marked(self) -> Sequence[tuple[int, str, str]]:
-        """Number, anchor and mark of each message that the finding names."""
+        """Number and anchor of each message that the finding names, and the reason why the message is marked."""
         conversation = next(filter(self._has_mark, self.conversations.values()), None)
         if conversation is None:
             return ()
@@ -150,7 +155,7 @@ class EvalEvidence:
 
     @cached_property
     def pairs(self) -> Sequence[tuple[PagedDocument | None, PagedDocument | None]]:
-        """Output documents with their references, the most informative pairs first."""
+        """Output documents with their references. Cited pairs come first, and pairs without a difference come late."""
         pairs = [
             (
                 self.documents[output] if output is not None else None,
@@ -170,9 +175,9 @@ class EvalEvidence:
 
     @cached_property
     def complete_numbers(self) -> frozenset[int]:
-        """Numbers of the documents that the eval's page shows whole.
+        """Numbers of the documents that the eval's page shows in full.
 
-        Cited documents come first, as long as there is room.
+        Cited documents are chosen first, then others, up to `ROOM_CHARACTERS` and `ROOM_LINES` in total.
         """
         characters, lines = ROOM_CHARACTERS, ROOM_LINES
         numbers: set[int] = set()
@@ -190,7 +195,7 @@ class EvalEvidence:
 
     @property
     def paged(self) -> Sequence[PagedDocument]:
-        """The documents with pages of their own."""
+        """The documents that have separate pages."""
         return [document for document in self.documents if document.number not in self.complete_numbers]
 
     @cached_property
@@ -250,7 +255,7 @@ class EvalEvidence:
         return ShownDocument(document, complete=True, blocks=document.blocks([span]))
 
     def results(self, words: str, up: str) -> Sequence[tuple[PagedDocument, int, Sequence[LineBlock]]]:
-        """Return the documents that contain a text, with the number of matching lines and the first of these."""
+        """Return the documents that contain a text, each with the number of matching lines and the first of them."""
         results = []
         for document in self.order:
             if count := len(document.matches(words)):
@@ -328,7 +333,10 @@ class EvidencePages(Pages):
         return cached[1]
 
     def _view(self, subject: ShownEval) -> tuple[StoredEvidence, EvalEvidence | None]:
-        """Return the evidence of an eval. A bundle keeps the last one, so that it is not read twice."""
+        """Return the stored evidence of an eval, and the same evidence in the form that pages show.
+
+        While a bundle is written, the last result is cached, because the eval's pages are rendered one after another.
+        """
         if self._last is not None and self._last[0] is subject and self.site.is_static:
             return self._last[1:]
         stored = self._stored(subject)
@@ -362,7 +370,7 @@ class EvidencePages(Pages):
         return None
 
     def _eval_ids(self, subject: ShownEval, run_id: str) -> Iterator[str]:
-        """Yield the ids that the eval could have: the report's, or else those of the run's failures with its name."""
+        """Yield the eval's id if the report states it; otherwise, the ids of the run's failures with the same name."""
         finding = subject.finding
         if finding.eval_id is not None:
             yield finding.eval_id

@@ -1,4 +1,7 @@
-"""Experiments and their runs: state, gate, scores, comparison and trials. A running one is shown trial by trial."""
+"""Pages about experiments and their runs: state, gate, scores, comparison and trials.
+
+The page of a running experiment shows each trial when it has ended.
+"""
 
 import json
 import re
@@ -47,28 +50,32 @@ T = TypeVar("T")
 
 FIRST = "experiments.html"
 VERDICTS: tuple[ItemVerdict, ...] = ("failed", "error", "unscored", "passed")
-"""The verdicts, in the order in which readers look for them."""
+"""The verdicts, in the order in which pages show them."""
 PAGE = 50
-"""Maximum trials on one page."""
+"""Maximum number of trials on one page."""
 MOST_LISTED_RUNS = 50
-"""Maximum runs of one experiment in the list. The newest are listed."""
+"""Maximum number of runs that are listed per experiment. The newest runs are listed."""
 MOST_COMPARED = 1_000
-"""Maximum trials of a run for which the list has the interval and the run's page has the comparison. Both take seconds
-for 10,000 trials, so the comparison of a larger run has a page of its own.
+"""Maximum number of trials for which the list shows an interval and the run's page shows the comparison.
+
+Both take seconds to compute for 10,000 trials. The comparison of a larger run has a separate page.
 """
 MOST_CHANGED = 20
-"""Maximum items per kind of change in the comparison with the baseline."""
+"""Maximum number of items that are listed for each kind of change in the comparison with the baseline."""
 MOST_KEYS = 200
-"""Maximum number of items without any trial that are named."""
+"""Maximum number of items without a trial whose keys are listed."""
 TEXT_LENGTH = 8_000
 """Maximum characters of an input, an output or evidence in a list of trials. The trial's own page shows the whole text.
 """
 MOST_NEW = 20
-"""Maximum trials that the page of a running experiment shows when it is opened. The newest are shown."""
+"""Maximum number of trials that a run's page shows when it is opened.
+
+They are the newest trials of a run in progress, or trials that did not pass if the run has ended.
+"""
 BARS = 40
 """Number of bars of the timeline."""
 WIDTH, HEIGHT = 640, 120
-"""Width and height of the timeline, in units of its picture."""
+"""Width and height of the timeline in SVG units."""
 _PLACE = re.compile(r"experiments/([^/]+)/(.+)\.html")
 _LIST = re.compile(rf"({'|'.join(VERDICTS)}|scorer-[^/]+)/([1-9]\d{{0,5}})")
 
@@ -79,8 +86,9 @@ class ListedResult:
 
     listed: ListedRun
     pass_rate: PassRate | None
-    """Pass rate with its interval. None before the run ends, and for a run with many trials, because the interval takes
-    a second.
+    """Pass rate with its confidence interval.
+
+    It is None before the run ends, and for runs with more than `MOST_COMPARED` trials.
     """
     cost_usd: float
 
@@ -91,13 +99,14 @@ class TrialView:
 
     trial: TrialDetail
     texts: Sequence[tuple[str, Markup]]
-    """Input, expected output, and either the output or the error with its log. Each has a title. Differences are
-    marked.
+    """Titles and texts of the input, of the expected output, and of the output or the error with its log.
+
+    Differences between output and expected output are marked.
     """
     evidence: Mapping[str, str]
     """Evidence of the scores, keyed by score id."""
     is_cut: bool
-    """True if a text is cut off."""
+    """True if at least one text is cut."""
 
     @property
     def id(self) -> str:
@@ -123,7 +132,7 @@ class TimelineBar:
     x: float
     width: float
     parts: Sequence[tuple[str, float, float]]
-    """Verdict, upper edge and height for each part of the bar."""
+    """Verdict, upper edge and height of each segment of the bar."""
 
     @property
     def total(self) -> int:
@@ -137,7 +146,7 @@ class Timeline:
     run: ExperimentRun
     bars: Sequence[TimelineBar]
     queued: float
-    """Width of the time during which the run waited for its worker."""
+    """Width of the part of the timeline during which the run waited for its worker."""
     most: int
     """Number of trials in the highest bar."""
     seconds: float
@@ -148,7 +157,7 @@ class Timeline:
 
 
 class ExperimentPages(Pages):
-    """The list of experiments. For each run: its result, and its trials by verdict and by scorer."""
+    """The list of experiments, and the pages about each run: its result, and its trials by verdict and by scorer."""
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -199,7 +208,10 @@ class ExperimentPages(Pages):
         return self.site.workspace.store.experiment_runs.runs()
 
     def _first(self) -> Page | None:
-        """Return the list; None if there are no experiments. Its rows are read only when it is rendered."""
+        """Return the page that lists the experiments, or None if there are none.
+
+        Its rows are read when it is rendered.
+        """
         if not self.site.workspace.has_store:
             return None
         problem: str | None = None
@@ -216,7 +228,7 @@ class ExperimentPages(Pages):
     def _experiments(self) -> Iterator[tuple[ListedExperiment, Sequence[ListedResult | str]]]:
         """Yield the experiments with their runs. Experiments with the newest runs come first.
 
-        A run that cannot be read is replaced by a text with the problem.
+        A run that cannot be read is replaced by the error's message.
         """
         runs: dict[str, list[ExperimentRun]] = {}
         for run in reversed(self._store_runs()):
@@ -238,9 +250,9 @@ class ExperimentPages(Pages):
         return self._once(("listed",), run, read)
 
     def _once(self, key: tuple[object, ...], run: ExperimentRun, read: Callable[[], T]) -> T:
-        """Return the result of `read`, and cache it for a run that has ended.
+        """Return the result of `read`, and cache it if the run has ended.
 
-        It is read again while the run is running or after it has changed.
+        A cached result is no longer used once the run has changed.
         """
         if not run.terminal:
             return read()
@@ -253,7 +265,7 @@ class ExperimentPages(Pages):
         return self._once(("report",), run, lambda: report_run(self.site.workspace, run))
 
     def _items(self, run: ExperimentRun) -> Mapping[str, Sequence[str]]:
-        """Return the ids of the trials by verdict, in the dataset's order."""
+        """Return the ids of the run's trials by verdict, in the order of the dataset."""
 
         def read() -> Mapping[str, Sequence[str]]:
             ids: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
@@ -264,7 +276,7 @@ class ExperimentPages(Pages):
         return self._once(("items",), run, read)
 
     def _not_passed_by(self, run: ExperimentRun) -> Mapping[str, Sequence[str]]:
-        """Return, for each scorer, the ids of the trials that it did not pass: it failed them, broke or abstained."""
+        """Return the ids of the trials that each scorer did not pass, because it failed them, broke or abstained."""
 
         def read() -> Mapping[str, Sequence[str]]:
             ids: dict[str, list[str]] = {}
@@ -345,13 +357,16 @@ class ExperimentPages(Pages):
         return Page("experiment_comparison.html.j2", f"Comparison: {experiment}", FIRST, values)
 
     def _missing(self, run: ExperimentRun) -> Sequence[str]:
-        """Return the first keys of items that have no trial."""
+        """Return the keys of the first `MOST_KEYS` items that have no trial."""
         tried = {key for key, _ in self.site.workspace.store.experiment_runs.done(run.id)}
         keys = (item.key for item in items_of(self.site.workspace, run) if item.key not in tried)
         return [key for key, _ in zip(keys, range(MOST_KEYS), strict=False)]
 
     def _comparison(self, run: ExperimentRun) -> RunComparison | str | None:
-        """Return the comparison with the gate's baseline, or else with the previous run. None if there is neither."""
+        """Return the comparison with the gate's baseline, or with the previous run if the gate names no baseline.
+
+        Returns None if the run has not ended or has no previous run, and the error's message if the comparison fails.
+        """
         if not run.terminal:
             return None
         base = version_of_run(self.site.workspace, run).config.base
@@ -367,7 +382,7 @@ class ExperimentPages(Pages):
         return self._once(("comparison", base), run, read)
 
     def _list(self, run: ExperimentRun, name: str, number: int) -> Page | None:
-        """Return one page of the trials that have a verdict, or that a scorer did not pass."""
+        """Return one page of the trials with a given verdict, or of the trials that a given scorer did not pass."""
         start = (number - 1) * PAGE
         if name in VERDICTS:
             ids = self._items(run)[name]
@@ -395,7 +410,7 @@ class ExperimentPages(Pages):
         return Page("experiment_trials.html.j2", f"{heading}: {experiment.name}", FIRST, values)
 
     def _trial(self, run: ExperimentRun, name: str) -> Page | None:
-        """Return the page of one trial, with texts in full length."""
+        """Return the page of one trial, which shows its texts in full."""
         store = self.site.workspace.store.experiment_runs
         id = next((id for ids in self._items(run).values() for id in ids if slug(id) == name), None)
         trial = store.attempt(id) if id else None
@@ -429,7 +444,10 @@ class ExperimentPages(Pages):
         )
 
     def _evidence(self, score: Score) -> str:
-        """Render the evidence of a score as `experiments scores evidence` prints it; empty if there is none."""
+        """Render the evidence of a score as JSON; empty if there is none.
+
+        A scorer's output that only repeats the score is left out.
+        """
         try:
             evidence = score_evidence(self.site.workspace, score.id, ("scorer_output", "evidence"))
         except EvalscribeError as error:
@@ -442,15 +460,15 @@ class ExperimentPages(Pages):
         return json.dumps(values | evidence.metadata, indent=2, ensure_ascii=False)
 
     def _timeline(self, run: ExperimentRun) -> Timeline | None:
-        """Return the timeline. None if no trial has ended yet."""
+        """Return the timeline of a run, or None if no trial has ended yet."""
         return self._once(
             ("timeline",), run, lambda: timeline(run, self.site.workspace.store.experiment_runs.finished(run.id))
         )
 
     def _live(self, run: ExperimentRun, query: Query) -> Page:
-        """Return the fragment with the trials that are new.
+        """Return the HTML fragment with the trials that the page does not show yet.
 
-        `seen` in the query is the number of trials that the page already has.
+        The parameter `seen` of the address is the number of trials that the page already shows.
         """
         experiment = experiment_of(self.site.workspace, run)
         shown = query.get("seen", "")
@@ -461,7 +479,7 @@ class ExperimentPages(Pages):
         store = self.site.workspace.store.experiment_runs
         listed = listed_run(self.site.workspace, run)
         total = sum(store.tally(run.id).values())
-        # A trial is stored when it is scored. Later trials can be scored first, so some trials are sent twice.
+        # A trial appears once it is scored, and later trials can be scored first. Send some twice to miss none.
         new = min(total - shown, MOST_NEW) + (2 * run.concurrency if shown else 0) if total > shown else 0
         trials = [item.id for item in reversed(store.newest(run.id, new))]
         return {
@@ -493,7 +511,7 @@ def _or_problem(read: Callable[[], T]) -> T | str:
 
 
 def _state(report: RunReport) -> tuple[str, str]:
-    """Return the state of a run in words, and the style class of its colour."""
+    """Return the state of a run in words, and the CSS class for its colour."""
     if report.gate is None:
         return report.summary.reason or report.summary.state, "inconclusive"
     if report.summary.state != "completed":
@@ -518,7 +536,7 @@ def _cut(text: str, limit: int | None) -> str:
 
 
 def _repeats(score: Score, output: JsonValue) -> bool:
-    """Return whether a scorer's output adds nothing to what the score itself states."""
+    """Return whether a scorer's output only repeats facts that the score itself contains."""
     facts = {score.status, score.value, score.passed, score.label, score.explanation, score.error_type}
     return output is None or (
         isinstance(output, dict)
@@ -527,11 +545,11 @@ def _repeats(score: Score, output: JsonValue) -> bool:
 
 
 def timeline(run: ExperimentRun, finished: Sequence[tuple[str, ItemVerdict]]) -> Timeline | None:
-    """Return the times at which the trials of a run ended. None if none has ended.
+    """Return the timeline of a run, or None if no trial has ended.
 
     Args:
         run: The run.
-        finished: When each trial ended, in ISO 8601, with its verdict.
+        finished: Time at which each trial ended, in ISO 8601, with the trial's verdict.
     """
     if not finished:
         return None

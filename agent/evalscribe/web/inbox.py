@@ -18,12 +18,12 @@ from evalscribe.web.report_index import DECIDED, ORDER, Entry, LoadedReport
 from evalscribe.web.site import Page, Pages, Query, shown
 
 PAGE = 25
-"""Maximum cards on one page."""
+"""Maximum number of cards on one page."""
 MOST_CHANGES = 5
-"""Maximum recommended changes that are shown at the top of the inbox."""
+"""Maximum number of recommended changes shown at the top of the inbox."""
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 MOST_TOKENS = 400
-"""Maximum tokens of a quotation whose differences are marked. The comparison takes quadratic time."""
+"""Maximum tokens of a quotation in which differences are marked. Comparing two quotations takes quadratic time."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +33,18 @@ class Change:
     text: str
     entries: tuple[Entry, ...]
     evals: int
-    """Number of evals that it concerns."""
+    """Number of evals that the change concerns."""
     would_pass: int
-    """Number of these evals that would pass with the change, according to their reports."""
+    """Number of evals that would pass with the change, according to their reports."""
 
     @property
     def proved(self) -> bool:
-        """True if a replay proved one of the findings."""
+        """True if a replay proved at least one of the findings."""
         return any(entry.first.basis == "proved" for entry in self.entries)
 
     @property
     def never_judged(self) -> int:
-        """Number of evals that failed for a reason that is not in the model's work."""
+        """Number of evals that failed for a reason other than the model's work."""
         return self._count(lambda entry: entry.first.cause_kind in NOT_THE_MODEL and not entry.first.uncertain)
 
     @property
@@ -64,7 +64,10 @@ class Change:
 
     @property
     def rank(self) -> tuple[int, ...]:
-        """Sort key. Decisions that change the outcome of the most evals come first, then proved ones."""
+        """Sort key.
+
+        Changes that affect the outcomes of the most evals come first; among equals, proved changes come first.
+        """
         return -max(self.would_pass, self.never_judged, self.uncertain), -self.proved, -self.evals
 
     def _count(self, holds: Callable[[Entry], bool]) -> int:
@@ -120,9 +123,9 @@ class InboxPages(Pages):
             yield from report.entries
 
     def _undecided(self) -> list[Entry]:
-        """Return the undecided findings by group of the inbox.
+        """Return the undecided findings, sorted by the inbox's groups.
 
-        Within a group, those of the newest report come first.
+        Within a group, findings of the newest report come first.
         """
         return sorted((entry for entry in self._entries() if entry.group != DECIDED), key=lambda entry: entry.group)
 
@@ -137,9 +140,10 @@ class InboxPages(Pages):
         ]
 
     def _start(self, entries: Sequence[Entry], query: Query) -> int:
-        """Return the index of the first card to show, which follows the place that the address names.
+        """Return the index of the first finding after the place that the page's address contains.
 
-        The address has a place instead of a number, because findings leave the list once they are decided.
+        The address contains a place (group, number and report) instead of an index, because findings leave the list
+        once they are decided.
         """
         match = re.fullmatch(r"(\d):(\d{1,7}):(.+)", query.get("after", ""))
         if match is None:
@@ -176,16 +180,16 @@ class InboxPages(Pages):
 
 
 def _would_pass(report: LoadedReport, item: RecommendationSummary) -> bool:
-    """Return whether a report says that a change lets all its evals pass.
+    """Return whether, according to its report, a recommended change lets all evals that it concerns pass.
 
-    Follows the same rule as the report's table of recommendations.
+    The report's table of recommendations follows the same rule.
     """
     entries = map(report.entry_of.get, item.evals)
     return item.would_pass and all(entry and entry.first.classification != "MODEL_FAULT" for entry in entries)
 
 
 def _place(entry: Entry) -> str:
-    """Return the place of a finding in the inbox, which the address of the next page contains."""
+    """Return the place of a finding in the inbox. The address of the next page contains it."""
     return f"{entry.group}:{entry.n}:{entry.report.name}"
 
 
@@ -206,7 +210,7 @@ C = TypeVar("C", CitationSummary, Citation)
 
 
 def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
-    """Return quotations by role. In the output and in the expected text, the differences are marked."""
+    """Return the quotations as markup, sorted by role. Differences between output and expected text are marked."""
     ordered = sorted(citations, key=lambda citation: ROLES.index(citation.role))
     sides = {citation.role: citation for citation in reversed(ordered)}
     output, expected = sides.get("output"), sides.get("expected")
@@ -218,7 +222,7 @@ def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
 
 
 def search_text(entry: Entry) -> str:
-    """Return the lower-case text that is searched for words."""
+    """Return the text in which a search looks for words, in lower case: label, cause, error, evals and more."""
     first = entry.first
     parts = [entry.label, first.cause, first.cause_kind, first.step, first.error, first.why, entry.report.run]
     parts += [entry.report.model, *(finding.eval for finding in entry.findings)]
@@ -232,7 +236,7 @@ def mark_differences(left: str, right: str) -> tuple[Markup, Markup]:
         return Markup.escape(shown(left)), Markup.escape(shown(right))
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
     if sum(end - start for tag, start, end, _, _ in blocks if tag == "equal") * 3 < len(a):
-        return Markup.escape(shown(left)), Markup.escape(shown(right))  # marks on everything show nothing
+        return Markup.escape(shown(left)), Markup.escape(shown(right))  # too different for marks to help
     return (
         _marked((tag == "equal", "".join(a[start:end])) for tag, start, end, _, _ in blocks),
         _marked((tag == "equal", "".join(b[start:end])) for tag, _, _, start, end in blocks),

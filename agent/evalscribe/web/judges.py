@@ -27,9 +27,9 @@ from evalscribe.web.site import Page, Pages, Query, slug
 RUBRICS, ACCURACY = "rubrics.html", "accuracy.html"
 _RUBRIC = re.compile(r"rubrics/([^/]+)/([^/]+)\.html")
 MOST_VERSIONS = 30
-"""Maximum versions of a rubric on its page."""
+"""Maximum number of versions on a rubric's page."""
 MOST_VERDICTS = 200
-"""Maximum corrected verdicts of a judge on its page."""
+"""Maximum number of corrected verdicts shown per judge."""
 
 
 class RubricPages(StorePages):
@@ -53,7 +53,7 @@ class RubricPages(StorePages):
         return None
 
     def _listings(self) -> Sequence[tuple[str, Sequence[ListedRubric]]]:
-        """Return the rubrics of the shared collection and those in files, then the rubrics of other collections."""
+        """Return the rubrics of each collection. The shared rubrics come first, together with the rubrics in files."""
         store, prompts = self.store, self.site.workspace.prompts
         listings = [(DEFAULT_COLLECTION, list_rubrics(store.collections if store else None, prompts).rubrics)]
         for collection in store.collections.collections() if store else ():
@@ -82,7 +82,7 @@ class RubricPages(StorePages):
         return Page("rubric.html.j2", f"Rubric {row.name}", COLLECTIONS, values)
 
     def _versions(self, collection_id: str, row: ListedRubric) -> Iterator[Mapping[str, Any]]:
-        """Yield the versions of a rubric, newest first, with their text and the changes since the version before."""
+        """Yield the versions of a rubric, newest first, each with its text and the changes since the one before."""
         latest = row.version or 0
         if self.store is None or not latest:
             return
@@ -95,7 +95,7 @@ class RubricPages(StorePages):
         return to_yaml(self.site.workspace.store.collections.rubric(collection_id, name, version))
 
     def _diff(self, collection_id: str, name: str, version: int) -> str:
-        """Return the changes since the version before."""
+        """Return the changes since the previous version of a rubric; empty for the first version."""
         workspace = self.site.workspace
         names = (f"{name}@{version - 1}", f"{name}@{version}")
         return (
@@ -141,7 +141,7 @@ class AccuracyPages(Pages):
         return Page("accuracy.html.j2", "Accuracy", ACCURACY, values)
 
     def _read(self) -> tuple[Accuracy | None, str | None]:
-        """Return the accuracy, or the reason why it cannot be measured.
+        """Return the judges' accuracy, or the reason why it cannot be measured.
 
         Both are None if nobody has corrected a finding.
         """
@@ -161,7 +161,7 @@ class AccuracyPages(Pages):
         return accuracy_of(shown, stored)
 
     def _href(self, verdict: CorrectedVerdict) -> str | None:
-        """Return the address of a failed eval's page; None if its report is not shown."""
+        """Return the address of the page about a verdict's eval, or None if its report is not shown."""
         reports = (report for report in self.site.reports.shown if report.run == verdict.run)
         entry = next((entry for report in reports if (entry := report.entry_of.get(verdict.eval))), None)
         return evidence_path(entry, verdict.eval) if entry else None
@@ -173,6 +173,6 @@ def _picture(row: JudgeAccuracy) -> object:
 
 
 def _labels_of(row: JudgeAccuracy) -> Sequence[str]:
-    """Return those labels of the confusion matrix that the judge or people used."""
+    """Return the labels of the confusion matrix that the judge or a person used at least once."""
     used = Counter[str](chain.from_iterable((verdict.label, verdict.judged) for verdict in (*row.wrong, *row.right)))
     return [label for label in row.confusion if used[label]]

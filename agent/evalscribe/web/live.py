@@ -16,17 +16,17 @@ from evalscribe.web.runs import run_path
 from evalscribe.web.site import Page, Pages, Query, Site, slug
 
 MOST_CARDS = 50
-"""Maximum cards in one response. The page asks again a second later and gets the next ones."""
+"""Maximum number of cards in one response. The page requests the next cards a second later."""
 _PLACE = re.compile(r"run/([^/]+)/(index|analysis|findings)\.html")
 
 
 @dataclass(frozen=True)
 class LiveAnalysis:
-    """An analysis whose report is not written yet, in the form in which the pages mention it."""
+    """An analysis whose report is not written yet."""
 
     analysis: RunningAnalysis
     holder: str | None
-    """The process that analyses the run. None if the analysis was interrupted."""
+    """Description of the process that analyses the run; None if the analysis was interrupted."""
     has_report: bool
     """True if there is an earlier report on the run."""
 
@@ -37,9 +37,9 @@ class LiveAnalysis:
 
     @property
     def start(self) -> str:
-        """Name of this start of the analysis.
+        """Identifier of this start of the analysis.
 
-        If the run is analysed again, the name changes and the cards begin again.
+        If the run is analysed again, the identifier changes, and the page shows the cards from the beginning.
         """
         return slug(f"{self.analysis.started_at}.{self.analysis.process}")
 
@@ -103,9 +103,10 @@ class LivePages(Pages):
         return Page("analysis.html.j2", title, "runs.html", self._values(live, 0))
 
     def _findings(self, name: str, live: LiveAnalysis | None, query: Query) -> Page:
-        """Return the fragment with the cards after the first `after` ones.
+        """Return the HTML fragment with the next cards.
 
-        If the analysis has ended, it says where to go.
+        The parameter `after` of the address is the number of cards that the page already shows. If the analysis has
+        ended, the fragment contains the address to open instead.
         """
         after = int(query["after"]) if re.fullmatch(r"\d{1,9}", query.get("after", "")) else 0
         ended = None
@@ -129,7 +130,10 @@ class LivePages(Pages):
 
 
 def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
-    """Return the running analyses, and interrupted ones of runs without a report. Empty if the store cannot be read."""
+    """Return the running analyses, and the interrupted analyses of runs without a report.
+
+    Returns no analyses if the store cannot be read, for a bundle, and for a site that shows only some of the reports.
+    """
     if site.is_static or site.reports.scope != Scope() or not site.workspace.has_store:
         return ()
     reported = {report.run for report in site.reports.all}
@@ -145,9 +149,9 @@ def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
 
 
 def _holder(analysis: RunningAnalysis, holder: Callable[[str], str | None]) -> str | None:
-    """Return the process that holds the run's lock, but only if that is the analysis.
+    """Return the process that holds the run's lock, or None if it is not the process of the analysis.
 
-    Other processes lock runs, too.
+    Other processes can also lock runs.
     """
     described = holder(analysis.run_id)
     return described if described and f"{described} ".startswith(f"process {analysis.process} ") else None

@@ -11,18 +11,19 @@ from evalscribe.text import cut, one_line
 from evalscribe.web.site import shown
 
 WIDTH = 480
-"""Width of a picture in its own units. One unit is at most one CSS pixel."""
+"""Width of a picture in SVG units. A unit is at most one CSS pixel."""
 MOST_SERIES = 8
-"""Maximum lines in one picture. The style sheet has as many classes: `series-0`, `series-1` …"""
+"""Maximum number of lines in one picture. The style sheet has a class for each: `series-0`, `series-1` and so on."""
 MOST_BARS = 12
 LONGEST_NAME = 30
 CalibrationBin = tuple[float, float, float, float | None, int]
-"""Lower and upper bound of the confidence, mean stated confidence, observed agreement (None if unknown), and number of
-verdicts.
+"""One range of confidence: lower bound, upper bound, mean stated confidence, observed agreement, number of verdicts.
+
+The agreement is None if it is unknown.
 """
 
 
-_interval = lru_cache(4096)(wilson_interval)  # Rendering takes 3 ms, and every view of a page has the same pictures.
+_interval = lru_cache(4096)(wilson_interval)  # Cached: every view of a page draws the same pictures, in 3 ms otherwise.
 
 
 class RatePoint(NamedTuple):
@@ -45,7 +46,7 @@ class CountBar(NamedTuple):
     name: str
     value: int
     style: str = ""
-    """Style class of the bar, such as a label."""
+    """CSS class of the bar, such as the name of a label."""
 
 
 class _Frame(NamedTuple):
@@ -174,7 +175,10 @@ def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
 def paired_differences(
     broke: int, fixed: int, unchanged: int, *, names: tuple[str, str] = ("broke", "fixed")
 ) -> Markup:
-    """Draw the evals that changed, in one direction on each side of a line. A text says how many did not change."""
+    """Draw the number of evals that got worse to the left of a line, and of those that got better to its right.
+
+    A text below states how many evals did not change.
+    """
     most = max(broke, fixed, 1)
     middle, room = WIDTH / 2, WIDTH / 2 - 44
     parts = []
@@ -236,7 +240,7 @@ def _short(name: str) -> str:
 
 
 def _width(name: str) -> float:
-    """Return the approximate width of a name, assuming fonts of common widths."""
+    """Return the approximate width of a name in SVG units, assuming a font of common width."""
     return sum(10.0 if c.isupper() or c in "_mwMW@%" or not c.isascii() else 7.4 for c in _short(name))
 
 
@@ -249,7 +253,7 @@ def _rate_axis(frame: _Frame) -> Iterator[Markup]:
 
 
 def _dates(frame: _Frame, dates: Sequence[str]) -> Iterator[Markup]:
-    """Write each date at the first run of its day, as far as there is room."""
+    """Write each date below the first run of that day. Dates for which there is no room are left out."""
     free = frame.left - 99.0
     for index, date in enumerate(dates):
         x = min(max(frame.x((index + 0.5) / len(dates)), frame.left + 30), frame.x(1) - 30)
@@ -259,7 +263,7 @@ def _dates(frame: _Frame, dates: Sequence[str]) -> Iterator[Markup]:
 
 
 def _legend(names: Sequence[str]) -> Iterator[Markup]:
-    """Write the names of the series in rows."""
+    """Draw the legend in rows: the marker and the name of each series."""
     row: list[Markup] = []
     x = 46.0
     for number, name in enumerate(names):
@@ -274,7 +278,10 @@ def _legend(names: Sequence[str]) -> Iterator[Markup]:
 
 
 def _marker(number: int, x: float, y: float) -> Markup:
-    """Draw the mark of a series in its colour. There are four forms, each filled or open."""
+    """Draw the marker of a series.
+
+    There are four shapes, each filled or open; the series' CSS class sets the colour.
+    """
     style = f"mark series-{number}{' open' if number >= 4 else ''}"
     if number % 4 == 0:
         return _element("circle", {"cx": x, "cy": y, "r": 4.5, "class": style})

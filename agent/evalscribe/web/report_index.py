@@ -20,12 +20,12 @@ from evalscribe.workspace import Workspace
 
 @dataclass(frozen=True)
 class Scope:
-    """The reports to show."""
+    """Selects the reports that the site shows."""
 
     report: str | None = None
     """Name of a single report; None for all reports."""
     folder: str = ""
-    """Folder below the reports folder to which the reports are limited; empty for all reports."""
+    """Folder within the reports folder to which the shown reports are limited; empty to show all reports."""
 
     def includes(self, name: str) -> bool:
         if self.report is not None:
@@ -46,7 +46,7 @@ ORDER = (
 DECIDED = len(ORDER) - 1
 
 
-@dataclass(frozen=True, eq=False)  # the hash of all findings takes milliseconds, and one object stands for each entry
+@dataclass(frozen=True, eq=False)  # compared by identity, because hashing all findings takes milliseconds
 class Entry:
     """A finding of a report: one eval, or a group of evals with one verdict."""
 
@@ -65,17 +65,23 @@ class Entry:
 
     @property
     def id(self) -> str:
-        """Id of the entry on all pages. It consists of the report's name and the number."""
+        """Id of the entry on all pages, made of the report's name and the finding's number."""
         return f"{self.report.name}:{self.n}"
 
     @cached_property
     def state(self) -> str:
-        """The state that the reader sees (`label_state`). A decision is refused if the state has changed meanwhile."""
+        """State of the finding that the reader sees (`finding_state`).
+
+        A decision is refused if the state has changed since the page was rendered.
+        """
         return finding_state(self.first)
 
     @cached_property
     def title(self) -> str:
-        """Name of the eval, the task with its trials, or the number of evals."""
+        """Name of the eval.
+
+        For a group, it is the task with its trial numbers, or the number of evals if they have several tasks.
+        """
         paths = [finding.eval for finding in self.findings]
         tasks = {TRIAL.sub("", path) for path in paths}
         if len(paths) == 1:
@@ -87,7 +93,7 @@ class Entry:
 
     @cached_property
     def group(self) -> int:
-        """Index of its group in `ORDER`."""
+        """Index of the finding's group in `ORDER`."""
         first = self.first
         if first.reviewer is not None or (first.judge is None and first.classification is not None):
             return DECIDED
@@ -119,19 +125,19 @@ class LoadedReport:
     """A parsed report."""
 
     name: str
-    """Path of the report below the reports folder."""
+    """Path of the report, relative to the reports folder."""
     path: Path
     text: str
     analysis: Analysis
 
     @cached_property
     def run(self) -> str:
-        """Id of the run. Only the first characters of the id if the report does not state it."""
+        """Id of the run as the report states it, or else the id in its file name, which can be shortened."""
         return run_of(self.analysis, self.name)
 
     @property
     def date(self) -> str:
-        """ISO date of the run. Without one, the date on which the run was first analysed."""
+        """ISO date on which the run started, or was first analysed if the start is unknown."""
         started = (self.analysis.run.started_at or "")[: len("2026-01-31")]
         return started or self.analysis.date or self.name.rpartition("_")[2].removesuffix(".md")
 
@@ -139,20 +145,20 @@ class LoadedReport:
     def title(self) -> str:
         """Model, date and the first characters of the run's id.
 
-        If the date is that of the analysis, the title says so.
+        If the date is that of the analysis, the word `analysed` precedes it.
         """
         analysed = "" if self.analysis.run.started_at else "analysed "
         return f"{self.model}, {analysed}{self.date}, {run_id_prefix(self.run)}"
 
     @property
     def model(self) -> str:
-        """Provider and model, as in the name of the folder of their reports."""
+        """Provider and model, such as `provider/model`, as in the name of their reports folder."""
         run = self.analysis.run
         return "/".join(model_folder(run.provider or "", run.model)) if run.model else self.name.rpartition("/")[0]
 
     @property
     def editable(self) -> bool:
-        """True if labels can be written, which is so if a file has the report's data."""
+        """True if labels can be changed. The report must have a data file for this."""
         return has_data(self.text)
 
     @cached_property
@@ -168,7 +174,7 @@ class LoadedReport:
 
     @cached_property
     def entry_of(self) -> Mapping[str, Entry]:
-        """The entries, keyed by eval."""
+        """The entry of each eval, keyed by the eval's path."""
         return {finding.eval: entry for entry in self.entries for finding in entry.findings}
 
 
@@ -186,7 +192,7 @@ class ReportIndex:
         self.scope = scope
         self._parsed: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
         self.version = 0
-        """Number of refreshes. If it has changed, values computed from the reports are outdated."""
+        """Number of refreshes so far. If it has changed, values computed from the reports can be outdated."""
 
     def refresh(self) -> None:
         """Parse the reports whose files are new or changed, and drop those that no longer exist."""
@@ -209,7 +215,7 @@ class ReportIndex:
 
     @property
     def shown(self) -> Sequence[LoadedReport]:
-        """The readable reports of the scope, newest first."""
+        """The readable reports within the scope, newest first."""
         return [report for report in self.all if self.scope.includes(report.name)]
 
     @property
@@ -222,7 +228,7 @@ def _load(file: ReportFile) -> LoadedReport | UnreadReport:
     try:
         analysis = load_analysis(file)
         if has_data(file.text) and analysis.kind is None:
-            read_page(source_of(file))  # raises the error that describes the problem of the data
+            read_page(source_of(file))  # raises an error that says what is wrong with the data
         return LoadedReport(name=file.name, path=file.path, text=file.text, analysis=analysis)
     except DataError as error:
         return UnreadReport(name=file.name, problem=str(error))

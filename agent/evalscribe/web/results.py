@@ -21,9 +21,9 @@ from evalscribe.web.report_index import Entry
 from evalscribe.web.site import Query, anchor, slug
 
 ON_PAGE = 100
-"""Maximum results on one page. A bundle has only the first page of each set."""
+"""Maximum number of results on one page. A bundle contains only the first page of each result set."""
 MOST_LABELS = 12
-"""Maximum different values of a field for which a filter is offered."""
+"""Maximum number of different values for which a filter is offered."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class AnswerPart:
 
     text: str
     status: str | None = None
-    """Status of a citation: `verified`, `relocated` or `unverified`. None if the part is plain text."""
+    """Status of a citation: `verified`, `relocated` or `unverified`; None if the part is plain text."""
     href: str | None = None
     """Address of the cited text, relative to the root of the pages."""
     place: str = ""
@@ -46,7 +46,7 @@ class AnswerField:
     name: str
     parts: tuple[AnswerPart, ...]
     label: bool = False
-    """True if the value is as short as a label or a number."""
+    """True if the value is short, such as a label or a number."""
 
     @property
     def text(self) -> str:
@@ -66,13 +66,13 @@ class Answer:
     """Reason why the row has no answer; None if it has an answer."""
     citations: CitationCounts
     remark: str = ""
-    """How well several rollouts agree; empty for a single one."""
+    """Share of rollouts that agree, in words; empty if there is only one rollout."""
     label_names: tuple[str, ...] = ()
-    """Fields whose values are listed in the schema."""
+    """Names of the fields whose possible values are listed in the schema."""
 
     @property
     def label(self) -> str:
-        """The value of the first field whose values are listed in the schema, or else the first short value."""
+        """The value of the first field whose possible values the schema lists, or else the first short value."""
         listed = (field.text for field in self.fields if field.name in self.label_names)
         return next(iter((*listed, *(field.text for field in self.fields if field.label), "")))
 
@@ -90,7 +90,7 @@ class Answer:
 
 
 class AnswerViews:
-    """Prepares results for display. The places of all citations of a page are looked up at once."""
+    """Prepares results for display. The agent runs that a page's citations refer to are looked up all at once."""
 
     def __init__(self, agent_runs: AgentRunFinder, store: Storage) -> None:
         self._agent_runs = agent_runs
@@ -120,13 +120,13 @@ class AnswerViews:
         *,
         resolve: bool = True,
     ) -> Answer:
-        """Return the row of a result.
+        """Return a result in the form of a row.
 
         Args:
             number: Position of the result in its set, from 0.
             result: The result. `find` must have looked up its agent runs before.
-            schema: Schema of the answer. For a result of a judge, None means the schema of its rubric.
-            resolve: True to resolve a judge's citations in the stored subject. The whole subject is then read.
+            schema: Schema of the answer. It is ignored for a judge's result, whose rubric has a schema.
+            resolve: True to resolve a judge's citations. The whole stored subject is read for this.
         """
         if isinstance(result, Result):
             return replace(self._answer(result), label_names=_listed_fields(schema))
@@ -165,7 +165,7 @@ class AnswerViews:
         )
 
     def _resolved(self, result: JudgeResult, rubric: Rubric, subject: "_Subject") -> dict[str, Any]:
-        """Return a judge's answer with its citations resolved. It is unchanged if the subject is not stored."""
+        """Return a judge's answer with resolved citations, or the unchanged answer if the subject is not stored."""
         record = self._agent_runs.record(subject.place.run_id, subject.place.eval_id) if subject.place else None
         if record is not None and result.agent_run_id == record.eval.id:
             return resolve_output(result.output, rubric.output_schema, agent_run_subject(record.agent_run))
@@ -186,7 +186,7 @@ class AnswerViews:
         return evidence if isinstance(evidence, Evidence) else None
 
     def _entry(self, name: str) -> Entry | None:
-        """Return the finding about a subject that has the form `<run id>/<path>`."""
+        """Return the finding about a subject, which is named by an agent run's id or by `<run id>/<path>`."""
         place = self._places.get(name)
         if place is not None:
             return self._agent_runs.entry(place.run_id, place.path)
@@ -232,7 +232,7 @@ class AnswerViews:
         status = str(citation.get("status", "unverified"))
         target = citation.get("target")
         if not isinstance(target, dict):
-            # Earlier reports and results that the judge saw are not read again here.
+            # Earlier reports and results that the judge saw are not read again here, so the status is unknown.
             unknown = subject is not None and mark.lstrip("[,; ")[:1] in ("P", "A")
             text = f"“{citation['quote']}”" if citation.get("quote") else mark
             return AnswerPart(text, status=None if unknown else status)
@@ -340,7 +340,7 @@ def _load_rubric(store: Storage, rubric_id: str, version: int) -> Rubric | None:
 
 
 def _listed_fields(schema: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return those fields of an answer whose values are listed in the schema."""
+    """Return the names of the fields whose possible values the schema lists."""
     properties = (schema or {}).get("properties") or {}
     return tuple(name for name, field in properties.items() if isinstance(field, dict) and field.get("enum"))
 
@@ -385,7 +385,7 @@ def cited_ids(output: object) -> Iterator[str]:
 
 
 def rubric_key(counts: RubricResultCounts) -> str:
-    """Return the name of the set that has a judge's results for a rubric."""
+    """Return the key of the results that one judge gave for one version of a rubric."""
     return f"{counts.rubric_id}@{counts.rubric_version} {counts.judge}"
 
 
@@ -415,9 +415,9 @@ def matching_answers(answers: Sequence[Answer], query: Query) -> Sequence[Answer
 
 
 def answer_choices(answers: Sequence[Answer]) -> dict[str, list[tuple[str, int]]]:
-    """Return the values of each filter, with the number of results for each.
+    """Return the values of each filter, each with its number of results.
 
-    A field with too many values has no filter.
+    A filter with more than `MOST_LABELS` values offers none of them.
     """
     counts = {name: Counter(getattr(answer, name) for answer in answers) for name in FILTERS}
     return {

@@ -19,7 +19,7 @@ _MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
 _PATH = re.compile(r"(run/[^/]+/)(?:index|failures-([2-9]|[1-9]\d{1,5}))\.html")
 FILTERS = ("label", "step", "cause", "kind")
 ROWS = 1000
-"""Maximum failures in the table of one page. A browser takes ten seconds for 10,000."""
+"""Maximum number of failures in the table of one page. A browser takes ten seconds to show 10,000."""
 
 FirstScreen = tuple[str, Sequence[str], Sequence[RecommendationRow]]
 """Headline, first lines and recommendations of a report."""
@@ -87,10 +87,10 @@ class RunPages(Pages):
 
 
 def _first_screen(report: LoadedReport) -> FirstScreen:
-    """Return headline, first lines and recommendations, as the report prints them."""
+    """Return the headline, the first lines and the recommendations in the form in which the report prints them."""
     try:
         rendered = report_from_analysis(report.analysis)
-    except DataError:  # Reports that people wrote lack some facts that ours have.
+    except DataError:  # Reports written by people lack some facts that generated reports have.
         return pluralise(len(report.entries), "finding"), (), ()
     return headline(rendered), first_lines(rendered)[1:], recommendation_rows(rendered)
 
@@ -125,12 +125,12 @@ def run_path(report: LoadedReport) -> str:
 
 
 def _rows_path(report: LoadedReport, number: int) -> str:
-    """Return the path of the page with this part of the failures, `ROWS` per page."""
+    """Return the path of a page of the table of failures. Pages are numbered from 1 and have `ROWS` failures each."""
     return run_path(report) if number == 1 else f"run/{slug(report.run)}/failures-{number}.html"
 
 
 def facets(entry: Entry) -> dict[str, str]:
-    """Return those values of a finding to which the filters in the address refer."""
+    """Return the values of a finding that can be filtered: label, step, cause and kind of cause."""
     first = entry.first
     return {
         "label": entry.label,
@@ -149,6 +149,6 @@ def _matches(entry: Entry, query: Query) -> bool:
 
 
 def _choices(entries: Sequence[Entry]) -> dict[str, list[tuple[str, int]]]:
-    """Return the values of each filter, each with its number of findings. The most frequent come first."""
+    """Return the values of each filter, each with its number of findings. The most frequent values come first."""
     counts = {name: Counter(facets(entry)[name] for entry in entries) for name in FILTERS}
     return {name: [(value, n) for value, n in count.most_common() if value] for name, count in counts.items()}

@@ -1,4 +1,4 @@
-"""Every page of the site, by its path. The server and the bundle of files render the same pages from here."""
+"""The site, which finds and renders pages by their paths. The server and bundles use the same pages."""
 
 import re
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ from evalscribe.web.task_index import TaskIndex
 from evalscribe.workspace import Workspace
 
 Query = Mapping[str, str]
-"""Filters in the address. Empty for the pages of a bundle, in which a script applies the filters."""
+"""Filters in a page's address; empty for the pages of a bundle, where a script applies the filters."""
 _WEB_ADDRESS = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _SAFE = re.compile(r"[A-Za-z0-9._-]+")
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)", re.DOTALL)
@@ -46,7 +46,7 @@ class Page:
     template: str
     title: str
     section: str
-    """Path of the section in `SECTIONS` that the navigation highlights."""
+    """Path of the first page of the section that the navigation highlights. It is listed in `SECTIONS`."""
     values: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -58,16 +58,16 @@ class Pages(ABC):
 
     @abstractmethod
     def paths(self) -> Iterator[str]:
-        """Yield the paths of all pages. Used to write the bundle."""
+        """Yield the paths of all pages of the section. They are the pages that a bundle contains."""
 
     @abstractmethod
     def page(self, path: str, query: Query) -> Page | None:
-        """Return the page. None if its path does not belong to this section, or if it does not exist."""
+        """Return the page with this path, or None if the section has no such page."""
 
     def begins(self, path: str) -> bool:
         """Return whether the section's first page exists and has this path.
 
-        Called for every page, because each shows the navigation.
+        Every page calls this to show the navigation.
         """
         return self.page(path, {}) is not None
 
@@ -87,9 +87,10 @@ class Site:
 
         Args:
             workspace: Workspace with the store and the reports.
-            sections: The pages of each section.
+            sections: Class of the pages of each section.
             scope: The reports to show; None for all reports in the folder.
-            token: Token without which changes are refused. None for a bundle, whose pages cannot change anything.
+            token: Token that a request must contain to change anything; None for a bundle, whose pages cannot change
+                anything.
         """
         self.workspace = workspace
         self.token = token
@@ -118,7 +119,7 @@ class Site:
     def render_problem(self, title: str, message: str, path: str) -> str:
         """Render a page that says why another page cannot be shown.
 
-        It has no token, so that nothing can be decided on it.
+        The page contains no token, so no decision can be sent from it.
         """
         return self._render(Page("problem.html.j2", title, "", {"message": message, "token": None}), path)
 
@@ -139,9 +140,9 @@ class Site:
 
     @cached_property
     def environment(self) -> Environment:
-        """The environment of the shipped templates.
+        """The Jinja environment of the packaged templates.
 
-        Every value is escaped, and control characters are removed from it.
+        Every value is HTML-escaped, and invisible characters in it are replaced.
         """
         environment = Environment(
             loader=FileSystemLoader([Path(__file__).with_name("templates"), RUN_TEMPLATES]),
@@ -160,7 +161,7 @@ class Site:
 
 
 def shown(value: object) -> object:
-    """Return a value in the form that pages show: text without control characters and bidirectional marks."""
+    """Return a value as pages show it. In a text, control characters and bidirectional marks are replaced."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
     if value.isascii() and value.isprintable():
@@ -172,9 +173,9 @@ def shown(value: object) -> object:
 
 
 def inline_code(text: str) -> Markup:
-    """Render a sentence of a report.
+    """Render a sentence of a report as HTML.
 
-    Code spans become `<code>`; everything else becomes text, without markdown's escapes.
+    Code spans become `<code>` elements. Everything else becomes plain text, without Markdown escapes.
     """
     parts, end = [], 0
     for match in _CODE.finditer(text):

@@ -20,9 +20,9 @@ from evalscribe.web.report_index import Entry, LoadedReport, ReportIndex, Scope
 from evalscribe.workspace import DATABASE, Workspace
 
 MOST_STORED = 200
-"""Maximum runs of the store without a report that are read. The newest are read."""
+"""Maximum number of runs without a report that are read from the store. The newest of them are read."""
 MOST_CELLS = 12
-"""Maximum runs in the strip of a card. The newest are shown."""
+"""Maximum number of runs in the strip of results on a card. The newest runs are shown."""
 WORDS = {
     "MODEL_FAULT": "model",
     "OVERLY_STRICT": "strict",
@@ -32,7 +32,7 @@ WORDS = {
     "harness": "harness",
     "user": "user",
 }
-"""Short words for labels, and for those kinds of cause that do not blame the model."""
+"""Short words for labels, and for kinds of cause that do not blame the model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +45,11 @@ class TaskFailure:
     cause: str | None = None
     kind: str | None = None
     reported: bool = False
-    """True if the report has a finding on the failure, so that there is a page about it."""
+    """True if the run's report has a finding on the failure. The finding has a page."""
 
     @property
     def word(self) -> str:
-        """The label as one short word. If the kind of cause does not blame the model, the kind instead."""
+        """The label as one short word, or the kind of cause if it does not blame the model."""
         return WORDS.get((self.kind if self.kind in NOT_THE_MODEL else self.label) or "", "failed")
 
     @property
@@ -68,7 +68,7 @@ class TaskResult:
     """Number of trials that never completed."""
     failures: tuple[TaskFailure, ...] = ()
     listed: bool = True
-    """False if this task is not among the run's failures, and nothing else is known about the run's evals."""
+    """False if the run names only its failures and this task is not among them."""
 
     @property
     def trials(self) -> int:
@@ -85,31 +85,31 @@ class TaskResult:
 
     @property
     def label(self) -> str | None:
-        """The most frequent label of the failures; None without a failure or a label."""
+        """The most frequent label of the failures; None if no failure has a label."""
         return next(iter(Counter(failure.label for failure in self.failures if failure.label).most_common(1)), (None,))[
             0
         ]
 
     @property
     def first(self) -> TaskFailure | None:
-        """The failure to look at first."""
+        """The first failure that the report explains, or else the first failure; None if no trial failed."""
         return next((failure for failure in self.failures if failure.reported), None) or next(iter(self.failures), None)
 
     @property
     def text(self) -> str:
-        """The result as one word, or the share of passed trials if there are several."""
+        """The result as one word or symbol. For several trials, the share that passed, such as `2/3`."""
         if self.trials > 1:
             return f"{self.passed}/{self.trials}"
         return {"passed": "✓", "unlisted": "·", "incomplete": "–"}.get(self.state) or self.word
 
     @property
     def word(self) -> str:
-        """The label of the failure as one word; empty without a failure."""
+        """The label of the first failure as one word; empty if no trial failed."""
         return self.first.word if self.first else ""
 
     @property
     def description(self) -> str:
-        """The result in words."""
+        """The result in words, shown as a tooltip."""
         if not self.listed:
             return "not among the failures; passed evals are not named"
         if self.trials > 1:
@@ -130,11 +130,11 @@ class RunResults:
     """One run, with everything that is known about its evals."""
 
     run: Run
-    """The run as it is in the store, or else as its report describes it. It has no failures."""
+    """The run from the store, without its failures, or else the run that its report describes."""
     graded: tuple[GradedEval, ...]
-    """Those evals that the store or the report has."""
+    """The evals whose results are in the store or in the report."""
     evals: tuple[str, ...] | None
-    """Paths of all evals of the run. None if only the failures are known by name."""
+    """Paths of all evals of the run; None if only the failures are known by name."""
     report: LoadedReport | None = None
     stored: bool = True
     """True if the store has the run."""
@@ -143,7 +143,7 @@ class RunResults:
 
     @property
     def key(self) -> str:
-        """The run's id in addresses. It is the id in the run's report, if there is one."""
+        """Id of the run in the addresses of pages. If the run has a report, it is the id that the report gives."""
         return self.report.run if self.report else self.run.id
 
     @property
@@ -158,7 +158,7 @@ class RunResults:
 
     @property
     def started(self) -> str:
-        """Start of the run, used for sorting; the date of its report if the start is unknown."""
+        """Start time of the run, or the date of its report if the start is unknown. Runs are sorted by it."""
         return self.run.started_at or (self.report.date if self.report else "")
 
     @property
@@ -167,7 +167,7 @@ class RunResults:
 
     @property
     def scorable(self) -> tuple[int, int]:
-        """Number of evals that passed and number of all evals.
+        """Number of passed evals, and number of all evals.
 
         Failures that say nothing about the model are not counted.
         """
@@ -181,7 +181,7 @@ class RunResults:
 
     @cached_property
     def lists_failures(self) -> bool:
-        """True if all failures of the run are known, so that the evals without a failure did not fail."""
+        """True if all failures of the run are known. An eval that is not among them then did not fail."""
         run = self.report.analysis.run if self.report else None
         if run is not None:
             return run.failed is not None and is_complete_run(run, len(self.findings))
@@ -195,7 +195,7 @@ class RunResults:
 
     @cached_property
     def results(self) -> Mapping[str, TaskResult]:
-        """The results, keyed by task. Tasks that the run does not name are missing."""
+        """The result of each task, keyed by task. Tasks that the run does not name are missing."""
         counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
         failures: dict[str, list[TaskFailure]] = defaultdict(list)
         paths: set[str] = set()
@@ -275,7 +275,7 @@ class TaskHistory:
         return tuple(dict.fromkeys(labels))
 
     def among(self, indices: Iterable[int]) -> "TaskHistory":
-        """Return the history limited to these runs."""
+        """Return the history limited to the runs with these indices."""
         return TaskHistory(self.task, {at: self.results[at] for at in indices if at in self.results})
 
 
@@ -284,15 +284,19 @@ class TaskTable:
     """All tasks in all runs."""
 
     runs: tuple[RunResults, ...] = ()
-    """Grouped by model. The model with the newest run comes first; within each model, the oldest run comes first."""
+    """The runs, grouped by model.
+
+    The model with the newest run comes first; within each model, the oldest run comes first.
+    """
     problem: str | None = None
-    """Reason why the store could not be read."""
+    """Reason why the store could not be read; None if it was read."""
 
     @cached_property
     def tasks(self) -> Mapping[str, TaskHistory]:
-        """The tasks, keyed by name.
+        """The history of each task, keyed by the task's path.
 
-        A bare name in a report that a person wrote is completed if only one task has this name.
+        A report that a person wrote can name a task without its category. The category is added if only one task has
+        that name.
         """
         paths: dict[str, set[str]] = defaultdict(set)
         for run in self.runs:
@@ -313,7 +317,7 @@ class TaskTable:
 
     @cached_property
     def _complete(self) -> Sequence[int]:
-        """Indices of the runs that list every failure but do not name their other evals."""
+        """Indices of the runs that list every failure but do not name the evals that passed."""
         return [at for at, run in enumerate(self.runs) if run.evals is None and run.lists_failures]
 
     @cached_property
@@ -346,7 +350,7 @@ class _Cached:
 
 
 class TaskIndex:
-    """The results of all runs. They are computed once, and again when reports or the store change."""
+    """The results of all runs. They are computed again only when reports or the store have changed."""
 
     def __init__(self, workspace: Workspace, reports: ReportIndex, *, is_static: bool) -> None:
         """Store the arguments. Nothing is read yet.
@@ -354,7 +358,7 @@ class TaskIndex:
         Args:
             workspace: Workspace whose store is read, if it exists.
             reports: The parsed reports.
-            is_static: True if pages exist only for the reports of the scope, as in a bundle.
+            is_static: True for a bundle, which has pages only for the reports of the scope.
         """
         self._workspace = workspace
         self._reports = reports
@@ -389,16 +393,18 @@ class TaskIndex:
         return not self._is_static or self._reports.scope.includes(run.report.name)
 
     def in_scope(self, run: RunResults) -> bool:
-        """Return whether the run is in the site's scope. A run without a report is, if all reports are."""
+        """Return whether the run is in the site's scope.
+
+        A run without a report is in scope only if the scope includes all reports.
+        """
         scope = self._reports.scope
         return scope.includes(run.report.name) if run.report else scope == Scope()
 
     def strip(self, entry: Entry) -> Sequence[tuple[RunResults, TaskResult, bool]]:
         """Return the results of a finding's task in the newest runs, oldest first.
 
-        Empty if there is only one result, of one trial.
-
-        The last value of each result is True if the run has pages.
+        Each result has its run, and True if the site has pages about the run. Returns nothing if there is only one
+        result, of a single trial.
         """
         history = self.table.history(self.task_of(entry))
         if len(history) < 2 and not any(result.trials > 1 for _, result in history):
@@ -406,7 +412,7 @@ class TaskIndex:
         return [(run, result, self.has_page(run)) for run, result in history]
 
     def task_of(self, entry: Entry) -> str:
-        """Return the task of a finding; the first one if it has several."""
+        """Return the task of a finding. If the finding concerns several tasks, return the first."""
         return TRIAL.sub("", entry.first.eval)
 
     def _store_stamp(self) -> object:
@@ -424,7 +430,7 @@ class TaskIndex:
     def _stored_runs(self) -> tuple[tuple[Run, ...], str | None]:
         """Return the runs of the store without their failures, newest first.
 
-        Also return the reason if the store cannot be read.
+        If the store cannot be read, return no runs and the error's message.
         """
         if not self._workspace.has_store:
             return (), None
@@ -487,7 +493,7 @@ class TaskIndex:
 
 
 def run_of_report(report: LoadedReport) -> Run:
-    """Return a run as its report describes it."""
+    """Build the run that a report describes."""
     run = report.analysis.run
     folder = report.name.split("/")
     failures = tuple(map(_eval_of_finding, report.analysis.findings))
@@ -540,5 +546,5 @@ def _state(path: Path) -> object:
 
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    """Return whether two sequences contain identical objects. Objects that are merely equal are not enough."""
+    """Return whether two sequences contain the same objects. Objects are compared by identity, not by equality."""
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))

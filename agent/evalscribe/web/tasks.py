@@ -18,9 +18,9 @@ from evalscribe.web.site import Page, Pages, Query, Site, shown, slug
 from evalscribe.web.task_index import UNLISTED, RunResults, TaskHistory, TaskResult, TaskTable
 
 MOST_RUNS = 24
-"""Maximum columns of the matrix. The newest runs are shown."""
+"""Maximum number of columns of the matrix. Each column is a run, and the newest runs are shown."""
 MOST_TASKS = 1000
-"""Maximum rows of the matrix. Tasks that never passed come first, then those that fail most often."""
+"""Maximum number of rows of the matrix. Tasks that never passed come first, then those that fail most often."""
 FILTERS = ("model", "experiment", "label")
 OUTCOMES = ("did not hold", "held", "not yet seen")
 
@@ -95,18 +95,18 @@ class TaskPages(Pages):
 
     @staticmethod
     def _rows(table: TaskTable, columns: Sequence[int]) -> Sequence[TaskHistory]:
-        """Return the tasks of these runs.
+        """Return the rows of the matrix for the given columns.
 
-        Those that never passed come first, then those with the most failed trials.
+        Tasks that never passed come first, then those with the most failed trials.
         """
         rows = [row for task in table.tasks.values() if (row := task.among(columns)).results]
         listed = [row for row in rows if any(result.listed for result in row.results.values())]
         return sorted(listed, key=lambda row: (not row.never_passed, -row.failed, row.task))
 
     def _fixes(self) -> tuple[Sequence[TaskFix], str | None]:
-        """Return the actions that reports of the scope record. Those that did not hold come first.
+        """Return the actions that shown reports record, and the error's message if the store cannot be read.
 
-        Also return a problem, or None.
+        Actions that did not hold come first.
         """
         reports = self.site.reports.all
         if not any(report.analysis.actions_taken for report in reports):
@@ -170,11 +170,10 @@ def past_report(report: LoadedReport) -> PastReport:
 
 
 def rate_series(runs: Sequence[RunResults]) -> Sequence[tuple[str, Sequence[RatePoint]]]:
-    """Return the pass rates of each model's runs. The runs are sorted by model and date.
+    """Return the pass rates of each model's runs. The runs must be sorted by model and date.
 
-    Runs without evals are left out.
-
-    Failures that say nothing about the model, such as those in an outage, do not count.
+    Runs without evals are left out. Failures that say nothing about the model, such as those in an outage, are not
+    counted.
     """
     return [
         (model, points)
@@ -184,7 +183,7 @@ def rate_series(runs: Sequence[RunResults]) -> Sequence[tuple[str, Sequence[Rate
 
 
 def rate_rows(series: Sequence[tuple[str, Sequence[RatePoint]]]) -> Sequence[Sequence[str]]:
-    """Return the numbers of a picture of pass rates as rows: model, date, passed, pass rate and its interval."""
+    """Return the numbers behind a picture of pass rates as rows: model, date, passed, pass rate and its interval."""
     return [
         (
             model,
@@ -236,7 +235,7 @@ def _matches(row: TaskHistory, query: Query) -> bool:
 
 
 def _choices(table: TaskTable, columns: Sequence[int]) -> Mapping[str, Sequence[str]]:
-    """Return the values of each filter."""
+    """Return the values that each filter offers."""
     runs = [table.runs[at] for at in columns]
     labels = Counter(label for row in table.tasks.values() for label in row.among(columns).labels)
     return {
@@ -254,5 +253,5 @@ def _by_task(fixes: Sequence[TaskFix]) -> Mapping[str, Sequence[TaskFix]]:
 
 
 def _outcome(fixes: Sequence[TaskFix]) -> str:
-    """Return the outcome that is shown beside a task, which is the worst one."""
+    """Return the worst outcome of the actions on a task. It is shown beside the task."""
     return min((fix.action.outcome for fix in fixes), key=OUTCOMES.index)
