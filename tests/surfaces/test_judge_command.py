@@ -236,7 +236,7 @@ def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified
 def test_a_batch_holds_the_questions_of_all_subjects(
     judging: InProcessCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=0.1, poll_s=0.05))
+    monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=1.0, poll_s=0.05))
 
     def polite(_key: str, _params: dict[str, Any]) -> dict[str, Any]:
         return {"type": "succeeded", "message": answer(f"<response>{json.dumps(POLITE)}</response>")}

@@ -10,7 +10,7 @@ import pytest
 from evalscribe.errors import UsageError
 from evalscribe.experiments.targets import CommandTarget
 from evalscribe.model.target import TargetCall, TargetFailure, TargetReply
-from support.waiting import until
+from support.waiting import until, with_longer_limits
 
 Calling = Callable[..., TargetCall]
 
@@ -51,8 +51,11 @@ async def test_a_failure_says_its_code_and_its_last_words(tmp_path: Path, callin
 
 
 async def test_what_takes_too_long_or_says_too_much_is_ended(tmp_path: Path, calling: Calling) -> None:
+    sleeping = "sh -c 'trap \"\" TERM; echo began >&2; sleep 3600'"
     late, loud = await asyncio.gather(
-        answered("sh -c 'echo began >&2; trap \"\" TERM; sleep 3600'", tmp_path, calling(1, timeout_s=2.0)),
+        with_longer_limits(
+            lambda limit_s: answered(sleeping, tmp_path, calling(1, timeout_s=limit_s)), lambda reply: reply.log
+        ),
         answered("yes", tmp_path, calling(1)),
     )
     assert isinstance(late, TargetFailure)

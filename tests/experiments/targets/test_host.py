@@ -14,7 +14,7 @@ import pytest
 
 from evalscribe.experiments.python_host import MOST_ABANDONED, ChildProcess, HostReply, PythonHost
 from support.machine_speed import cpu_below
-from support.waiting import PATIENCE_S, until, wait_until
+from support.waiting import PATIENCE_S, until, wait_until, with_longer_limits
 
 Hosted = Callable[[str], PythonHost]
 
@@ -104,22 +104,30 @@ async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
 
 
 async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Hosted) -> None:
-    host = hosted(BAD)
-    pid = (await called(host, "quick")).value
-    late, also_late, slow = await asyncio.gather(
-        called(host, "loops", timeout_s=2.0), called(host, "sleeps", timeout_s=2.0), called(host, "slow")
-    )
+    async def calls(limit_s: float) -> tuple[HostReply, HostReply]:
+        host = hosted(BAD)
+        pid = (await called(host, "quick")).value
+        late, also_late, slow = await asyncio.gather(
+            called(host, "loops", timeout_s=limit_s), called(host, "sleeps", timeout_s=limit_s), called(host, "slow")
+        )
+        assert slow.value == pid
+        return late, also_late
+
+    late, also_late = await with_longer_limits(calls, lambda replies: all(reply.log for reply in replies))
     assert late.timed_out
     assert also_late.timed_out
     assert (late.log, also_late.log) == ("began\n", "began\n")
-    assert slow.value == pid
 
 
 async def test_threads_that_do_not_end_are_left_behind_with_their_process(hosted: Hosted) -> None:
     host = hosted(BAD)
     pid = (await called(host, "quick")).value
     slow = asyncio.create_task(called(host, "slow"))
-    await asyncio.gather(*(called(host, "loops", timeout_s=0.1) for _ in range(MOST_ABANDONED)))
+    loops = (
+        with_longer_limits(lambda limit_s: called(host, "loops", timeout_s=limit_s), lambda reply: reply.log)
+        for _ in range(MOST_ABANDONED)
+    )
+    await asyncio.gather(*loops)
     assert (await called(host, "quick")).value != pid
     assert (await slow).value == pid  # what was in the old process is finished there
     await until(lambda: not alive(int(str(pid))), "its end")
