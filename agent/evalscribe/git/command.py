@@ -39,33 +39,34 @@ REPOSITORY_VARIABLES = (
     "GIT_ICASE_PATHSPECS",
 )
 """Environment variables that select a repository (see `git rev-parse --local-env-vars`). If a git hook starts
-evalscribe, they select the hook's repository instead of the intended one.
-
-The last three variables change how git interprets path names.
-"""
+evalscribe, these variables select the hook's repository instead of the intended repository. The last three variables
+change how git interprets path names."""
 
 
 def require_git() -> None:
-    """Check that git is installed. Raises `UsageError` otherwise."""
+    """Raise `UsageError` if git is not installed."""
     if which("git") is None:
         raise UsageError("git is not installed, or not on PATH")
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment for git: without an inherited repository, without prompts, and with English messages."""
+    """Return the environment in which git runs.
+
+    It selects no inherited repository, prevents prompts, and makes git's messages English.
+    """
     inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     return {**inherited, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
 
 
 class GitError(Exception):
-    """A git command failed. The message is the output of git or of a hook, on one line."""
+    """Raised if a git command failed. The message is the output of git or of a hook, on one line."""
 
 
 LONGEST_LOGGED = 300
 
 
 class CompletedCommand(NamedTuple):
-    """The result of a command."""
+    """The result of a git command."""
 
     code: int
     out: bytes
@@ -73,12 +74,15 @@ class CompletedCommand(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return the output without its last line end. Invalid UTF-8 is preserved if the text is passed back to git."""
+        """Return the output as text, without the line break at its end.
+
+        Invalid UTF-8 is preserved if the text is passed back to git.
+        """
         return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 class Git:
-    """Runs git in a folder. `options` are global options of git, which are placed before every command."""
+    """Runs git in a folder. `options` are global options of git. They are placed before every command."""
 
     def __init__(self, folder: Path, options: Sequence[str] = (), env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
@@ -92,7 +96,7 @@ class Git:
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> CompletedCommand:
-        """Run one command to completion, with `feed` on its standard input.
+        """Run one git command to its end, with `feed` as its standard input.
 
         A command that takes longer than `at_most_s` seconds is killed and counts as failed. Raises `UsageError` if git
         cannot be started.
@@ -125,12 +129,12 @@ class Git:
         return CompletedCommand(process.returncode, out, err.decode("utf-8", "replace"))
 
     def ask(self, *arguments: str) -> str | None:
-        """Return a command's output; None if the command fails."""
+        """Return the output of a git command; None if the command fails."""
         result = self.run(*arguments)
         return None if result.code else result.text
 
     def output(self, *arguments: str, feed: bytes | None = None) -> bytes:
-        """Return a command's output. Raises `GitError` if the command fails."""
+        """Return the output of a git command. Raises `GitError` if the command fails."""
         result = self.run(*arguments, feed=feed)
         if result.code:
             out = result.out.decode("utf-8", "replace")
@@ -140,12 +144,15 @@ class Git:
         return result.out
 
     def text(self, *arguments: str) -> str:
-        """Return a command's output without surrounding white space. Raises `GitError` if the command fails."""
+        """Return the output of a git command without surrounding white space.
+
+        Raises `GitError` if the command fails.
+        """
         return self.output(*arguments).decode("utf-8", "surrogateescape").strip()
 
 
 class ReportRepository(Git):
-    """The repository that contains a folder. Reads the repository's objects."""
+    """The git repository that contains a folder. Used to read the repository's objects."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         """Open the repository. Raises `GitError` if the folder is in no repository."""
@@ -154,7 +161,7 @@ class ReportRepository(Git):
         self.common_dir = folder / self.text("rev-parse", "--git-common-dir")
         top = self.ask("rev-parse", "--show-toplevel")
         self.top = Path(top) if top else None
-        """The working tree; None for a bare repository."""
+        """The root of the working tree; None if the repository is bare."""
         self.folder = self.top or folder
         self._objects: GitDB | None = None
 
@@ -162,9 +169,9 @@ class ReportRepository(Git):
         """Return a blob by its full id. Raises `GitError` if it does not exist.
 
         Loose and packed objects are read without starting git, because a report can have hundreds of versions. git is
-        still needed for objects that a partial clone must fetch, and for repositories with hashes other than SHA-1.
+        only started for objects that a partial clone must fetch, and for repositories with other hashes than SHA-1.
         """
-        from git import GitDB  # Imported here because the import is slow, and most commands read no history.
+        from git import GitDB  # Imported here because the import is slow and most commands do not read history.
         from git.exc import ODBError
 
         if self._objects is None:
@@ -192,19 +199,19 @@ QUIET = (
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
-"""Options for commands that work on commits. Hooks are off, because they check the checked-out files instead of the
-files that are committed and pushed here, and might even change them. No file is left beside the user's index. `git
-replace` is ignored, because other clones have the original commits. If a server sends nothing, the command times out.
-"""
+"""Options for git commands that work on commits. Hooks are turned off, because they would check the checked-out files
+instead of the files that are committed and pushed here, and might even change them. No file is left beside the user's
+index. Replacements by `git replace` are ignored, because other clones have the original commits. If a server sends
+nothing, the command times out."""
 
 
 class GitResult(CompletedCommand):
-    """The result of a command, with an error message that can be shown to the user."""
+    """The result of a git command, with an error message that can be shown to the user."""
 
     @property
     def message(self) -> str:
-        """The error output on one line, without secrets."""
-        from evalscribe.redaction.redact import redact  # slow to import, and git seldom fails
+        """The command's error output on one line, without secrets."""
+        from evalscribe.redaction.redact import redact  # the import is slow, and git seldom fails
 
         return redact(" ".join(self.err.split()))[:400]
 
@@ -222,7 +229,7 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """Run a command like `Git.run`.
+        """Run a git command like `Git.run`.
 
         Messages are redacted, because a remote might repeat a URL that contains a token.
         """

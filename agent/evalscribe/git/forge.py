@@ -1,4 +1,7 @@
-"""Open GitHub for a remote. For any other remote, name the page on which a person opens the pull request."""
+"""Connect to GitHub if a remote is there.
+
+For other remotes, name the page on which a person can open the pull request.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class ManualForge:
-    """Names the page on which a person opens the pull request.
+    """A forge that only names the page on which a person can open the pull request.
 
-    Used for GitHub without a token, and for other servers.
+    Used for GitHub if no token is set, and for all other servers.
     """
 
     def __init__(self, remote_url: str | None) -> None:
@@ -29,17 +32,17 @@ class ManualForge:
         return PullRequest(url=pull_request_page(pushed, base, self.remote_url), state="by hand", draft=draft)
 
     def comment(self, number: int, mark: str, body: str) -> None:
-        """Return None, because a comment cannot be written without GitHub's API."""
+        """Return None, because comments cannot be written without GitHub's API."""
 
     def close(self) -> None:
         """Do nothing, because no connection is open."""
 
 
 def repository_of(folder: Path) -> GitRepository:
-    """Open the git repository to which a folder belongs. The caller must close it.
+    """Open the git repository to which a folder belongs. The caller must close the repository.
 
     Raises:
-        UsageError: git is missing, or the folder is in no repository with a working tree.
+        UsageError: git is not installed, or the folder is not in a repository with a working tree.
     """
     command.require_git()
 
@@ -50,7 +53,8 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
     """Return a GitHub client if a token is set and the remote is on GitHub's server; otherwise a `ManualForge`.
 
     Raises:
-        UsageError: The token would be sent to a host that a stranger could have named, or a package is missing.
+        UsageError: The token would be sent to a host that a stranger could have named, or a required package is
+            missing.
     """
     address, access = parse_address(remote_url), settings.github()
     if address is None or access.key is None or not _belongs(address.host, access):
@@ -63,9 +67,9 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
-    """Return the setting with which evalscribe would open the pull request itself.
+    """Return advice on the setting with which evalscribe would open the pull request itself.
 
-    None if it already does, or if it cannot do so.
+    Returns None if evalscribe already opens pull requests, or if it cannot open them on this server.
     """
     address, access = parse_address(remote_url), settings.github()
     if address is None:
@@ -82,9 +86,10 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
 
 
 def _belongs(host: str, access: Access) -> bool:
-    """Return whether the API belongs to the remote's host.
+    """Return whether the API belongs to the host of the remote.
 
-    It does if both are the same host, or are `api.github.com` and `github.com`.
+    This is so if both are the same host, or if the API's host is the remote's host with `api.` in front, as in
+    `api.github.com`.
     """
     api = (urlsplit(access.url).hostname or "").lower()
     return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

@@ -1,4 +1,4 @@
-"""Open pull requests and write comments on GitHub. Needs PyGithub, the extra `github`."""
+"""Open pull requests and write comments on GitHub. This needs PyGithub, which the extra `github` installs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,17 +20,23 @@ if TYPE_CHECKING:
 
 
 def wrap_section(mark: str, text: str) -> str:
-    """Wrap a section's text in its marks. Marks within the text are escaped, because evidence can quote them."""
+    """Put marks around the text of a section.
+
+    Marks inside the text are escaped, because evidence can quote such marks.
+    """
     return f"{_begin(mark)}\n{text.strip().replace('<!--', '<! --')}\n{_end(mark)}"
 
 
 def starts_with_section(mark: str, body: str) -> bool:
-    """Return whether the text begins with our section."""
+    """Return whether the text begins with the section that evalscribe wrote."""
     return body.lstrip().startswith(_begin(mark))
 
 
 def replace_section(mark: str, body: str | None, text: str) -> str:
-    """Replace our section of the text. If people removed the section's marks, return the text unchanged."""
+    """Replace the section that evalscribe wrote in a text.
+
+    If people have removed the marks of the section, return the text unchanged.
+    """
     if not body or not body.strip():
         return wrap_section(mark, text)
     before, begin_mark, remaining = body.partition(_begin(mark))
@@ -51,11 +57,14 @@ PERMISSION = f"{NEEDS} `permissions: pull-requests: write`"
 
 
 class PullRequestExists(DataError):
-    """Another process has opened the same pull request in the meantime."""
+    """Raised if another process has opened the same pull request in the meantime."""
 
 
 def translate_error(action: str, error: GithubException) -> EvalscribeError:
-    """Convert an API error to one of ours. `action` completes a message that begins with `cannot`."""
+    """Convert an error of GitHub's API to an `EvalscribeError`.
+
+    `action` completes a message that begins with `cannot`.
+    """
     message = " ".join(_messages(error))
     begin = f"cannot {action}: GitHub"
     if error.status == 401:
@@ -66,7 +75,7 @@ def translate_error(action: str, error: GithubException) -> EvalscribeError:
         )
     if error.status == 403:
         return AccessError(f"{begin} denied access ({message}). The token lacks permission: {PERMISSION}")
-    if error.status == 404:  # GitHub also answers 404 for a repository that the token must not see
+    if error.status == 404:  # GitHub also answers 404 if the token may not see the repository
         return AccessError(f"{begin} found no such repository, or the token may not see it ({message}): {PERMISSION}")
     if error.status == 422:
         kind = PullRequestExists if "already exists" in message else DataError
@@ -83,7 +92,8 @@ def _limited(error: GithubException, message: str) -> bool:
 
 
 def _messages(error: GithubException) -> Iterable[str]:
-    """Yield the short messages in a response. The HTML page of a proxy contains none."""
+    """Return the short messages in an error response, or a default message if there are none, for example in the HTML
+    page of a proxy."""
     data = error.data if isinstance(error.data, dict) else {}
     parts = [data.get("message"), *(part.get("message") for part in data.get("errors") or () if isinstance(part, dict))]
     messages = [" ".join(str(part).split())[:200] for part in parts if part]
@@ -91,17 +101,18 @@ def _messages(error: GithubException) -> Iterable[str]:
 
 
 PART = "report"
-"""Name in the marks around the section of a pull request's text that evalscribe writes."""
+"""Name of the section that evalscribe writes into the text of a pull request. The marks around the section contain this
+name."""
 OUR_TITLE = "Analyze "
-"""Start of every title that evalscribe writes. Any other title was written by a person."""
+"""Beginning of every pull request title that evalscribe writes. A title with another beginning was written by a person.
+"""
 TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
-"""Maximum bytes of a decompressed response. A page of a hundred comments with 64 KiB each has less than half as many.
-"""
+"""Maximum bytes of a decompressed response. A page of 100 comments with 64 KiB each has less than half this size."""
 PIECE = 16 * 1024
-"""Number of bytes that are decompressed at a time. gzip expands them at most a thousandfold."""
+"""Number of bytes that are decompressed at a time. gzip makes data at most a thousand times as large."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
-"""Errors that PyGithub raises if a response has an unexpected shape or redirects to another host."""
+"""Exceptions that PyGithub raises if a response has an unexpected form or redirects to another host."""
 AGAIN = Retry(
     total=2,
     backoff_factor=0.5,
@@ -110,16 +121,17 @@ AGAIN = Retry(
     respect_retry_after_header=False,
     raise_on_status=False,
 )
-"""Replaces PyGithub's own retry, which sleeps until a rate limit ends. That can take an hour."""
+"""Retry settings that replace PyGithub's own. With its own settings, PyGithub sleeps until a rate limit ends, which can
+take an hour."""
 
 
 class _Response(RequestsResponse):
     """A response whose body is limited to `LARGEST` bytes."""
 
     def read(self) -> str:
-        """Return the body.
+        """Return the body of the response.
 
-        Raises `requests.exceptions.ContentDecodingError` if it is too large, or compressed more than once.
+        Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than once.
         """
         if "," in self.headers.get("content-encoding", ""):
             raise requests.exceptions.ContentDecodingError("compressed more than once")
@@ -145,14 +157,14 @@ class _Https(HTTPSRequestsConnectionClass):
 
 
 class GitHubForge:
-    """GitHub, for one repository. Errors show `remote_url`."""
+    """A GitHub client for one repository. Error messages show `remote_url`."""
 
     def __init__(self, api_url: str, token: str, path: str, remote_url: str | None = None) -> None:
         self.owner = path.partition("/")[0]
         self.path = path
         self.remote_url = remote_url
-        # PyGithub sets connection classes for the whole process. A client keeps the ones that were set when it was
-        # created.
+        # PyGithub sets connection classes for the whole process. A client keeps those classes that were set when the
+        # client was created.
         Requester.injectConnectionClasses(_Http, _Https)
         try:
             self.client = Github(
@@ -169,9 +181,9 @@ class GitHubForge:
         self.repository = self.client.get_repo(path)
 
     def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
-        """Open the branch's pull request, or update it if it is already open.
+        """Open a pull request for the branch, or update it if it is already open.
 
-        Raises `EvalscribeError` with the reason.
+        Raises `EvalscribeError` with the reason if this fails.
         """
         try:
             with _errors(f"open a pull request in {self.path}"):
@@ -182,9 +194,10 @@ class GitHubForge:
             raise type(error)(f"{error}\nthe branch {pushed.branch} is pushed{by_hand}") from error
 
     def comment(self, number: int, mark: str, body: str) -> str | None:
-        """Write our comment with this mark into a pull request, or replace it, and return its address.
+        """Write evalscribe's comment with this mark into a pull request.
 
-        Raises `AccessError` if the token has no write access.
+        If the comment already exists, replace it. Return the web address of the comment. Raises `AccessError` if the
+        token has no write access.
         """
         with _errors(f"comment on #{number} in {self.path}"):
             issue = self.repository.get_issue(number)
@@ -197,7 +210,10 @@ class GitHubForge:
             return own_comment.html_url
 
     def check(self) -> None:
-        """Check that the API accepts the token. Changes nothing. Raises `EvalscribeError` if it does not."""
+        """Check that the API accepts the token, without changing anything.
+
+        Raises `EvalscribeError` if the API does not accept it.
+        """
         with _errors("check the token"):
             self.client.requester.requestJsonAndCheck("GET", "/meta")
 
@@ -220,21 +236,21 @@ class GitHubForge:
         return _pull_request(pull, "updated" if _updated(pull, title, body) else "unchanged")
 
     def _open(self, branch: str) -> "Pull | None":
-        """Return the branch's open pull request; None if there is none."""
+        """Return the open pull request of the branch; None if there is none."""
         pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
         return next((pull for pull in pulls if pull.head.ref == branch and _from_here(pull)), None)
 
 
 def _from_here(pull: "Pull") -> bool:
-    """Return whether the branch is in this repository and not in a fork.
+    """Return whether the branch of a pull request is in this repository and not in a fork.
 
-    A renamed repository also lists pull requests of forks.
+    A repository that was renamed also lists pull requests of forks.
     """
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
 def _updated(pull: "Pull", title: str, body: str) -> bool:
-    """Update a pull request, and return whether anything changed. A title or text that a person wrote is preserved."""
+    """Update a pull request, and return whether anything changed. Titles and text that a person wrote are preserved."""
     title = title if pull.title.startswith(OUR_TITLE) else pull.title
     text = replace_section(PART, pull.body, body)
     if (title, _lines(text)) == (pull.title, _lines(pull.body or "")):
@@ -249,7 +265,7 @@ def _rewrite(comment: "IssueComment", body: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text into lines, because GitHub can change its line ends."""
+    """Split a text into lines. Texts are compared by lines, because GitHub can change the line endings."""
     return text.replace("\r\n", "\n").strip().split("\n")
 
 
@@ -259,7 +275,10 @@ def _pull_request(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -
 
 @contextmanager
 def _errors(action: str) -> Iterator[None]:
-    """Convert every error of the client to an `EvalscribeError`, because a client's message can quote a whole page."""
+    """Convert every error of the GitHub client to an `EvalscribeError`.
+
+    The client's own message can quote a whole page.
+    """
     try:
         yield
     except (IncompletableObject, *_NO_API) as error:

@@ -1,4 +1,4 @@
-"""Read the history of report files: the merged versions, and changes that are not merged yet."""
+"""Read the history of report files: their merged versions, and changes that are not merged yet."""
 
 import os
 import re
@@ -23,11 +23,12 @@ from evalscribe.model.repository import (
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
 REPORTS = "*.md"
-"""Pattern that matches all markdown files of a repository. A report can have been moved here from any folder."""
+"""Pattern that matches all markdown files in a repository. All are considered, because a report can have been moved
+from any folder."""
 _FILE = b"100"
-"""First bytes of the mode of a regular file. Symbolic links have another mode and are not reports."""
+"""First bytes of git's file mode for regular files. Symbolic links have another mode; they are not reports."""
 _BOT = "[bot]"
-"""Suffix of the names of bots."""
+"""Suffix of the names of authors that are bots."""
 _COAUTHORS = "%(trailers:key=Co-authored-by,valueonly,unfold,separator=%x01)"
 _COAUTHOR = re.compile(r"([^<>]*\S) *<([^<>]+)>")
 _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSignature": "false"}
@@ -36,7 +37,7 @@ _PLAIN = {"i18n.logOutputEncoding": "UTF-8", "log.follow": "false", "log.showSig
 class Commit(NamedTuple):
     id: str
     parents: tuple[str, ...]
-    """Those parents that touch markdown files. git omits the others."""
+    """Ids of the nearest ancestors that touch markdown files. git leaves out other commits."""
     author: str
     email: str
     date: str
@@ -48,9 +49,9 @@ class CommitChange(NamedTuple):
     blob: str | None
     """Id of the file's content; None if the commit deleted the file."""
     was: str | None
-    """Path of the file in the parent; None if the parent does not have the file."""
+    """Path of the file in the parent commit; None if the parent does not contain the file."""
     same: bool
-    """True if the commit only renamed the file."""
+    """True if the commit only renamed the file and did not change its content."""
 
 
 Changes = Mapping[str, CommitChange]
@@ -59,7 +60,7 @@ FileAtCommit = tuple[str, str]
 
 
 class GitHistory:
-    """The history of all markdown files up to one commit."""
+    """The history, up to one commit, of all markdown files."""
 
     def __init__(self, repo: ReportRepository, tip: str) -> None:
         self.tip = tip
@@ -68,7 +69,7 @@ class GitHistory:
         self._changes = _changes(repo, list(self._commits.values()))
 
     def versions(self, repo: ReportRepository, path: str) -> Iterator[FileVersion]:
-        """Yield a file's versions, oldest first.
+        """Yield the versions of a file, oldest first.
 
         A merge counts as a version if its text differs from that of every parent.
         """
@@ -107,7 +108,10 @@ class GitHistory:
         )
 
     def _changed_at(self, place: FileAtCommit) -> FileAtCommit | None:
-        """Return the commit in which the file got its current text, and its path there; None if the file is missing."""
+        """Return the commit in which the file got its text, with the file's path in this commit.
+
+        Returns None if the file is missing.
+        """
         while True:
             follow = self._unchanged_since(place)
             if follow is None:
@@ -116,9 +120,9 @@ class GitHistory:
             place = follow
 
     def _unchanged_since(self, place: FileAtCommit) -> FileAtCommit | None:
-        """Return the first parent in which the file has the same text, and the file's path there.
+        """Return the first parent commit in which the file has the same text, with the file's path in this parent.
 
-        None if there is no such parent.
+        Returns None if there is no such parent.
         """
         commit, path = place
         for parent, change in zip(self._commits[commit].parents, self._beside_parents(place), strict=False):
@@ -141,7 +145,10 @@ class GitHistory:
 
 @contextmanager
 def open_git(folder: Path) -> Iterator[ReportRepository]:
-    """Open the repository of a folder. Raises `UsageError` if there is none, or if git refuses to open it."""
+    """Open the repository that contains a folder.
+
+    Raises `UsageError` if there is no repository, or if git refuses to open it.
+    """
     try:
         # Reading must not lock the index, because the user's own commands need it.
         repo = ReportRepository(_existing(folder), env={"GIT_OPTIONAL_LOCKS": "0"})
@@ -161,15 +168,18 @@ def open_git(folder: Path) -> Iterator[ReportRepository]:
 
 
 def _existing(folder: Path) -> Path:
-    """Return the folder or its nearest existing parent.
+    """Return the folder, or its nearest existing parent if the folder does not exist.
 
-    The folder can be missing locally although it has merged reports.
+    The folder can be missing locally although reports in it have been merged.
     """
     return next((path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir()), folder)
 
 
 def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
-    """Return the full name and the commit of `ref`. Raises `UsageError` if `ref` does not exist."""
+    """Return the full name and the commit of `ref`.
+
+    Without `ref`, return those of the remote's main branch or of HEAD. Raises `UsageError` if `ref` does not exist.
+    """
     if not ref:
         ref_lines = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
         commits = dict(line.partition(" ")[::2] for line in ref_lines.splitlines())
@@ -177,20 +187,24 @@ def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
     commit = repo.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if not commit:
         problem = "this repository has no commits yet" if ref == "HEAD" else f"no commit {ref!r} in this repository"
-        raise UsageError(f"available: {problem}")
+        raise UsageError(f"git cannot read the history: {problem}")
     return ref, commit
 
 
 def read_blob(repo: ReportRepository, blob: str) -> str | None:
-    """Return a blob's text, with invalid UTF-8 replaced. None if the blob is too large for a report."""
+    """Return the text of a blob, with invalid UTF-8 replaced.
+
+    Returns None if the blob is larger than a report can be.
+    """
     content = repo.blob(blob)
     return content.decode("utf-8-sig", "replace") if len(content) <= MAX_REPORT_BYTES else None
 
 
 def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list[str | None]:
-    """Return the text of each file, or None if it is missing or too large. A file is given by commit and path.
+    """Return the texts of several files.
 
-    A single git process reads all files.
+    A file is given by its commit and its path. The text is None if the file is missing or too large. A single git
+    process reads all files.
     """
     object_names = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
     names = list(dict.fromkeys(object_names.values()))
@@ -210,15 +224,18 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
 
 
 def path_in_repository(repo: ReportRepository, folder: Path) -> str:
-    """Return the folder's path in the repository, with a final `/`. Empty for the root."""
+    """Return the path of a folder in the repository, with a `/` at its end.
+
+    The result is empty if the folder is the root of the repository.
+    """
     path = folder.resolve().relative_to(Path(str(repo.top)).resolve()).as_posix()
     return "" if path == "." else f"{path}/"
 
 
 def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str, ...]:
-    """List a commit's markdown files below a folder.
+    """List the reports in a commit that are below a folder.
 
-    Paths are relative to the folder, which comes from `path_in_repository`.
+    The returned paths are relative to the folder. `folder` is a result of `path_in_repository`.
     """
     command = ["ls-tree", "-r", "-z", "--name-only", "--full-tree", commit]
     out = repo.output(*command, *([folder] if folder else []))
@@ -227,7 +244,10 @@ def list_reports(repo: ReportRepository, commit: str, folder: str) -> tuple[str,
 
 
 def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
-    """Yield every commit that touches markdown, and the merges between such commits. Children come before parents."""
+    """Yield all commits that touch markdown files, and the merges of such commits.
+
+    Children come before their parents.
+    """
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
     command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
     shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
@@ -239,10 +259,11 @@ def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
 
 
 def _person(author: str, email: str, coauthors: str) -> tuple[str, str]:
-    """Return name and address of a commit's author.
+    """Return the name and the e-mail address of a commit's author.
 
-    For a bot, return those of the co-author if exactly one person is named, as in squashed bot branches. Addresses are
-    compared without case. A person without an address is identified by name. Names are shortened and cleaned.
+    If the author is a bot and exactly one person is named as co-author, as in squashed branches of bots, return this
+    co-author. Addresses are converted to lower case. If the address is empty, the name is used as the address. Names
+    are shortened and cleaned.
     """
     people = {
         coauthor[2].lower(): coauthor
@@ -265,7 +286,7 @@ def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[st
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:
-    """Yield the changes between each commit and one of its parents, in the order of the input."""
+    """Yield the changes between each commit and one of its parents. The pairs are in the order of the input."""
     changes: dict[str, CommitChange] | None = None
     fields = iter(out.split(b"\0"))
     for field in fields:
@@ -286,11 +307,12 @@ def _parsed(out: bytes) -> Iterator[Changes]:
 
 
 MOST_BRANCHES = 100
-"""Maximum number of branches that are searched, newest first. An old repository can have thousands."""
+"""Maximum number of branches that are searched, newest first. An old repository can have thousands of branches."""
 
 
 def find_unmerged(repo: ReportRepository, folder: Path, tip: str) -> Iterator[UnmergedReport]:
-    """Yield reports below `folder` that changed in the working tree, or on a branch since it diverged from `tip`."""
+    """Yield the reports below `folder` that were changed in the working tree, or on a branch after it diverged from
+    `tip`."""
     below = path_in_repository(repo, folder)
     yield from _in_working_tree(repo, folder, below, tip)
     for branch in _branches(repo, tip):
@@ -318,7 +340,7 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
 
 
 def _data(repo: ReportRepository, path: str, text: str | None, commit: str | None) -> str | None:
-    """Return the data file that belongs to a report's page in a commit; None if the page has none."""
+    """Return the text of the data file of a report's page in a commit; None if the page has no data file."""
     return read_files(repo, [(commit, data_name(path))])[0] if commit and has_data(text or "") else None
 
 
@@ -336,9 +358,9 @@ def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
 def _changed(
     repo: ReportRepository, base: str | None, branch: str | None, below: str
 ) -> Iterator[tuple[str, str | None, str]]:
-    """Yield name, old blob and new blob of each changed file below the folder.
+    """Yield the name, the old blob and the new blob of each changed file below the folder.
 
-    The new blob is meaningless for files in the working tree.
+    For files in the working tree, the new blob has no meaning.
     """
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
@@ -367,11 +389,11 @@ def _changed(
 
 
 def _unknown(repo: ReportRepository, below: str) -> Iterator[str]:
-    """Yield untracked files below the folder."""
+    """Yield the untracked files below the folder."""
     out = repo.output("ls-files", "--others", "--exclude-standard", "-z", "--", _only(below))
     return (os.fsdecode(path).removeprefix(below) for path in out.split(b"\0") if path)
 
 
 def _only(below: str) -> str:
-    """Return a pathspec that matches only this folder, even if its name has special characters."""
+    """Return a pathspec that matches only this folder, even if the folder's name contains special characters."""
     return f":(literal){below}" if below else "."

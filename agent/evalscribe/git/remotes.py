@@ -17,15 +17,15 @@ class RemoteAddress(NamedTuple):
     """A repository on a server."""
 
     host: str
-    """Name of the server in lower case, without a port."""
+    """Name of the server, in lower case and without a port."""
     path: str
-    """Path of the repository on the server: `owner/name`, sometimes with more folders above it."""
+    """Path of the repository on the server: `owner/name`, sometimes with more folders in front."""
     web: str
-    """Address of the repository's web page."""
+    """Web address of the repository's page."""
 
 
 def strip_credentials(url: str) -> str:
-    """Return the address without credentials. Only the user name that git itself needs in ssh addresses is kept."""
+    """Return an address without its credentials. Only the user name `git`, which ssh addresses need, is kept."""
     scp = None if "://" in url or _WINDOWS_DRIVE.match(url) else _SCP.fullmatch(url)
     if scp:
         return url if scp["login"] in (None, "git") else f"{scp['host']}:{scp['path']}"
@@ -39,7 +39,10 @@ def strip_credentials(url: str) -> str:
 
 
 def parse_address(url: str | None) -> RemoteAddress | None:
-    """Parse a remote's address. Returns None for a folder, and for anything else that is not an address."""
+    """Parse the address of a remote.
+
+    Returns None if it is a folder or anything else that is not an address of a server.
+    """
     if not url or _WINDOWS_DRIVE.match(url):
         return None
     if "://" not in url:
@@ -57,9 +60,9 @@ def parse_address(url: str | None) -> RemoteAddress | None:
 
 
 def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
-    """Return the address of the page on which a person opens the pull request. Empty if the remote is a folder.
+    """Return the web address of the page on which a person can open the pull request.
 
-    If the server printed a link to its own host, that link is returned.
+    The result is empty if the remote is a folder. If the server printed a link to its own host, this link is returned.
     """
     remote = parse_address(url)
     if remote is None:
@@ -100,12 +103,11 @@ def _host(address: str) -> str | None:
 MAIN_NAMES = ("main", "master", "trunk")
 TRIES = 3
 ANSWER_S = 120
-"""Maximum seconds until a server has listed its branches. Without a limit, an ssh server that hangs would block
-forever.
-"""
+"""Maximum seconds to wait for a server to list its branches. Without a limit, an ssh server that hangs would block us
+forever."""
 TRANSFER_S = 1800
-# Git exits with 128 for every failure of a remote; only its message says which. Forges report a repository that the
-# user has no access to as "not found", so both count as no access.
+# Git exits with 128 for all failures of a remote, and only its message tells them apart. Forges answer "not found" if
+# the user has no access to a repository, so "not found" counts as no access.
 _NO_ACCESS = re.compile(
     r"authentication failed|permission denied|permission to .+ denied|could not read (?:username|password)"
     r"|access denied|\b40[13]\b|invalid credentials|not authorized|host key verification failed"
@@ -113,9 +115,8 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
-"""Matches valid branch names. If a server sent a name with a colon, git would read it as an order to write a local
-branch.
-"""
+"""Matches valid branch names. Names with a colon are invalid, because git would read such a name from a server as an
+order to write a local branch."""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -124,7 +125,7 @@ _NO_FETCH_EFFECTS = (
     "--no-auto-maintenance",
     "--refmap=",
 )
-"""Options with which a fetch only adds objects. It moves none of the user's branches, tags or remote-tracking branches.
+"""Options with which a fetch only adds objects. The user's branches, tags and remote-tracking branches are not moved.
 """
 
 
@@ -134,11 +135,12 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """Return the named remote.
+        """Choose a remote. If `name` is given, return this remote.
 
-        Without a name, return the remote of the branch's upstream, else `origin`, else the only remote.
+        Otherwise, return the remote of the current branch's upstream. If it has no upstream, return `origin`. If there
+        is no `origin`, return the only remote.
 
-        Raises `UsageError`.
+        Raises `UsageError` if the choice is not clear or the remote does not exist.
         """
         names = (self.git.ask("remote") or "").splitlines()
         if name is not None and name not in names:
@@ -158,9 +160,9 @@ class Remotes:
         return str(candidates[0])
 
     def url(self, remote: str) -> str | None:
-        """Return the address to which git pushes.
+        """Return the address to which git pushes, without credentials.
 
-        If the user's git config maps that address to a folder, return the configured one.
+        If the user's git config maps the address to a folder, return the address as it was configured.
         """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         if url and not parse_address(url):
@@ -178,7 +180,7 @@ class Remotes:
             result = self.git.run("fetch", *options, "--", push_url, ref, at_most_s=TRANSFER_S)
             if result.code:
                 raise _refused(f"fetch {head[0]} from {remote}", result)
-            if self._has(head[1]):  # False if the branch has moved in the meantime
+            if self._has(head[1]):  # otherwise, the branch has moved in the meantime
                 return head
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
@@ -190,15 +192,18 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, server_messages=_server_messages(result.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return where a push goes: a separate `pushurl`, or the remote itself.
+        """Return the destination of a push: a separate `pushurl`, or the name of the remote.
 
-        Branches are read from the same place.
+        Branches are read from this destination, too.
         """
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
     def _branch_head(self, remote: str, push_url: str, branch: str | None) -> tuple[str, str] | None:
-        """Return the name and the newest commit of a branch on the remote."""
+        """Return the name and the newest commit of a branch on the remote; None if the branch does not exist.
+
+        If `branch` is None, the main branch is used.
+        """
         arguments = ("--symref", "--", push_url, "HEAD", "refs/heads/*")
         result = self.git.run("ls-remote", *arguments, at_most_s=self.answer_s)
         if result.code:
@@ -211,10 +216,10 @@ class Remotes:
         return (branch, tips[branch]) if branch in tips else None
 
     def _main(self, remote: str, heads: list[str], tips: dict[str, str]) -> str | None:
-        """Return the main branch.
+        """Return the name of the remote's main branch; None if it is unknown.
 
-        This is the remote's HEAD, else the HEAD that is recorded locally, else a branch with a usual name, else the
-        only branch.
+        The following are tried in this order: the remote's HEAD, the HEAD that is recorded locally, the usual names of
+        main branches, and the only branch.
         """
         recorded = self.git.ask("symbolic-ref", "--quiet", f"refs/remotes/{remote}/HEAD") or ""
         names = [name.removeprefix("refs/heads/") for name in heads]
@@ -222,16 +227,20 @@ class Remotes:
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Return whether the commit and its whole history exist locally. An interrupted fetch leaves only a part of it.
+        """Return whether a commit and its whole history exist locally.
 
-        Objects that a partial clone left on the remote can be missing. They would be fetched one by one.
+        After an interrupted fetch, only a part of the history exists. Objects that a partial clone left on the remote
+        count as existing, because git would otherwise fetch them one by one.
         """
         options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
 
 def _not_pushed(remote: str, branch: str, result: GitResult) -> EvalscribeError:
-    """Return the error of a failed push. It says whether the server rejected the push or the network failed."""
+    """Return the error for a failed push.
+
+    The error says whether the server rejected the push or could not be reached.
+    """
     rejected = re.search(r"^!\t\S+\t(.+)$", result.text, re.MULTILINE)
     if rejected is None:
         return _refused(f"push {branch} to {remote}", result)

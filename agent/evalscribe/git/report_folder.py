@@ -1,4 +1,4 @@
-"""Read and write the reports folder, commit single files, and add new files to a folder of the user."""
+"""Read and write the reports folder, and commit single files. Add new files to a folder of the user."""
 
 import fcntl
 import os
@@ -44,15 +44,14 @@ IN_PROGRESS = {
 
 
 def commit_only(paths: Sequence[Path], message: str) -> str:
-    """Commit these files of one repository on the current branch, and return the commit's id.
+    """Commit the given files on the current branch, and return the id of the commit.
 
-    If no file changed, return the id of HEAD.
-
-    Error messages name the first file.
+    The files belong to one repository. If no file has changed, return the id of HEAD. Error messages name the first
+    file.
 
     Raises:
-        UsageError: The repository cannot accept a commit now.
-        DataError: git or a hook refuses.
+        UsageError: The repository cannot accept a commit at the moment.
+        DataError: git or a hook refuses the commit.
     """
     paths = [path.resolve() for path in paths]
     repo = _repository(paths[0])
@@ -96,7 +95,10 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Return an error if no author is configured. Without an author, git would use the machine's name."""
+    """Return an error if no author is configured.
+
+    Without this check, git would make up an author from the name of the machine.
+    """
     for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", identity) is None:
             return "no author is configured in git; set user.name and user.email"
@@ -104,7 +106,10 @@ def _no_name(repo: ReportRepository) -> str | None:
 
 
 def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None:
-    """Commit the files. Untracked files are added first, and removed from the index again if the commit fails."""
+    """Commit the files.
+
+    Untracked files are added to the index first. If the commit fails, they are removed from the index again.
+    """
     new = [_only(path) for path in paths if not repo.text("ls-files", "--", _only(path))]
     if new:
         repo.text("add", "--intent-to-add", "--", *new)
@@ -118,7 +123,7 @@ def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None
 
 
 def _only(path: Path) -> str:
-    """Return a pathspec that matches only this file, even if its name has special characters."""
+    """Return a pathspec that matches only this file, even if the file's name contains special characters."""
     return f":(literal){path}"
 
 
@@ -127,20 +132,20 @@ def _not_committed(path: Path, reason: str) -> EvalscribeError:
 
 
 _HEAD = 4000
-"""Number of characters at the beginning of a report in which the model's name is looked up."""
+"""Number of characters at the beginning of a report that are searched for the name of the model."""
 _SHORTEST_PREFIX = 6
-"""Minimum characters of an abbreviated run id in a file name, such as `jn7922_2026-02-06.md`."""
+"""Minimum number of characters of an abbreviated run id in a file name, such as `jn7922_2026-02-06.md`."""
 
 
 OWN_FILES = (".gitattributes", LABELS_PAGE)
-"""Files that are written into the folder together with the first report, unless they exist."""
+"""Names of the files that are written into the reports folder together with the first report, unless they exist."""
 _ATTRIBUTES = "# Data of reports, which forges fold away in pull requests.\n*/**/*.json linguist-generated=true\n"
 
 
 class ReportsFolder:
-    """The folder of reports, which people keep in git.
+    """The folder that contains the reports.
 
-    A path that leads out of the folder, even through a link, is refused.
+    People keep it in git. A path that leads out of the folder, even through a link, is refused.
     """
 
     def __init__(self, root: Path) -> None:
@@ -148,9 +153,10 @@ class ReportsFolder:
         self._history: GitHistory | None = None
 
     def of_model(self, provider: str, model: str, run_id: str | None = None) -> list[ReportFile]:
-        """Return every report in the model's folders, for all spellings and providers, in no particular order.
+        """Return all reports in the folders of a model, in no particular order.
 
-        With `run_id`, also return files in other folders if both their name and their text contain the run's id.
+        All spellings of the model and all providers are included. If `run_id` is given, also return files in other
+        folders whose name and text both contain the id of the run.
         """
         reports = []
         for file in self._files():
@@ -165,13 +171,13 @@ class ReportsFolder:
         return reports
 
     def all(self) -> Iterator[ReportFile]:
-        """Yield every report, sorted by name."""
+        """Yield all reports, sorted by name."""
         yield from (report for report in map(self._read, self._files()) if report)
 
     def states(self) -> Iterator[tuple[str, object]]:
-        """Yield name and state of every file that might be a report.
+        """Yield the name and the state of every file that might be a report.
 
-        The state changes whenever the file or its data changes.
+        The state changes whenever the file or its data file changes.
         """
         for file in self._files():
             with suppress(OSError):
@@ -179,20 +185,20 @@ class ReportsFolder:
                 yield self._name(file), tuple(f and (f.st_mtime_ns, f.st_size, f.st_ino) for f in files)
 
     def report(self, name: str) -> ReportFile | None:
-        """Read a report. Returns None if it is not a readable report of this folder."""
+        """Read a report. Returns None if the name is not that of a readable report in this folder."""
         return self._read(self.root / name)
 
     def document(self, name: str) -> str | None:
-        """Return the text of any file in the folder; None if it does not exist.
+        """Return the text of any file in the folder; None if the file does not exist.
 
-        Raises `DataError` for a name outside the folder.
+        Raises `DataError` if the name leads out of the folder.
         """
         return self._text(self._inside(name))
 
     def write(self, name: str, text: str) -> Path:
         """Write a report atomically, and return its absolute path.
 
-        Raises `DataError`, `AccessError`, `UnavailableError`.
+        Raises `DataError`, `AccessError` or `UnavailableError` if it cannot be written.
         """
         target = self._inside(name)
         try:
@@ -204,9 +210,10 @@ class ReportsFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder's lock, so that processes take turns to read, change and write a report.
+        """Hold the lock of the folder while a report is read, changed and written. Other processes wait.
 
-        A folder that does not exist yet is not locked, because it has no reports to change. Raises `AccessError`.
+        A folder that does not exist yet is not locked, because it contains no reports to change. Raises `AccessError`
+        if the folder cannot be opened.
         """
         try:
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
@@ -222,7 +229,10 @@ class ReportsFolder:
             os.close(descriptor)
 
     def uncommitted(self, name: str) -> str | None:
-        """Return the change of a file since the last commit, as a diff. None outside git, and for an untracked file."""
+        """Return the changes to a file since the last commit, as a diff.
+
+        Returns None if the folder is not in a git repository or the file is untracked.
+        """
         target = self._inside(name)
         try:
             repo = ReportRepository(target.parent)
@@ -233,22 +243,22 @@ class ReportsFolder:
             return None
 
     def require_repository(self) -> None:
-        """Check before any paid work that reports can be committed.
+        """Check that reports can be committed.
 
-        Raises `UsageError` with the reason if they cannot.
+        Called before any paid work. Raises `UsageError` with the reason if they cannot be committed.
         """
         command.require_git()
         folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
         try:
             reason = _reason_against(ReportRepository(folder), self.root / "new.md")
         except GitError:
-            raise UsageError(f"{self.root} is not in a git repository: `git init` makes one") from None
+            raise UsageError(f"{self.root} is not in a git repository: `git init` creates one") from None
         if reason:
             raise UsageError(f"nothing can be committed to {self.root}: {reason}")
 
     @property
     def in_repository(self) -> bool:
-        """True if reports can be committed."""
+        """True if the folder is in a git repository, so that reports can be committed."""
         try:
             self.require_repository()
         except UsageError:
@@ -256,12 +266,11 @@ class ReportsFolder:
         return True
 
     def write_report(self, name: str, page: str, data: str) -> Path:
-        """Write a page and its data, and return the page's path. With the first report, also write `OWN_FILES`.
+        """Write the page of a report and its data file, and return the path of the page.
 
-        The data is written first. If the process is killed before it writes the page, the page's revision shows that
-        the page is older than the data.
-
-        Raises `DataError`, `AccessError`, `UnavailableError`.
+        Together with the first report, also write `OWN_FILES`. The data file is written first. If the process is killed
+        before it writes the page, the page's revision shows that the page is older than the data. Raises `DataError`,
+        `AccessError` or `UnavailableError` if a file cannot be written.
         """
         for file_name, text in self.own_files().items():
             if not os.path.lexists(self.root / file_name):
@@ -270,24 +279,28 @@ class ReportsFolder:
         return self.write(name, page)
 
     def own_files(self) -> dict[str, str]:
-        """Return the texts of `OWN_FILES`, keyed by name. For a missing file, return the text that would be written."""
+        """Return the texts of `OWN_FILES` by name.
+
+        For a missing file, return the text that would be written into it.
+        """
         labels = shipped_folder("docs") / LABELS_PAGE
         new = {LABELS_PAGE: labels.read_text("utf-8"), ".gitattributes": _ATTRIBUTES}
         return {name: self._text(self.root / name) or new[name] for name in OWN_FILES}
 
     def commit(self, path: Path, message: str, beside: Sequence[Path] = ()) -> str:
-        """Commit only this file, and those files in `beside` that exist, on the current branch. Return the commit's id.
+        """Commit this file and the existing files in `beside` on the current branch, and nothing else.
 
-        Raises `UsageError`, `DataError`.
+        Return the id of the commit. Raises `UsageError` or `DataError` if the commit fails.
         """
         command.require_git()
 
         return commit_only([path, *(other for other in beside if other.exists())], message)
 
     def versions(self, name: str, ref: str | None = None) -> Iterator[FileVersion]:
-        """Return every version of a report that is merged into `ref`, oldest first, even under earlier names.
+        """Return all versions of a report that are merged into `ref`, oldest first.
 
-        Without `ref`, use the remote's main branch if known, else HEAD. Raises `UsageError`, `DataError` immediately.
+        Versions under earlier names are included. If `ref` is None, use the remote's main branch if it is known,
+        otherwise HEAD. `UsageError` and `DataError` are raised by the call itself, not during iteration.
         """
         ((_, versions),) = self.versions_of((name,), ref)
         return iter(versions)
@@ -295,7 +308,7 @@ class ReportsFolder:
     def versions_of(
         self, names: Iterable[str], ref: str | None = None
     ) -> Iterator[tuple[str, tuple[FileVersion, ...]]]:
-        """Yield name and versions of several reports, as in `versions`. Opens the repository only once."""
+        """Yield the names and versions of several reports, as in `versions`. The repository is opened only once."""
         command.require_git()
 
         with history.open_git(self.root) as repo:
@@ -307,12 +320,15 @@ class ReportsFolder:
                 yield name, tuple(self._history.versions(repo, below + name))
 
     def page_texts(self, name: str) -> Iterator[str]:
-        """Yield the texts that a report had in commits up to HEAD, oldest first. Yields nothing outside git."""
+        """Yield the texts that a report had in commits up to HEAD, oldest first.
+
+        Yields nothing if the folder is not in a git repository.
+        """
         with suppress(EvalscribeError):
             yield from (version.text for version in self.versions(name, "HEAD") if version.text)
 
     def merged(self, ref: str | None = None) -> MergedReports:
-        """Return the reports that are merged into `ref`. Raises `UsageError`, `DataError`."""
+        """Return the reports that are merged into `ref`. Raises `UsageError` or `DataError` if they cannot be read."""
         command.require_git()
 
         with history.open_git(self.root) as repo:
@@ -321,9 +337,10 @@ class ReportsFolder:
             return MergedReports(ref=name, commit=tip, reports=reports, shallow=(repo.common_dir / "shallow").exists())
 
     def unmerged(self, ref: str | None = None) -> Iterator[UnmergedReport]:
-        """Yield reports with changes that are not merged into `ref`. Those changed in the working tree come first.
+        """Yield the reports with changes that are not merged into `ref`.
 
-        Raises `UsageError`, `DataError` immediately.
+        Reports that were changed in the working tree come first. `UsageError` and `DataError` are raised by the call
+        itself, not during iteration.
         """
         command.require_git()
 
@@ -339,7 +356,10 @@ class ReportsFolder:
         return file.relative_to(self.root).as_posix()
 
     def _read(self, file: Path) -> ReportFile | None:
-        """Read a report, with invalid UTF-8 replaced. Returns None if it is not a readable report of this folder."""
+        """Read a report, with invalid UTF-8 replaced.
+
+        Returns None if the file is not a readable report in this folder.
+        """
         text = self._text(file)
         if text is None or is_of_another_kind(text):
             return None
@@ -356,7 +376,10 @@ class ReportsFolder:
             return None
 
     def _inside(self, name: str) -> Path:
-        """Resolve a name to a file, and follow links. Raises `DataError` if the file is outside the folder."""
+        """Return the file with this name, after following links.
+
+        Raises `DataError` if the file is outside the folder.
+        """
         parts = PurePosixPath(name).parts
         if not parts or "\0" in name or "\\" in name or PurePosixPath(name).is_absolute() or ".." in parts:
             raise DataError(f"{name!r} is not a relative path of a report in {self.root}")
@@ -378,16 +401,20 @@ def _stat(file: Path) -> os.stat_result | None:
 
 
 def _is_named_after(run_id: str, name: str) -> bool:
-    """Return whether the file is named `<run>_<date>.md`. The run id in the name can be abbreviated."""
+    """Return whether the file has a name of the form `<run>_<date>.md` for this run.
+
+    The run id in the name can be abbreviated.
+    """
     stem = name.rpartition("_")[0]
     return stem in report_stems(run_id) or (len(stem) >= _SHORTEST_PREFIX and run_id.startswith(stem))
 
 
 def _is_about(report: ReportFile, model: str) -> bool:
-    """Return whether a report outside the vendor's folder is about this model. Another vendor's can have the same name.
+    """Return whether a report outside the folder of the model's vendor is about this model.
 
-    The report must name the model with its vendor. In the folder of a serving provider, it is enough if it names no
-    other vendor.
+    Another vendor's model can have the same name. The report must name the model together with its vendor. In the
+    folder of a provider that serves models of several vendors, it is enough if the report does not name the model with
+    another vendor.
     """
     vendor, slash, name = model.rpartition("/")
     if not slash:
@@ -400,7 +427,7 @@ def _is_about(report: ReportFile, model: str) -> bool:
 
 
 def _replace(target: Path, content: bytes) -> None:
-    """Replace a file atomically."""
+    """Replace the content of a file atomically."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -417,9 +444,10 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """Return the permissions to set: the old file's, else those of a new file.
+    """Return the permissions to set for a file: those of the existing file, or those of a new file if it does not
+    exist.
 
-    They must be set because a temporary file is private.
+    The permissions must be set because the temporary file is private.
     """
     if target.exists():
         return target.stat().st_mode & 0o777
@@ -429,7 +457,7 @@ def _mode(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, so that the renaming of a file survives a crash. Not every system supports this."""
+    """Sync a folder to disk, so that a renamed file survives a crash. Not every system supports this."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -443,20 +471,23 @@ LARGEST_NEW_FILE = 1024 * 1024
 
 
 class NewFiles:
-    """Writes new files into a folder. The folder is created with the first file."""
+    """Writes new files into a folder. The folder is created together with the first file."""
 
     def __init__(self, root: Path) -> None:
-        """Check the path. Raises `DataError` if it exists and is not a folder, or cannot be resolved."""
+        """Check the path of the folder.
+
+        Raises `DataError` if the path exists and is not a folder, or cannot be resolved.
+        """
         try:
             self.root = root.resolve()
             taken = self.root.exists() and not self.root.is_dir()
         except (OSError, RuntimeError, ValueError) as error:  # a link can point to itself
             raise DataError(f"{root} cannot be a folder: {error}") from error
         if taken:
-            raise DataError(f"{root} is not a folder; give another one")
+            raise DataError(f"{root} is not a folder; choose another path")
 
     def check(self, names: Iterable[str]) -> None:
-        """Check all names before anything is written. Raises `DataError` that names the first invalid name."""
+        """Check all names before anything is written. Raises `DataError`, which contains the first invalid name."""
         for name in names:
             target = self.root / name
             for folder in reversed(target.relative_to(self.root).parents[:-1]):
@@ -465,15 +496,16 @@ class NewFiles:
                 raise DataError(f"{target} is a folder, but must be a file; nothing was written")
 
     def held(self, name: str) -> bytes | None:
-        """Return a file's content, or only its beginning if it is large. None if it does not exist.
+        """Return the content of a file, or only its beginning if the file is large.
 
-        A symbolic link counts as an existing file.
+        Returns None if the file does not exist. A symbolic link counts as an existing file, even if its target does not
+        exist.
         """
         target = self.root / name
         if not os.path.lexists(target):
             return None
         try:
-            if not target.is_file():  # opening a pipe would block until something is written to it
+            if not target.is_file():  # reading a pipe would block until something is written to it
                 return b""
             with target.open("rb") as file:
                 return file.read(LARGEST_NEW_FILE)
@@ -481,9 +513,10 @@ class NewFiles:
             return b""
 
     def create(self, name: str, text: str) -> bool:
-        """Create a file. Returns False if another process has created it in the meantime.
+        """Create a file.
 
-        Raises `AccessError`, `UnavailableError`, `DataError`.
+        Returns False if the file already exists, for example because another process has just created it. Raises
+        `AccessError`, `UnavailableError` or `DataError` if the file cannot be written.
         """
         target = self.root / name
         try:
@@ -498,7 +531,7 @@ class NewFiles:
                 file.write(text.encode())
         except BaseException as error:
             with suppress(OSError):
-                target.unlink()  # The file is ours, because it was created exclusively.
+                target.unlink()  # The file is ours, because it was opened with `O_EXCL`.
             if isinstance(error, OSError):
                 raise write_error(f"cannot write {target}", error) from error
             raise

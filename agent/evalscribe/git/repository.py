@@ -1,4 +1,4 @@
-"""Read commits and write branches of a repository without touching its working tree."""
+"""Read commits and write branches of a git repository without touching its working tree."""
 
 import hashlib
 import os
@@ -21,7 +21,7 @@ PROGRAM = "100755"
 
 
 class Blob(NamedTuple):
-    """The file, link or folder at a path of a commit."""
+    """The file, link or folder at a path in a commit."""
 
     mode: str
     id: str
@@ -37,7 +37,7 @@ class Trees:
         self.git = git
 
     def list_blobs(self, *arguments: str) -> Iterator[Blob]:
-        """Parse the output of `ls-tree` for a commit."""
+        """List the files and folders of a commit with `ls-tree`."""
         result = self.git.run("ls-tree", "-z", "--full-tree", *arguments)
         if result.code:
             raise UsageError(f"git cannot list the files of a commit: {result.message}")
@@ -48,21 +48,24 @@ class Trees:
                 yield Blob(mode, id, path)
 
     def blob(self, commit: str, path: str) -> Blob | None:
-        """Return what the commit has at this path; None if it has nothing there."""
+        """Return the file, link or folder at this path in a commit; None if the commit has nothing there."""
         if not _is_place(path):
             return None
         return next((blob for blob in self.list_blobs(commit, "--", path) if blob.path == path), None)
 
     def changed(self, base: str, files: Mapping[str, str]) -> str:
-        """Write a tree with the commit's files, in which these files have the given texts. Return the tree's id."""
+        """Write a tree with the files of a commit, in which the given files have the given texts.
+
+        Return the id of the tree.
+        """
         return self._written(("read-tree", "--end-of-options", base), base, files)
 
     def merged(self, commit: str, other: str, files: Mapping[str, str]) -> str:
         """Merge the trees of two commits.
 
-        `files` are taken as given; every other file is taken from the side that changed it.
+        The given `files` get the given texts. Every other file is taken from the commit that changed it.
 
-        Raises `DataError` if both sides changed a file.
+        Raises `DataError` if both commits changed a file.
         """
         common = self.git.ask("merge-base", commit, other) or self.git.run("mktree").text  # the empty tree
         commits = ("--end-of-options", common, commit, other)
@@ -75,7 +78,7 @@ class Trees:
             for arguments, feed in (
                 (start, b""),
                 (("update-index", "-z", "--index-info"), index_lines),
-                (("write-tree", "--missing-ok"), b""),  # a partial clone lacks some files
+                (("write-tree", "--missing-ok"), b""),  # files can be missing in a partial clone
             ):
                 result = self.git.run(*arguments, feed=feed, env=env)
                 _check_merged(result.err)
@@ -87,7 +90,10 @@ class Trees:
         return result.text
 
     def _listing(self, base: str, path: str, text: str) -> bytes:
-        """Return a line for `update-index --index-info`."""
+        """Store a text as a file in the repository.
+
+        Return the line for `update-index --index-info` that adds the file.
+        """
         blob = self.blob(base, path)
         if not _is_place(path) or (blob and not blob.regular) or self._runs_through_a_file(base, path):
             raise UsageError(f"{path[:200]!r} cannot be a regular file in {base[:12]}. Nothing was changed")
@@ -98,7 +104,8 @@ class Trees:
         return f"{mode} {result.text}\t".encode() + os.fsencode(path) + b"\0"
 
     def _runs_through_a_file(self, base: str, path: str) -> bool:
-        """Return whether a parent folder of the path is a file or link in the commit. git would silently replace it."""
+        """Return whether a parent folder of the path is a file or a link in the commit. git would silently replace this
+        file or link."""
         parents = [parent.as_posix() for parent in PurePosixPath(path).parents][:-1]
         return bool(parents) and any(
             blob.mode != FOLDER for blob in self.list_blobs(base, "--", *parents) if blob.path in parents
@@ -121,11 +128,14 @@ def _is_place(path: str) -> bool:
 
 
 NONE_HERE = ("not a git repository", "must be run in a work tree")
-"""Messages of git that merely mean that there is no working tree."""
+"""Messages of git which mean that there is no working tree."""
 
 
 def open_repository(folder: Path) -> "GitRepository":
-    """Open the repository to which a folder belongs. Raises `UsageError` if there is none with a working tree."""
+    """Open the git repository to which a folder belongs.
+
+    Raises `UsageError` if the folder is not in a repository with a working tree.
+    """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder")
     result = GitFolder(folder).run("rev-parse", "--show-toplevel")
@@ -142,7 +152,8 @@ def open_repository(folder: Path) -> "GitRepository":
 class GitRepository:
     """A git repository with a working tree.
 
-    The working tree, the index, HEAD and all branches stay unchanged, except the branch to which a commit is written.
+    The working tree, the index and HEAD stay unchanged. The only branch that changes is the one to which a commit is
+    written.
     """
 
     def __init__(self, root: Path) -> None:
@@ -232,9 +243,9 @@ class GitRepository:
         return self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
 
     def _tip(self, branch: str, parent: str) -> str | None:
-        """Return the newest commit of a branch to which evalscribe can write; None if the branch does not exist.
+        """Return the newest commit of a branch; None if the branch does not exist.
 
-        Raises `UsageError`.
+        Raises `UsageError` if evalscribe cannot write to the branch.
         """
         if (
             branch in ("@", "HEAD")
@@ -243,7 +254,9 @@ class GitRepository:
         ):
             raise UsageError(f"{branch!r} is not a valid branch name")
         if self._in_use(branch):
-            raise UsageError(f"the branch {branch} is checked out in a work tree; switch to another branch there first")
+            raise UsageError(
+                f"the branch {branch} is checked out in a working tree; switch to another branch there first"
+            )
         tip = self._commit_id(f"refs/heads/{branch}")
         if tip is not None and self.common(tip, parent) != tip:
             raise UsageError(
@@ -252,7 +265,7 @@ class GitRepository:
         return tip
 
     def _in_use(self, branch: str) -> bool:
-        """Return whether the branch is checked out in a work tree, or is being rebased or bisected there."""
+        """Return whether the branch is in use: checked out in a working tree, or being rebased or bisected there."""
         ref = f"refs/heads/{branch}"
         trees = (self.git.ask("worktree", "list", "--porcelain") or "").splitlines()
         if f"branch {ref}" in trees:
@@ -263,12 +276,18 @@ class GitRepository:
         return any(_first_line(folder / mark) in (ref, branch) for folder in folders for mark in marks)
 
     def _check_identity(self) -> None:
-        """Check that an author is configured. Without one, git would make up a name from the machine's."""
+        """Raise `UsageError` if no author is configured.
+
+        Without this check, git would make up an author from the name of the machine.
+        """
         if any(self.git.run("var", identity).code for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
-        """Create the commit. It is signed if `commit.gpgSign` is set, which `git commit-tree` itself ignores."""
+        """Create a commit.
+
+        It is signed if `commit.gpgSign` is set. We handle this setting because `git commit-tree` ignores it.
+        """
         sign_option = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
         parent_options = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")
@@ -279,9 +298,9 @@ class GitRepository:
         return result.text
 
     def _move(self, branch: str, commit: str, tip: str | None) -> None:
-        """Move the branch from `tip` to `commit`, unless another process has moved it.
+        """Move the branch from `tip` to `commit`. Raises `UsageError` if another process has moved the branch.
 
-        Without `tip`, create the branch.
+        If `tip` is None, create the branch.
         """
         result = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
         if result.code:
@@ -299,11 +318,14 @@ LARGEST = 16 * 1024 * 1024
 """Maximum bytes of a source file that is hashed. A larger file is represented by its size only."""
 MOST_FILES = 20_000
 OTHERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
-"""Names of folders whose Python files do not belong to the user."""
+"""Names of folders whose Python files are not the user's own."""
 
 
 def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
-    """Return the state of a folder's source files. `without` lists folders that are ignored, such as reports."""
+    """Return the state of the source files in a folder.
+
+    `without` lists the folders that are ignored, such as the reports folder.
+    """
     excluded_folders = tuple(path.resolve() for path in without)
     try:
         git = GitFolder(folder)
@@ -321,7 +343,7 @@ def source_state(folder: Path, without: Iterable[Path] = ()) -> SourceState:
 
 
 def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
-    """Yield the folder's files that differ from HEAD. Untracked files are included."""
+    """Yield the files in the folder that differ from HEAD. Untracked files are included."""
     status = git.ask("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", ".") or ""
     paths = (top / entry[3:] for entry in status.split("\0") if entry)
     yield from (path for path in paths if OTHERS.isdisjoint(path.relative_to(top).parts))
@@ -342,7 +364,10 @@ def _digest(top: Path, paths: Iterable[Path]) -> str:
 
 
 def _content(path: Path) -> str | int | None:
-    """Return a hash of a file's content, or the size of a large file. None if the path is no longer a regular file."""
+    """Return a hash of the content of a file.
+
+    For a large file, return its size. Returns None if the path is no longer a regular file.
+    """
     try:
         if not path.is_file():
             return None

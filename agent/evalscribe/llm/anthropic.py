@@ -1,4 +1,4 @@
-"""Call Anthropic's Messages API, and assemble the answer if it is streamed."""
+"""Call Anthropic's Messages API. If the answer is streamed, assemble it."""
 
 import json
 from contextlib import aclosing
@@ -35,7 +35,7 @@ GROWN = {
     "signature_delta": "signature",
     "input_json_delta": "partial_json",
 }
-"""The field of a block that a delta in a stream extends, by the delta's type."""
+"""For each type of delta in a stream, the field of the content block that the delta extends."""
 
 
 class StreamedMessage:
@@ -45,12 +45,13 @@ class StreamedMessage:
         self.is_complete = False
         self._message: dict[str, Any] = {}
         self.counted = False
-        """True once the service has reported the final number of output tokens. The first event does not have it."""
+        """True once the service has reported the final number of output tokens. The first event of a stream does not
+        contain this number."""
         self._blocks: list[dict[str, Any]] = []
         self._grown: dict[tuple[int, str], list[str]] = {}
 
     def take(self, event: dict[str, Any]) -> str:
-        """Process one event and return its text.
+        """Process one event of the stream and return the text in it.
 
         Raises `KeyError`, `IndexError`, `TypeError` or `ValueError` if the event is malformed or out of order.
         """
@@ -73,7 +74,7 @@ class StreamedMessage:
         return ""
 
     def body(self) -> dict[str, Any]:
-        """Return the message in the form that a call without streaming returns."""
+        """Return the assembled message in the form in which a call without streaming returns it."""
         for (index, field), parts in self._grown.items():
             block, text = self._blocks[index], "".join(parts)
             if field == "partial_json":
@@ -112,9 +113,9 @@ class StreamedMessage:
         return text if field == "text" else ""
 
     def _end(self, delta: dict[str, Any], usage: dict[str, Any]) -> None:
-        """Update the usage with the totals so far that the service sends.
+        """Update the usage with the totals that the service has sent so far.
 
-        A count that it omits keeps its last value.
+        A count that the service omits keeps its last value.
         """
         self._message.update(delta)
         self.counted = self.counted or usage.get("output_tokens") is not None
@@ -122,7 +123,7 @@ class StreamedMessage:
 
 
 def _input(text: str) -> Any:
-    """Parse the JSON input of a tool call. If it is incomplete, return the text itself."""
+    """Parse the JSON input of a tool call. If the JSON is incomplete, return its text unchanged."""
     if not text:
         return {}
     try:
@@ -132,7 +133,7 @@ def _input(text: str) -> Any:
 
 
 CONTEXT_TOKENS = 1_000_000
-"""Context window, in tokens, of every current Anthropic model."""
+"""Context window, in tokens, of all current Anthropic models."""
 STOPS: dict[str, StopReason] = {
     "end_turn": "end",
     "stop_sequence": "end",
@@ -168,8 +169,8 @@ class AnthropicModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send the request once.
 
-        Raises `TransientFailure` or `CallFailed` for this call, and `EvalscribeError` for a problem that affects all
-        calls.
+        Raises `TransientFailure` or `CallFailed` if the problem affects only this call, and `EvalscribeError` if it
+        affects all calls.
         """
 
         try:
@@ -190,12 +191,12 @@ class AnthropicModel:
         return reply
 
     def forget(self, request: Request) -> None:
-        """Do nothing: no answers are cached."""
+        """Do nothing, because no answers are cached."""
 
     async def check(self) -> None:
         """Check the host and the key with a request that costs nothing.
 
-        Raises `EvalscribeError` if one of them does not work.
+        Raises `EvalscribeError` if the host or the key does not work.
         """
         try:
             answer: object = await attempt(self.client().models.retrieve(self._name), self._timeout_s, self.failure)
@@ -222,7 +223,7 @@ class AnthropicModel:
         return await self.client().messages.create(**params, timeout=timeout)
 
     def params(self, request: Request) -> "MessageCreateParamsNonStreaming":
-        """Return the body of the call, for a single call or for a batch."""
+        """Return the body of the request. A single call and a batch use the same body."""
         params: MessageCreateParamsNonStreaming = {
             "model": self._name,
             "max_tokens": request.max_tokens,
@@ -239,7 +240,7 @@ class AnthropicModel:
         return params
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Return the exception to raise for an exception of the SDK. It does not contain the key."""
+        """Return the exception that is raised in place of an exception of the SDK. It does not contain the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
 
         return without_key(
@@ -249,13 +250,13 @@ class AnthropicModel:
     def client(self) -> "AsyncAnthropic":
         """Return the client of this process, created on the first call.
 
-        All settings are passed explicitly, so that the SDK reads none from the environment.
+        All settings are passed explicitly, so that the SDK reads no settings from the environment.
         """
         from anthropic import AsyncAnthropic, DefaultAsyncHttpxClient
 
         if self._client is None:
             with explain_connection_errors():
-                # A redirect could send the evidence to a host that nobody chose.
+                # Redirects are not followed, because a redirect could send the evidence to a host that nobody chose.
                 connections = DefaultAsyncHttpxClient(
                     follow_redirects=False, event_hooks={"response": [limit_answers(model_limits)]}
                 )
@@ -283,7 +284,8 @@ class AnthropicModel:
 def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> Reply:
     """Convert a message to a `Reply`.
 
-    `counted` is False for a stream that did not report its usage. The reply then has an empty usage.
+    `counted` is False if the message comes from a stream that did not report its usage. The usage of the reply is then
+    empty.
 
     Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` if the answer is malformed.
     """
@@ -300,7 +302,7 @@ def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> 
 
 
 def _usage(answer: "Answer", price: Price | None) -> Usage:
-    """Convert the usage. `Usage` counts cached tokens as input tokens, unlike Anthropic."""
+    """Convert the usage that Anthropic reports. Unlike Anthropic, `Usage` counts cached tokens as input tokens."""
     read = answer.usage.cache_read_input_tokens or 0
     written = answer.usage.cache_creation_input_tokens or 0
     usage = Usage(
@@ -314,15 +316,15 @@ def _usage(answer: "Answer", price: Price | None) -> Usage:
 
 
 def _call(block: dict[str, Any]) -> ToolCall:
-    # An input that was cut off is still text. The call then has no fields.
+    # If the input of the call was cut off, it is still text. The call then gets an empty input.
     fields = block["input"] if isinstance(block["input"], dict) else {}
     return ToolCall(id=block["id"], name=block["name"], input=fields)
 
 
 def _system(text: str) -> "list[TextBlockParam]":
-    """Return the system prompt with a cache entry of its own.
+    """Return the system prompt as a block with a cache entry of its own.
 
-    All conversations with the same tools and instructions share this entry.
+    All conversations with the same tools and instructions share this cache entry.
     """
     return [{"type": "text", "text": sendable(text), "cache_control": {"type": "ephemeral"}}]
 
@@ -358,9 +360,9 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove lone surrogates from a message's content.
+    """Remove lone surrogates from the content of a message.
 
-    JSON can contain them as escapes, but they cannot be sent or stored.
+    JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
     """
     cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned

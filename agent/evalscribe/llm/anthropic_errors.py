@@ -28,13 +28,13 @@ IN_A_STREAM = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""HTTP status for each type of error that can arrive in the middle of a stream."""
+"""The HTTP status that corresponds to each type of error that can arrive in the middle of a stream."""
 
 
 def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | EvalscribeError:
-    """Return the exception to raise for an error of the SDK.
+    """Return the exception that is raised in place of an error of the SDK.
 
-    It contains nothing of the request, which includes the key.
+    The exception contains nothing of the request, because the request includes the key.
     """
     if size_error := map_size_error(error, target):
         return size_error
@@ -47,7 +47,7 @@ def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | Ev
     if isinstance(error, anthropic.RetryableError):
         return TransientFailure(f"{target.host} asked for a retry")
     if isinstance(error, httpx2.TransportError):
-        # The SDK raises errors that interrupt a stream without wrapping them.
+        # The SDK does not wrap errors that interrupt a stream.
         return map_connection_error(error, target, late=isinstance(error, httpx2.TimeoutException))
     return unreadable_answer(error, target)
 

@@ -1,6 +1,6 @@
-"""Make a single attempt at an answer.
+"""Make a single attempt to get an answer from a model.
 
-An attempt has a time limit, can be streamed, and maps the provider's failures to exceptions.
+An attempt has a time limit and can be streamed. It maps the provider's failures to exceptions.
 """
 
 import asyncio
@@ -32,7 +32,8 @@ CONNECT_S = 10.0
 async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Exception], Exception]) -> T:
     """Await a call within a time limit.
 
-    Raises what `mapped` returns for an exception of the SDK. No other function converts these exceptions.
+    If the SDK raises an exception, raises the exception that `mapped` returns for it. No other function converts
+    exceptions of the SDK.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -50,7 +51,10 @@ def without_key(failure: F, key: str) -> F:
 
 
 def host_of(base_url: str, name: str) -> str:
-    """Return host and port of a URL for display. Raises `UsageError` if the URL is invalid or contains a login."""
+    """Return the host and the port of a URL, for display.
+
+    Raises `UsageError` if the URL is invalid or contains a login.
+    """
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise UsageError(f"{name} must be https://host[:port][/path], without user or password")
@@ -58,7 +62,10 @@ def host_of(base_url: str, name: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Join surrogates that form a character, and replace lone ones by `?`, because UTF-8 cannot encode them."""
+    """Make a text that UTF-8 can encode.
+
+    Pairs of surrogates are joined to one character, and each lone surrogate is replaced by `?`.
+    """
     if text.isascii():
         return text
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
@@ -67,7 +74,7 @@ def sendable(text: str) -> str:
 
 RETRIED_STATUSES = frozenset({408, 409, 429, 499})
 NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.ProxyError)
-"""Exceptions that are raised before a connection exists. The request was then not sent."""
+"""Exceptions that are raised before there is a connection. They mean that the request was not sent."""
 MAX_MESSAGE = 200
 TOO_LONG = (
     "prompt is too long",
@@ -80,7 +87,8 @@ TOO_LONG = (
     "exceeds the maximum number of tokens",
     "string_above_max_length",
 )
-"""Phrases in a 400 response to a prompt that exceeds the context window. Few services have an error code for this."""
+"""Phrases by which a response with status 400 shows that the prompt exceeds the context window. Few services have an
+error code for this problem."""
 UNPAID = ("insufficient_quota", "billing_error", "billing_hard_limit_reached", "billing_not_active")
 WRONG_KEY = ("invalid_api_key", "api_key_invalid", "api key not valid")
 NO_MODEL = ("model_not_found", "is not a valid model id")
@@ -88,17 +96,20 @@ FLAGGED = ("flagged", "requires moderation")
 
 
 class PromptTooLong(CallFailed):
-    """The prompt exceeds the model's context window. Retrying cannot help."""
+    """Raised if the prompt exceeds the model's context window. Retrying the call cannot help."""
 
     cause = "answer"
 
 
 class AnswerNotRead(CallFailed):
-    """The answer is too large to read. Retrying would return an answer of the same size."""
+    """Raised if the answer is too large to be read.
+
+    The call is not retried, because another answer would be as large.
+    """
 
 
 class CallTarget(Frozen):
-    """Host, model and provider of a call, as named in error messages."""
+    """Host, model and provider of a call, as they are named in error messages."""
 
     provider: Provider
     model: str
@@ -107,15 +118,15 @@ class CallTarget(Frozen):
 
 
 class ErrorResponse(Frozen):
-    """The parts of a service's error response that are used."""
+    """Those parts of a service's error response that evalscribe uses."""
 
     status: int
     words: str = ""
-    """The service's message, shortened to one line; empty if the service returned HTML."""
+    """The error message of the service, shortened to one line. It is empty if the service returned HTML."""
     code: str = ""
-    """Error types and codes of the response, on one line."""
+    """The error types and error codes in the response, on one line."""
     after: float | None = None
-    """Number of seconds that the service asks to wait; None if it states none."""
+    """Number of seconds that the service asks the caller to wait; None if the response contains no such number."""
 
     @property
     def message_suffix(self) -> str:
@@ -127,7 +138,10 @@ class ErrorResponse(Frozen):
 
 
 def map_response(refusal: ErrorResponse, target: CallTarget) -> CallFailed | EvalscribeError:
-    """Return the exception to raise for an error response. It is marked as free if the service did no work."""
+    """Return the exception that is raised for an error response.
+
+    The exception is marked as free if the service did no work.
+    """
     details = f"({refusal.status}{refusal.message_suffix})"
     final_error = _error_for_all_calls(refusal, target, details)
     if final_error is not None:
@@ -159,7 +173,7 @@ def _error_for_all_calls(refusal: ErrorResponse, target: CallTarget, details: st
 
 
 def map_connection_error(error: Exception, target: CallTarget, *, late: bool) -> TransientFailure:
-    """Return the failure for a connection error. `late` is True if the call timed out."""
+    """Return the failure for an error of the connection. `late` is True if the call timed out."""
     host = target.host
     if isinstance(error.__cause__, NEVER_SENT):
         ends_all = UnavailableError(f"{host} cannot be reached. Check the network and {target.provider.url_name}.")
@@ -170,7 +184,10 @@ def map_connection_error(error: Exception, target: CallTarget, *, late: bool) ->
 
 
 def map_size_error(error: Exception, target: CallTarget) -> AnswerNotRead | None:
-    """Return the failure for an `AnswerTooLarge` error, also if an SDK wrapped it; None for any other error."""
+    """Return the failure for an `AnswerTooLarge` error, even if an SDK wrapped this error.
+
+    Returns None for any other error.
+    """
     cause = error if isinstance(error, AnswerTooLarge) else error.__cause__
     return (
         AnswerNotRead(f"{target.host} sent {cause}: too large to read") if isinstance(cause, AnswerTooLarge) else None
@@ -186,9 +203,9 @@ def one_short_line(words: object) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds `retry-after` asks to wait; None if it is missing or invalid.
+    """Return the number of seconds to wait according to the header `retry-after`.
 
-    The header can state seconds or a date.
+    The header can contain seconds or a date. Returns None if the header is missing or invalid.
     """
     value = headers.get("retry-after", "")
     try:
@@ -203,7 +220,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 MAX_STREAM_FACTOR = 10
-"""Time limit of a whole stream, as a multiple of the time limit for one event."""
+"""Time limit of a whole stream, as a multiple of the time limit of one event."""
 
 
 class StreamedBody(Protocol):
@@ -213,11 +230,14 @@ class StreamedBody(Protocol):
     """True once the event that ends the answer has arrived."""
 
     def take(self, event: dict[str, Any]) -> str:
-        """Process one event and return its text. Can raise any exception if the event is malformed."""
+        """Process one event and return the text in it. Can raise any exception if the event is malformed."""
 
 
 class TextForwarder:
-    """Forwards pieces of text without lone surrogates, because these cannot be stored or sent back."""
+    """Forwards the parts of a streamed text.
+
+    Lone surrogates are not forwarded, because they cannot be stored or sent back.
+    """
 
     def __init__(self, on_text: OnText) -> None:
         self._on_text = on_text
@@ -231,13 +251,13 @@ class TextForwarder:
         self._send(sendable(text.removesuffix(self._half)))
 
     def end(self, text: str) -> None:
-        """Forward the rest of `text`, the whole answer.
+        """Forward the part of the answer that has not been forwarded yet. `text` is the whole answer.
 
-        Raises `CallFailed` if the text forwarded so far is not its start.
+        Raises `CallFailed` if the text forwarded so far is not the beginning of `text`.
         """
         forwarded = "".join(self._forwarded)
         if not text.startswith(forwarded):
-            raise CallFailed("the pieces of an answer do not match its whole text")
+            raise CallFailed("the streamed parts of an answer do not match its whole text")
         self._send(text[len(forwarded) :])
 
     def _send(self, text: str) -> None:
@@ -253,9 +273,10 @@ async def stream_text(
     timeout_s: float,
     mapped: Callable[[Exception], Exception],
 ) -> AsyncGenerator[str]:
-    """Yield the text of each event until the stream ends. Each event must arrive within `timeout_s`.
+    """Yield the text in each event until the stream ends. Each event must arrive within `timeout_s`.
 
-    If the stream fails, raises what `mapped` returns. After the first text, raises `CallFailed` instead.
+    If the stream fails before the first text, raises the exception that `mapped` returns. If it fails later, raises
+    `CallFailed`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + MAX_STREAM_FACTOR * timeout_s
@@ -283,7 +304,7 @@ async def stream_text(
 async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
     """Yield the events of a stream as plain objects.
 
-    If the server does not stream, yield its body as the only event.
+    If the server does not stream, yield the body of its response as the only event.
     """
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())
@@ -302,12 +323,12 @@ async def _next(events: AsyncIterator[dict[str, Any]], body: StreamedBody) -> st
 
 
 def _after_work(failure: Exception, *, started: bool, has_text: bool) -> Exception:
-    """Adjust a failure for the case that the service had already begun to answer.
+    """Adjust a failure that occurred after the service had begun to answer.
 
-    The call is no longer free, and it is not retried if text has been forwarded.
+    Such a call is not free. If text has been forwarded, the call is not retried.
 
-    An error that would end all calls becomes a `CallFailed`, because only that class counts the usage. The next call
-    raises the error again.
+    An error that affects all calls becomes a `CallFailed`, because only the usage of a `CallFailed` is counted. The
+    next call raises the same error again.
     """
     if has_text or (started and not isinstance(failure, CallFailed)):
         usage = failure.usage if isinstance(failure, CallFailed) else None

@@ -1,4 +1,4 @@
-"""Send many requests in one Message Batch. A batch can be found again after the process was killed."""
+"""Send many requests in one Message Batch. If the process is killed, a later process finds the batch again."""
 
 import asyncio
 import copy
@@ -28,30 +28,30 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOCK_SKEW = timedelta(hours=1)
-"""Maximum difference to expect between the service's clock and this machine's."""
+"""Maximum expected difference between the clock of the service and the clock of this machine."""
 RESULTS_KEPT = timedelta(days=29)
-"""How long the service keeps the results of a batch."""
+"""Time for which the service keeps the results of a batch."""
 
 
 class BatchPacing(Frozen):
-    """Waiting times and limits for batches. Times are in seconds."""
+    """Waiting times and limits for batches. All times are in seconds."""
 
     quiet_s: float = 2.0
-    """Seconds without a new question after which the waiting questions are sent as a batch."""
+    """Number of seconds without a new question after which the waiting questions are sent as a batch."""
     most: int = 1000
     """Maximum number of questions in a batch."""
     most_bytes: int = 32_000_000
     poll_s: float = 5.0
     longest_poll_s: float = 60.0
     settle_s: float = 30.0
-    """Seconds within which an interrupted submission can still reach the service."""
+    """Number of seconds after an interruption in which the submission of a batch can still reach the service."""
     failures: int = 8
-    """Maximum number of consecutive failures of calls to the service."""
+    """Maximum number of consecutive failed calls to the service."""
 
     def wait(self, times: int, requested_s: float | None = None) -> float:
-        """Return the seconds to wait after `times` attempts.
+        """Return the number of seconds to wait after `times` attempts.
 
-        `requested_s` is how long the service asks to wait.
+        `requested_s` is the number of seconds that the service asks the caller to wait.
         """
         return min(self.longest_poll_s, max(requested_s or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
@@ -65,12 +65,12 @@ class BatchDelivery:
         self._pace = pace
 
     async def submit(self, intent: BatchIntent, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit a stored intent as a batch. Stores the batch's id and returns it.
+        """Submit a stored intent as a batch.
 
-        Call this method once, from the process that claimed the intent.
-
-        If a batch might have been created although no response arrived, it is searched for before the next attempt.
-        Raises `CallFailed` and `EvalscribeError`. The intent is then dropped, unless a batch for it might exist.
+        The id of the batch is stored and returned. Call this method only once, in the process that claimed the intent.
+        If no response arrived but the batch might have been created, the batch is searched for before the next attempt.
+        Raises `CallFailed` or `EvalscribeError` if the submission fails. The intent is then dropped, unless a batch for
+        it might exist.
         """
         for failures in count(1):
             try:
@@ -87,7 +87,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def recovered(self, intent: BatchIntent) -> str | None:
-        """Return the id of the batch that another process sent for an intent.
+        """Return the id of the batch that another process has sent for an intent.
 
         If the intent was never sent, drop it and return None.
         """
@@ -101,11 +101,13 @@ class BatchDelivery:
             await asyncio.sleep(self._pace.wait(0))
 
     async def outcomes(self, intent: BatchIntent, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """Yield the results in chunks.
+        """Yield the results of a batch in chunks.
 
-        Each chunk is stored first. After a failure, it starts again with the first result.
+        Each chunk is stored before it is yielded. After a transient failure, the results are read again from the first
+        result.
 
-        Raises `BatchGone` if the results have expired, and `NotFoundError` if the batch is missing earlier than that.
+        Raises `BatchGone` if the results have expired, and `NotFoundError` if the batch is missing before its results
+        can have expired.
         """
         try:
             await self._ended(batch_id)
@@ -146,9 +148,10 @@ class BatchDelivery:
         return batch_id
 
     async def _find_batch(self, intent: BatchIntent) -> str | None:
-        """Search for an intent's batch, and once more after a pause.
+        """Search for the batch of an intent.
 
-        An interrupted submission can reach the service late.
+        If it is not found, search once more after a pause, because an interrupted submission can reach the service
+        late.
         """
         batch_id = await self._match(intent)
         if batch_id is None:
@@ -157,9 +160,9 @@ class BatchDelivery:
         return batch_id
 
     async def _match(self, intent: BatchIntent) -> str | None:
-        """Find the batch of an intent by the questions that the batch's results name.
+        """Find the batch of an intent. A batch belongs to the intent if its results name the intent's questions.
 
-        Only batches whose id is not stored are searched.
+        Only batches whose ids are not stored yet are considered.
         """
         known_ids = self._intents.batch_ids()
         listings = await self._retry(lambda: self._api.since(intent.created - CLOCK_SKEW))
@@ -204,7 +207,7 @@ class BatchDelivery:
         raise AssertionError("the last attempt returns or raises")
 
     async def _pause(self, error: CallFailed, failures: int) -> None:
-        """Wait until the next attempt. Raises `UnavailableError` if there were too many failures."""
+        """Wait until the next attempt. Raises `UnavailableError` if there have been too many failures."""
         if failures >= self._pace.failures:
             raise UnavailableError(
                 f"{error.reason} (tried {failures} times).\nRun the same command again: a batch is not sent twice."
@@ -216,12 +219,12 @@ BatchFailure = CallFailed | EvalscribeError
 
 
 class BatchNotAnswered(CallFailed):
-    """The batch did not answer this question. Ask it in a single call."""
+    """Raised if the batch did not answer a question. The question can then be asked in a single call."""
 
 
 @dataclass
 class PendingQuestion:
-    """A question, and the callers that are waiting for its answer."""
+    """A question, with the callers that are waiting for its answer."""
 
     params: "MessageCreateParamsNonStreaming"
     answer: "asyncio.Future[BatchOutcome | BatchFailure]"
@@ -240,15 +243,15 @@ class BatchModel:
         pace: BatchPacing | None = None,
         fresh: bool = False,
     ) -> None:
-        """Store the arguments; nothing is sent yet.
+        """Store the arguments. Nothing is sent yet.
 
         Args:
             adapter: The model to ask.
-            intents: Store for batches, before they are submitted, and for their results.
-            price: Price for single calls. The price for batches is derived from it.
+            intents: The store for batches, before they are submitted, and for their results.
+            price: Price of the model in single calls. The price in batches is derived from this price.
             pace: Waiting times; None for the defaults.
-            fresh: True to ask again if an answer was used before. An answer that a killed process did not use is still
-                taken.
+            fresh: True to ask a question again if its stored answer was used before. A stored answer that was never
+                used, because the process was killed, is still taken.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
@@ -262,14 +265,13 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Keys of questions in batches that a task is already waiting for."""
+        """Keys of the questions in those batches for which a task is already waiting."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
-        """Ask in a batch, and wait for the answer.
+        """Ask the question in a batch, and wait for the answer.
 
-        Raises `BatchNotAnswered` if the batch has no answer, and `EvalscribeError` for a problem that affects all
-        calls.
+        Raises `BatchNotAnswered` if the batch has no answer, and `EvalscribeError` if a problem affects all calls.
 
         `on_text` receives the whole text at once, because batches do not stream.
         """
@@ -317,11 +319,14 @@ class BatchModel:
         if isinstance(outcome, UnansweredQuestion):
             free = not (outcome.charged and self._intents.take(key))
             raise BatchNotAnswered(f"the batch did not answer ({outcome.reason})", free=free)
-        # Raise a copy, because callers can modify the exception and several can wait for the same question.
+        # A copy is raised, because several callers can wait for the same question and each can modify the exception.
         raise copy.copy(outcome)
 
     def _pursue(self, key: str) -> None:
-        """Take the answer from the store or a running batch. If neither has the question, add it to the next batch."""
+        """Look for the answer to a question in the store, then in a running batch.
+
+        If the question is in neither of them, add it to the next batch.
+        """
         outcome = self._intents.outcome(key)
         if outcome:
             self._answer(key, outcome)
@@ -383,7 +388,10 @@ class BatchModel:
                 await self._guarded(lambda: self._deliver(intent, submit), intent.keys)
 
     async def _deliver(self, intent: BatchIntent, get_batch_id: Callable[[], Awaitable[str | None]]) -> None:
-        """Deliver the answers of an intent's batch. If there is no batch, ask its questions again."""
+        """Deliver the answers in the batch of an intent.
+
+        If there is no such batch, ask the intent's questions again.
+        """
         try:
             batch_id = await get_batch_id()
             if batch_id is not None:
@@ -405,7 +413,10 @@ class BatchModel:
 
 
 class BatchOrSingleModel:
-    """A `Model` that asks in a batch first, and calls `single` for a question that the batch did not answer."""
+    """A `Model` that first asks a question in a batch.
+
+    If the batch does not answer it, the question is asked in a call of the model `single`.
+    """
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id
@@ -438,14 +449,14 @@ class BatchOrSingleModel:
 def with_batches(
     waves: BatchModel, single: Model, budget: Budget | RemoteBudget, price: Price | None, stage: str
 ) -> Model:
-    """Combine batched calls with single calls for questions that the batch did not answer.
+    """Return a model that asks questions in batches, and in single calls if the batch did not answer.
 
-    Both share the budget. The batched call reserves its maximum cost first, the single call reserves later. Calls that
-    do not fit in the budget wait for the next batch.
+    Both kinds of call share the budget. A single call only reserves its maximum cost after the batch did not answer.
+    Batched calls that do not fit into the budget wait for the next batch.
     """
     return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)
 
 
 def question_key(params: "MessageCreateParamsNonStreaming", rollout: int) -> str:
-    """Return 64 hex digits that identify a question. They can serve as a custom id in a batch."""
+    """Return 64 hex digits that identify a question. The digits can serve as the question's custom id in a batch."""
     return content_id({"params": params, "rollout": rollout}).removeprefix("sha256:")

@@ -1,4 +1,4 @@
-"""Client of Anthropic's Message Batches API that uses evalscribe's types and errors."""
+"""Call Anthropic's Message Batches API, with evalscribe's types and errors."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -18,28 +18,29 @@ if TYPE_CHECKING:
     from anthropic.types.messages import MessageBatch, MessageBatchIndividualResponse
 
 READ_S = 120.0
-"""Maximum seconds to wait for one call, or for the next chunk of a long response."""
+"""Maximum seconds to wait for the response to one call, or for the next chunk of a long response."""
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
-"""Maximum characters of results that are held in memory at once. A single line can have 8 MiB."""
+"""Maximum number of characters of results that are held in memory at once. A single line of results can have 8 MiB."""
 MAX_LISTED = 10_000
-"""Maximum number of batches read from a listing. A faulty server could repeat the same page forever."""
+"""Maximum number of batches that are read from a listing. Without this limit, a faulty server could repeat the same
+page forever."""
 STATES = ("processing", "succeeded", "errored", "canceled", "expired")
 
 BatchOutcome = Reply | UnansweredQuestion
 
 
 class BatchGone(CallFailed):
-    """The batch does not exist, was deleted, or no longer has results."""
+    """Raised if a batch does not exist, was deleted, or no longer has results."""
 
 
 class SubmissionUncertain(CallFailed):
-    """The service might have created the batch, but its response did not arrive."""
+    """Raised if the service might have created the batch although its response did not arrive."""
 
 
 class BatchListing(Frozen):
-    """A batch as listed by the service, without its questions."""
+    """A batch as listed by the service. Its questions are not included."""
 
     id: str
     created: datetime
@@ -47,17 +48,17 @@ class BatchListing(Frozen):
 
 
 class BatchApi:
-    """Message Batches whose requests and replies are those of an `AnthropicModel`."""
+    """Client of the Message Batches API. It has the same requests and replies as an `AnthropicModel`."""
 
     def __init__(self, adapter: AnthropicModel, price: Price | None) -> None:
-        """Use the adapter's client. `price` is the price in a batch."""
+        """Use the client of the adapter. `price` is the price of the model in a batch."""
         self._adapter = adapter
         self._price = price
 
     async def create(self, params: Mapping[str, "MessageCreateParamsNonStreaming"]) -> str:
-        """Submit the questions in `params`, which are indexed by key, and return the batch's id.
+        """Submit questions as a batch, and return the id of the batch. `params` contains the questions by key.
 
-        Raises `SubmissionUncertain` if the batch might exist although its id did not arrive.
+        Raises `SubmissionUncertain` if the batch might have been created although its id did not arrive.
         """
         from anthropic import APIStatusError, Timeout
 
@@ -88,7 +89,10 @@ class BatchApi:
             return batch.processing_status == "ended"
 
     async def results(self, batch_id: str) -> AsyncGenerator[dict[str, BatchOutcome], None]:
-        """Yield the results of an ended batch in chunks, indexed by key. Raises `BatchGone` if there are no results."""
+        """Yield the results of a batch that has ended, in chunks.
+
+        A chunk contains results by key. Raises `BatchGone` if there are no results.
+        """
         from anthropic import AsyncStream, Timeout
         from anthropic._decoders.jsonl import AsyncJSONLDecoder
         from anthropic.types.messages import MessageBatchIndividualResponse
@@ -96,8 +100,8 @@ class BatchApi:
         some: dict[str, BatchOutcome] = {}
         size = 0
         async with self._mapped_errors():
-            # Do not use the address that the service gives for results, because the key must go only to the configured
-            # host.
+            # The address that the service gives for the results is not used, because the key must only be sent to the
+            # configured host.
             lines = await self._adapter.client().get(
                 f"/v1/messages/batches/{quote(batch_id, safe='')}/results",
                 cast_to=AsyncJSONLDecoder[MessageBatchIndividualResponse],
@@ -117,7 +121,7 @@ class BatchApi:
         yield some
 
     async def since(self, moment: datetime) -> Sequence[BatchListing]:
-        """Return the batches that were created at this moment or later, the oldest first."""
+        """Return the batches that were created at `moment` or later. The oldest batch comes first."""
         from anthropic import Timeout
 
         listings: list[BatchListing] = []
@@ -136,7 +140,7 @@ class BatchApi:
     async def _mapped_errors(self) -> AsyncIterator[None]:
         """Map errors of requests that cost nothing.
 
-        All errors are transient, except those that would affect every call.
+        All errors are treated as transient except those that would affect every call.
         """
         from anthropic import NotFoundError
 
@@ -167,7 +171,7 @@ class BatchApi:
 
 
 def _id(batch: "MessageBatch") -> str:
-    """Return the batch's id. Raises `ValueError` if the response is not a batch, for example HTML."""
+    """Return the id of a batch. Raises `ValueError` if the response is not a batch but, for example, HTML."""
     batch_id = getattr(batch, "id", None)
     if not isinstance(batch_id, str) or not batch_id:
         raise ValueError("no batch")

@@ -1,4 +1,5 @@
-"""Prices of models, and the budget that all calls of a command share, even if they run in several processes."""
+"""Provide the prices of models, and the budget that all calls of a command share, even if they run in several
+processes."""
 
 import asyncio
 import math
@@ -19,11 +20,12 @@ from evalscribe.settings.consent import Consent
 
 MILLION = 1_000_000
 BATCH_FACTOR = 0.5
-"""Price of a token in a Message Batch, relative to a single call. It is half, for cached tokens, too."""
+"""Price of a token in a Message Batch, relative to its price in a single call. The factor also applies to cached
+tokens."""
 
 
 class Rate(Frozen):
-    """US dollars per million tokens, for calls whose prompt has more than `above` tokens."""
+    """Prices in US dollars per million tokens. They apply to calls whose prompt has more than `above` tokens."""
 
     above: int = 0
     input: float
@@ -46,11 +48,11 @@ class Rate(Frozen):
 
 
 class Price(Frozen):
-    """Price of one model. Which rate applies depends on the length of the prompt."""
+    """Price of one model. The length of the prompt determines which rate applies."""
 
     model: str
     rates: tuple[Rate, ...]
-    """Rates in ascending order of `above`, which is 0 for the first."""
+    """Rates in ascending order of `above`. The first rate has `above` 0."""
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of one call in US dollars."""
@@ -60,7 +62,7 @@ class Price(Frozen):
     def worst(self, input_tokens: int, output_tokens: int) -> float:
         """Return the maximum cost of a call of this size in US dollars.
 
-        The whole prompt counts as written to the cache if that costs more.
+        If writing to the cache costs more, the whole prompt counts as written to the cache.
         """
         usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
         written = usage.model_copy(update={"cache_write_tokens": input_tokens})
@@ -72,17 +74,17 @@ class Price(Frozen):
 
 
 def price_of(model: str) -> Price | None:
-    """Return the price of the model `provider/name`; None if the price file has none.
+    """Return the price of the model `provider/name`; None if the price file does not contain it.
 
-    The name can end with a date (`…-20261007`).
+    The name can end with a date, such as `…-20261007`.
     """
     return _prices().get(re.sub(r"-\d{8}$", "", model))
 
 
 def cost_of(model: Model, *, batch: bool = False) -> Callable[[Usage], float] | None:
-    """Return a function that returns the cost of one call in US dollars, in a batch or alone.
+    """Return a function that computes the cost of one call in US dollars.
 
-    Returns None if the model has no price.
+    `batch` says whether the call is part of a batch. Returns None if the price of the model is unknown.
     """
     cost = price_of(model.id)
     if cost is None:
@@ -99,29 +101,30 @@ def _prices() -> dict[str, Price]:
 
 
 BYTES_PER_TOKEN = 2
-"""Minimum bytes per token of ASCII text. Ids, hashes and minified code reach it; prose and code have three to four.
+"""Minimum number of bytes per token in ASCII text. Ids, hashes and minified code have this number; prose and ordinary
+code have 3 to 4 bytes per token.
 
-Other characters can need a token for every byte.
+In other text than ASCII, every byte can need a token of its own.
 """
 TOKENS_PER_CALL = 64
 """Maximum number of tokens that a provider adds to a message, for example for roles and separators."""
 TOKENS_FOR_TOOLS = 1024
-"""Maximum tokens of the instructions that a provider adds if there are tools or an output schema."""
+"""Maximum number of tokens of the instructions that a provider adds if the request has tools or an output schema."""
 
 Settle = Callable[[Usage], None]
 """Function that records the usage of a call."""
 
 
 class Budget:
-    """Limit in dollars, in tokens or in both, for all calls of one command.
+    """Limit in dollars, in tokens or in both on all calls of one command.
 
-    It also checks that the user has consented to calling the model.
+    The budget also checks that the user has consented to calls of the model.
     """
 
     def __init__(self, usd: float | None = None, tokens: int | None = None, consent: Consent | None = None) -> None:
-        """Set the limits. Raises `UsageError` for an invalid one, such as NaN.
+        """Set the limits.
 
-        If `consent` is None, every model may be called.
+        Raises `UsageError` if a limit is invalid, such as NaN. If `consent` is None, all models may be called.
         """
         for bound in (usd, tokens):
             if bound is not None and not (math.isfinite(bound) and bound >= 0):
@@ -135,7 +138,7 @@ class Budget:
 
     @property
     def by_stage(self) -> Mapping[str, Usage]:
-        """Usage of each stage so far. Stages are in the order of their first calls."""
+        """Usage of each stage so far. The stages are in the order in which they first called a model."""
         return MappingProxyType(self._by_stage)
 
     @property
@@ -144,10 +147,11 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
-        """Reserve the maximum usage of a call while it runs. If it does not fit yet, wait for calls in progress to end.
+        """Reserve the maximum usage of a call while the call runs.
 
-        A waiting call reserves nothing. Raises `CallFailed` if the call does not fit even when all others have ended,
-        and `ConsentError` if the model may not be called. Every call of a model must use this method.
+        If it does not fit into the budget yet, wait until calls in progress end. A waiting call reserves nothing.
+        Raises `BudgetExceeded` if the call does not fit even when all other calls have ended. Raises `ConsentError` if
+        the model may not be called. Every call of a model must use this method.
         """
         self.consent.require(model)
         while not self._fits(worst, self._holds):
@@ -178,7 +182,7 @@ class Budget:
 
 
 class _Holds:
-    """Sum of the reserved amounts. Updating it takes constant time, no matter how many calls there are."""
+    """Sum of the reserved amounts. An update takes constant time, no matter how many calls there are."""
 
     def __init__(self) -> None:
         self.usd = 0.0
@@ -193,7 +197,7 @@ class _Holds:
     def remove(self, worst: Usage) -> None:
         self._calls -= 1
         self.tokens -= _tokens(worst)
-        # Reset to exactly 0 when no call is in flight, because a rounding error would block waiting calls.
+        # The sum is reset to exactly 0 when no call is in flight, because a rounding error would block waiting calls.
         self.usd = self.usd - worst.cost_usd if self._calls else 0.0
 
 
@@ -205,7 +209,7 @@ class BudgetedModel:
     ) -> None:
         """Store the arguments.
 
-        Raises `UsageError` if the model has no price and the budget is limited only in dollars.
+        Raises `UsageError` if the price of the model is unknown and the budget only has a limit in dollars.
         """
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(
@@ -223,9 +227,9 @@ class BudgetedModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Make the call within the budget.
 
-        If a reply or failure states no usage, it gets the maximum usage of the call, and this is what counts.
+        If a reply or failure contains no usage, the maximum usage of the call is entered into it and counted.
 
-        A reply that was billed before keeps its recorded usage and is not counted again.
+        A reply that was billed before keeps its usage, but this usage is not counted again.
         """
         worst = worst_case(request, self._price)
         async with self._budget.hold(worst, self._stage, self.id) as settle:
@@ -255,8 +259,8 @@ class BudgetedModel:
 def worst_case(request: Request, price: Price | None) -> Usage:
     """Return the maximum usage of one call.
 
-    It assumes that the answer has the maximum length, and that the whole prompt is written to the cache if that costs
-    more.
+    The answer is assumed to have the maximum length. If writing to the cache costs more, the whole prompt is assumed to
+    be written to the cache.
     """
     prompt = _most_tokens(canonical_json([request.system, request.tools, request.messages, request.answer_schema]))
     prompt += TOKENS_PER_CALL * (1 + len(request.messages))
@@ -276,7 +280,10 @@ def _most_tokens(text: str) -> int:
 
 
 def _counted(reply: Reply, worst: Usage) -> Reply:
-    """Return the reply. If the provider read the prompt but reported no usage, the reply gets the usage `worst`."""
+    """Return a reply with its usage.
+
+    If the provider read the prompt but reported no usage, the usage of the reply is set to `worst`.
+    """
     if reply.usage.calls or reply.stop == "context_exceeded":
         return reply
     return reply.model_copy(update={"usage": worst})
@@ -291,7 +298,7 @@ def _consumed(error: CallFailed, worst: Usage) -> Usage:
 class BudgetHold(Frozen):
     """A worker's request to reserve the maximum usage of a call.
 
-    It is answered with a number as soon as the usage is reserved.
+    The answer is the number of the reservation. It is sent as soon as the usage is reserved.
     """
 
     worst: Usage
@@ -300,15 +307,15 @@ class BudgetHold(Frozen):
 
 
 class BudgetRelease(Frozen):
-    """A worker's report of the usage of its call, which ends the reservation."""
+    """A worker's report of the usage of its call. The report ends the reservation."""
 
     number: int
     used: Usage | None
-    """None if the call was not sent."""
+    """The usage of the call; None if the call was not sent."""
 
 
 class RemoteBudget:
-    """The budget of a worker process. It forwards every reservation to the budget of the parent process."""
+    """The budget in a worker process. It forwards every reservation to the budget of the parent process."""
 
     def __init__(self, ask: AskParent, usd: float | None, tokens: int | None) -> None:
         self.usd = usd
@@ -325,7 +332,7 @@ class RemoteBudget:
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve a call's maximum usage in the parent's budget.
 
-        If this is cancelled while it waits, the reservation is released as soon as it is made.
+        If the caller is cancelled while it waits, the reservation is released as soon as the parent has made it.
         """
         asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage, model=model)))
         try:
@@ -351,7 +358,7 @@ class RemoteBudget:
 async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskParent]:
     """Answer the requests of one worker.
 
-    A call whose usage the worker did not report before it died counts with its maximum usage.
+    If the worker dies before it reports the usage of a call, the maximum usage of the call is counted.
     """
     async with AsyncExitStack() as dying:
         holds: dict[int, tuple[AsyncExitStack, Settle, Usage]] = {}

@@ -1,4 +1,4 @@
-"""Requests, answers and streams of the chat completions API, and the differences between services."""
+"""Build requests for the chat completions API, and parse its answers and streams. Describe how services differ."""
 
 import json
 from collections.abc import Iterator
@@ -17,34 +17,36 @@ EFFORTS: tuple[Effort, ...] = ("minimal", "low", "medium", "high", "xhigh", "max
 
 class Dialect(Frozen):
     limit: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    """Name of the parameter that limits the number of tokens in an answer."""
+    """Name of the parameter that limits the number of tokens of an answer."""
     strict: bool = False
-    """True to send `strict` with tool schemas, so that they are enforced. Other servers might reject this field."""
+    """True to send `strict` with the schemas of tools, so that the server enforces them. Some servers might reject this
+    field."""
     most_effort: Effort = "high"
     extra: dict[str, Any] = Field(default_factory=dict)
     """Parameters that are sent with every call."""
     structured: dict[str, Any] = Field(default_factory=dict)
     """Parameters that are sent with calls for structured output."""
     check: str = "/models"
-    """Path of a request that costs nothing, for checking the key."""
+    """Path of a request that costs nothing. It is used to check the key."""
     context_tokens: int = 128_000
-    """Context window in tokens. Most models have at least this much. A longer prompt returns `context_exceeded`."""
+    """Context window in tokens that is assumed for models. Most models have at least this window. A longer prompt is
+    answered with `context_exceeded`."""
 
     def effort(self, requested: Effort) -> Effort:
-        """Return the supported effort that is closest to the requested one."""
+        """Return the requested effort, or the highest supported effort if the requested effort is higher."""
         return min(requested, self.most_effort, key=EFFORTS.index)
 
 
 COMPATIBLE = Dialect(context_tokens=32_768)
-"""Dialect of any other server, such as Ollama, vLLM or llama.cpp. Some of them silently truncate a prompt that is too
-long."""
+"""Dialect of all other servers, such as Ollama, vLLM or llama.cpp. Its context window is small, because some servers
+silently truncate a prompt that is too long."""
 DIALECTS = {
     OPENAI.name: Dialect(limit="max_completion_tokens", strict=True, most_effort="max"),
     OPENROUTER.name: Dialect(
         strict=True,
         most_effort="xhigh",
         extra={"usage": {"include": True}},
-        # Without this, a call can be routed to a host that ignores the schema.
+        # Without this parameter, a call can be routed to a host that ignores the schema.
         structured={"provider": {"require_parameters": True}},
         check="/key",
     ),
@@ -53,7 +55,7 @@ DIALECTS = {
 
 
 def dialect_of(provider: Provider, url: str) -> Dialect:
-    """Return the dialect of a provider's address. The address can be that of a gateway or a proxy."""
+    """Return the dialect for an address of a provider. The address can be that of a gateway or a proxy."""
     if provider.compatible and url != provider.url:
         return COMPATIBLE
     return DIALECTS[provider.name]
@@ -71,7 +73,8 @@ STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
 }
 ECHOED = ("role", "content", "tool_calls", "refusal", "reasoning_details", "extra_content")
-"""Fields of an assistant's turn that are sent back. Some services need them, and none rejects them."""
+"""Fields of an assistant's turn that are sent back to the service. Some services need these fields, and no service
+rejects them."""
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
@@ -133,9 +136,9 @@ def is_strict(schema: object) -> bool:
 
 
 def to_plain(answer: object) -> dict[str, Any]:
-    """Convert the SDK's answer to a dict.
+    """Convert an answer of the SDK to a dict.
 
-    Raises `AttributeError` or `TypeError` if the answer is not an object, for example HTML.
+    Raises `AttributeError` or `TypeError` if the answer is not an object but, for example, HTML.
     """
     if isinstance(answer, dict):
         return answer
@@ -146,7 +149,7 @@ def to_plain(answer: object) -> dict[str, Any]:
 
 
 def error_inside(body: dict[str, Any]) -> Any:
-    """Return the error in the body of an answer that has status 200; None if there is no error."""
+    """Return the error that the body of an answer with status 200 contains; None if it contains no error."""
     if body.get("error"):
         return body["error"]
     choices = body.get("choices")
@@ -155,7 +158,7 @@ def error_inside(body: dict[str, Any]) -> Any:
 
 
 def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
-    """Convert a body to a `Reply`.
+    """Convert the body of an answer to a `Reply`.
 
     Raises `AttributeError`, `KeyError`, `IndexError`, `TypeError` or `ValueError` if the body is malformed.
     """
@@ -172,7 +175,7 @@ def reply_of(body: dict[str, Any], price: Price | None) -> Reply:
 
 
 def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
-    """Convert the usage that the service reports. Returns an empty `Usage` if it reports none.
+    """Convert the usage that the service reports. Returns an empty `Usage` if the service reports no usage.
 
     Raises `TypeError` or `ValueError` if a number is invalid.
     """
@@ -193,11 +196,14 @@ def usage_of(body: dict[str, Any], price: Price | None) -> Usage:
 
 
 def _cost(reported: dict[str, Any], usage: Usage, price: Price | None) -> float:
-    """Return the cost that the service billed. If it reports none, calculate the cost from our price."""
+    """Return the cost that the service billed.
+
+    If the service does not report a cost, calculate it from the price in our price file.
+    """
     billed = reported.get("cost")
     if not isinstance(billed, int | float) or billed < 0:
         return price.cost(usage) if price else 0.0
-    # If the user brought a key of the vendor, the vendor sends a bill of its own.
+    # If the service uses the user's own key of the vendor, the vendor sends a separate bill. Its amount is added.
     upstream = (reported.get("cost_details") or {}).get("upstream_inference_cost") if reported.get("is_byok") else 0.0
     return float(billed) + float(upstream or 0.0)
 
@@ -222,7 +228,7 @@ def _stop(reason: object, message: dict[str, Any]) -> StopReason:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content. Some services send the content as a list of parts."""
+    """Return the text in the content of a message. Some services send the content as a list of parts."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")
     return content if isinstance(content, str) else ""
@@ -234,7 +240,10 @@ def _call(call: dict[str, Any]) -> ToolCall:
 
 
 def _fields(arguments: object) -> dict[str, Any]:
-    """Parse the arguments of a tool call. Returns an empty object if they were cut off or are not an object."""
+    """Parse the arguments of a tool call.
+
+    Returns an empty object if the arguments were cut off or are not an object.
+    """
     try:
         fields = json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):
@@ -243,7 +252,10 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 
 def _echoable(message: dict[str, Any]) -> dict[str, Any]:
-    """Prepare an assistant's turn for sending it back. Give every call an id, and remove lone surrogates."""
+    """Prepare an assistant's turn for sending it back to the service.
+
+    Every tool call gets an id, and lone surrogates are replaced.
+    """
     echoed = {"role": "assistant", **{name: message[name] for name in ECHOED if message.get(name) is not None}}
     echoed["role"] = "assistant"
     for number, call in enumerate(echoed.get("tool_calls") or (), 1):
@@ -256,12 +268,12 @@ def _echoable(message: dict[str, Any]) -> dict[str, Any]:
 
 
 GROWN = ("text", "summary", "data")
-"""Fields of a thought that grow, because later chunks append text to them."""
+"""Fields of a thought to which later chunks of the stream append text."""
 LATEST = ("reasoning_details", "tool_calls", "content", "refusal")
 
 
 class StreamError(Exception):
-    """The service sent an error in place of a chunk of a stream."""
+    """Raised if the service sent an error in place of a chunk of a stream."""
 
     def __init__(self, error: object) -> None:
         super().__init__("an error in place of a chunk")
@@ -271,7 +283,8 @@ class StreamError(Exception):
 class StreamedCompletion:
     """A `StreamedBody` for chat completions.
 
-    The text of a refusal is not forwarded, because it becomes the answer only if there is no other text.
+    The text of a refusal is not forwarded while it is streamed, because it only becomes the answer if there is no other
+    text.
     """
 
     def __init__(self) -> None:
@@ -286,20 +299,20 @@ class StreamedCompletion:
         self._usage: Any = None
 
     def take(self, event: dict[str, Any]) -> str:
-        """Process one chunk and return its text.
+        """Process one chunk of the stream and return the text in it.
 
         Raises `StreamError` if the service sent an error, and `AttributeError`, `KeyError` or `TypeError` if the event
         is not a chunk.
         """
         if (error := error_inside(event)) is not None:
             raise StreamError(error)
-        # Some services report the usage with every chunk. Each report has the totals so far.
+        # Some services report the usage with every chunk. Each report contains the totals so far.
         self._usage = event.get("usage") or self._usage
         choices = event.get("choices") or ()
         return "".join(self._choice(choice) for choice in choices[:1])
 
     def body(self) -> dict[str, Any]:
-        """Return the completion in the form that a call without streaming returns."""
+        """Return the assembled completion in the form in which a call without streaming returns it."""
         for call, arguments in zip(self._calls, self._arguments, strict=True):
             call["function"]["arguments"] = "".join(arguments)
             call.pop("index")
@@ -343,9 +356,9 @@ class StreamedCompletion:
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, call_id: object, name: object) -> int:
-        """Return the number of the tool call that a delta extends.
+        """Return the position, in our list, of the tool call that a delta extends.
 
-        Index alone is not enough: some services always send 0.
+        The index in the delta is not enough to find the call, because some services always send 0.
         """
         for number in reversed(range(len(self._calls))):
             call = self._calls[number]
@@ -357,7 +370,10 @@ class StreamedCompletion:
         return len(self._calls) - 1
 
     def _think(self, thought: dict[str, Any]) -> None:
-        """Append a chunk to its thought. Thoughts must be complete, because a signature covers the whole thought."""
+        """Append a chunk to the thought that it continues.
+
+        Thoughts must be complete, because a signature covers the whole thought.
+        """
         last = self._thoughts[-1] if self._thoughts else {}
         ids = {last.get("id"), thought.get("id")} - {None}
         if (

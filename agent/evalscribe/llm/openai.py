@@ -1,4 +1,4 @@
-"""Make one attempt at an answer from a service that has OpenAI's chat completions API."""
+"""Make one attempt to get an answer from a service that has OpenAI's chat completions API."""
 
 from contextlib import aclosing, suppress
 from importlib.util import find_spec
@@ -37,16 +37,17 @@ if TYPE_CHECKING:
 
 
 FALLBACK: dict[Effort, tuple[Effort, ...]] = {"max": ("high",), "xhigh": ("high",), "minimal": ("low",)}
-"""Efforts to try in place of one that the model rejected. If it rejects these too, no effort is sent."""
+"""For an effort that the model rejected, the efforts to try instead. If the model rejects these efforts too, no effort
+is sent."""
 NO_EFFORT = ("reasoning", "thinking", "effort", "no endpoints found")
-"""Phrases in the error of a model that does not reason, or does not support the requested effort."""
+"""Phrases in the error of a model that does not reason or does not support the requested effort."""
 NOT_KNOWN = ("unsupported", "not supported", "unrecognized", "unknown", "not permitted", "extra ")
 NOT_STREAMED = (*NOT_KNOWN, "must be verified")
 OTHER_LIMIT = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 
 
 class NotStreamed(CallFailed):
-    """The service does not stream this model's answers."""
+    """Raised if the service does not stream the answers of this model."""
 
 
 class OpenAIModel:
@@ -63,9 +64,10 @@ class OpenAIModel:
         context_tokens: int | None = None,
         dialect: Dialect | None = None,
     ) -> None:
-        """Store the arguments. `key` is empty if none is needed. `dialect` is None to choose it by the address.
+        """Store the arguments.
 
-        Raises `UsageError` if the package `openai` is not installed.
+        `key` is empty if no key is needed. If `dialect` is None, the dialect is chosen by the address. Raises
+        `UsageError` if the package `openai` is not installed.
         """
         _require_package(provider)
         self.id = f"{provider.name}/{name}"
@@ -82,14 +84,15 @@ class OpenAIModel:
         self._refused: set[Effort] = set()
         self._streams = True
         self._counted: dict[str, Any] = {"stream_options": {"include_usage": True}}
-        """Parameters that make a stream report its usage. They are left out for services that reject them."""
+        """Parameters that make the service report the usage in a stream. They are removed if the service rejects them.
+        """
         self._client: AsyncOpenAI | None = None
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Send the request once.
 
-        Raises `TransientFailure` or `CallFailed` for this call, and `EvalscribeError` for a problem that affects all
-        calls.
+        Raises `TransientFailure` or `CallFailed` if the problem affects only this call, and `EvalscribeError` if it
+        affects all calls.
         """
 
         try:
@@ -116,12 +119,12 @@ class OpenAIModel:
         return reply
 
     def forget(self, request: Request) -> None:
-        """Do nothing: no answers are cached."""
+        """Do nothing, because no answers are cached."""
 
     async def check(self) -> None:
         """Check the host and the key with a request that costs nothing.
 
-        Raises `EvalscribeError` if one of them does not work.
+        Raises `EvalscribeError` if the host or the key does not work.
         """
         work = self.client().get(self._dialect.check, cast_to=object)
         try:
@@ -138,8 +141,8 @@ class OpenAIModel:
     async def _create(self, request: Request, *, streamed: bool = False) -> Any:
         """Request a completion.
 
-        If the service rejects a parameter that can be changed or left out, retry at once. The rejected call costs
-        nothing.
+        If the service rejects a parameter that can be changed or left out, send the adapted request at once. A rejected
+        call costs nothing.
         """
         from openai import BadRequestError, NotFoundError, UnprocessableEntityError
 
@@ -177,9 +180,9 @@ class OpenAIModel:
         return {**params, "extra_body": extra} if extra else params
 
     def _effort(self, requested: Effort | None) -> Effort | None:
-        """Return the effort to send; None to send none.
+        """Return the effort to send; None if no effort is sent.
 
-        It is the requested effort, or the next best that this model has not rejected.
+        The effort is the requested one. If this model has rejected it, the next best effort is used.
         """
         if requested is None:
             return None
@@ -189,9 +192,10 @@ class OpenAIModel:
         )
 
     def _adapt(self, params: dict[str, Any], message: str) -> bool:
-        """Adapt the parameters of all further calls to an error of the service. Returns whether one could be adapted.
+        """Adapt the parameters of all further calls to an error of the service.
 
-        Raises `NotStreamed` if the service only accepts calls without streaming.
+        Returns True if a parameter could be adapted. Raises `NotStreamed` if the service only accepts calls without
+        streaming.
         """
         words = message.lower()
         if "stream_options" in params and any(sign in words for sign in ("stream_options", "include_usage")):
@@ -211,7 +215,7 @@ class OpenAIModel:
     def client(self) -> "AsyncOpenAI":
         """Return the client of this model, created on the first call.
 
-        All settings are passed explicitly, so that the SDK reads none from the environment.
+        All settings are passed explicitly, so that the SDK reads no settings from the environment.
         """
         if self._client is None:
             from evalscribe.llm.openai_sdk import open_client
@@ -220,7 +224,7 @@ class OpenAIModel:
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Return the exception to raise for an exception of the SDK. It does not contain the key."""
+        """Return the exception that is raised in place of an exception of the SDK. It does not contain the key."""
         from evalscribe.llm.openai_sdk import map_openai_error
 
         if isinstance(error, CallFailed):

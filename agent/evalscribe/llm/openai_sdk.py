@@ -34,7 +34,7 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
         "response": [limit_answers(model_limits)],
     }
     with explain_connection_errors():
-        # A redirect could send the evidence to a host that nobody chose.
+        # Redirects are not followed, because a redirect could send the evidence to a host that nobody chose.
         connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
     client = AsyncOpenAI(
         api_key=key or NO_KEY,
@@ -44,7 +44,8 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
         max_retries=0,
         http_client=connections,
     )
-    # OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS, which may hold a secret, would go to any host.
+    # The SDK has read OPENAI_ORG_ID, OPENAI_PROJECT_ID and OPENAI_CUSTOM_HEADERS from the environment. It would send
+    # them to any host, and they can contain a secret.
     client.organization = client.project = None
     client._custom_headers = {}
     return client
@@ -56,15 +57,16 @@ async def _without_authorization(request: Request) -> None:
 
 
 _DELAY = re.compile(r'"retryDelay": ?"([0-9]+(?:\.[0-9]+)?)s"')
-"""Matches the seconds that Google asks to wait. Google states them in the body of the response."""
+"""Matches the number of seconds that Google asks the caller to wait. Google sends this number in the body of the
+response."""
 NO_STATUS = 500
-"""HTTP status assumed for errors that have none, so that the call is retried."""
+"""HTTP status that is assumed for an error without a status, so that the call is retried."""
 
 
 def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | EvalscribeError:
-    """Return the exception to raise for an error of the SDK.
+    """Return the exception that is raised in place of an error of the SDK.
 
-    It contains nothing of the request, which includes the key.
+    The exception contains nothing of the request, because the request includes the key.
     """
     if size_error := map_size_error(error, target):
         return size_error
@@ -75,15 +77,15 @@ def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | Evals
     if isinstance(error, StreamError):
         return map_stream_error(error.error, target, Usage())
     if type(error) is openai.APIError:
-        # The SDK raises this for an error chunk in a stream.
+        # The SDK raises exactly this class if a stream contains a chunk with an error.
         return map_stream_error(error.body, target, Usage())
     return unreadable_answer(error, target)
 
 
 def parse_error_response(body: object, status: int, headers: Mapping[str, str]) -> ErrorResponse:
-    """Parse an error body.
+    """Parse the body of an error response.
 
-    Google sends a list with one error. vLLM sends the error without an `error` object around it.
+    Google sends a list that contains one error. vLLM sends the error without an `error` object around it.
     """
     fields = _fields(body)
     details = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
@@ -98,10 +100,10 @@ def parse_error_response(body: object, status: int, headers: Mapping[str, str]) 
 
 
 def map_stream_error(error: object, target: CallTarget, usage: Usage) -> CallFailed | EvalscribeError:
-    """Return the exception to raise for an error that arrived with status 200.
+    """Return the exception that is raised for an error that arrived with status 200.
 
-    If the error's code is an HTTP status, it is used as the status. The call is not free, because the service might
-    have worked before it failed.
+    If the code of the error is an HTTP status, this status is used. The call does not count as free, because the
+    service might have worked before it failed.
     """
     code = _fields(error).get("code")
     status = code if isinstance(code, int) and 400 <= code < 600 else NO_STATUS

@@ -1,4 +1,4 @@
-"""Open models by name, retry transient failures, and pause calls to a provider that reports a rate limit."""
+"""Open models by name. Retry transient failures, and pause calls to a provider that reports a rate limit."""
 
 import asyncio
 import logging
@@ -24,28 +24,28 @@ log = logging.getLogger(__name__)
 
 
 class RateLimitPause:
-    """A pause that is shared by all calls to one provider, whatever their model and stage."""
+    """A pause after rate limits. It is shared by all calls to one provider, whatever their model and stage."""
 
     def __init__(self) -> None:
         self._refused = 0
         self._until = 0.0
-        """End of the pause, by the event loop's clock. It is the latest end that was requested since the last
+        """End of the pause, as a time of the event loop's clock. It is the latest end that was requested since the last
         answer."""
         self._answered = asyncio.Event()
 
     def refused(self, wait_s: float) -> None:
-        """Record a rate limit. The next call should start `wait_s` seconds from now or later."""
+        """Record that a rate limit was reached. The next call should start `wait_s` seconds from now or later."""
         self._refused += 1
         self._until = max(self._until, asyncio.get_running_loop().time() + wait_s)
 
     def answered(self) -> None:
-        """Record an answer. It ends the pause for all calls."""
+        """Record that a call was answered. This ends the pause for all calls."""
         self._refused, self._until = 0, 0.0
         self._answered.set()
         self._answered = asyncio.Event()
 
     def remaining_s(self) -> float:
-        """Return how many seconds of the pause are left."""
+        """Return the number of seconds until the pause ends; 0 if there is no pause."""
         if self._refused < MAX_REFUSALS:
             return 0.0
         return max(0.0, self._until - asyncio.get_running_loop().time())
@@ -61,17 +61,20 @@ class RateLimitPause:
 
 
 class RetryPolicy(Frozen):
-    """Limits for the retries of one call. Times are in seconds."""
+    """Limits for the retries of one call. All times are in seconds."""
 
     attempts: int = 5
     first_wait_s: float = 0.5
     longest_wait_s: float = 8.0
     total_s: float = 120.0
-    """Maximum seconds from the first attempt to the last retry. A longer wait is not accepted, even if the service asks
-    for it."""
+    """Maximum seconds from the first attempt to the last retry. No retry is made later, even if the service asks for a
+    longer wait."""
 
     def wait(self, failures: int) -> float:
-        """Return the seconds to wait after this many failed attempts. The service can ask for more."""
+        """Return the number of seconds to wait after this number of failed attempts.
+
+        The service can ask for a longer wait.
+        """
         return min(self.longest_wait_s, self.first_wait_s * 2.0 ** (failures - 1))
 
 
@@ -79,7 +82,7 @@ class RetryingModel:
     """A `Model` that retries another model's calls after transient failures."""
 
     def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
-        """Wrap a model. `pause` is shared with all other models of the same provider."""
+        """Wrap a model. Its `pause` is shared with all other models of the same provider."""
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model
@@ -107,17 +110,17 @@ class RetryingModel:
                 await self._pause(error, failures, deadline, lost)
             except CallFailed as error:
                 error.usage, error.free = lost + error.usage, error.free and not lost.calls
-                raise  # raised unchanged, because callers distinguish `BudgetExceeded` from other failures
+                raise  # `BudgetExceeded` is raised unchanged, because callers distinguish it from other failures
         raise AssertionError("the last attempt returns or raises")
 
     def forget(self, request: Request) -> None:
         self._model.forget(request)
 
     async def _pause(self, error: TransientFailure, failures: int, deadline: float, lost: Usage) -> None:
-        """Wait until the next attempt. If no attempts are left, raise the final failure."""
+        """Wait until the next attempt. If no attempts or no time are left, raise the final failure."""
         wait = max(error.after or 0.0, self._patience.wait(failures))
         if error.limited and wait <= self._patience.total_s:
-            # A wait longer than `total_s` is not shared, because it would make all other calls fail, too.
+            # A wait longer than `total_s` is not shared with other calls, because it would make all of them fail.
             self._shared.refused(wait)
         late = asyncio.get_running_loop().time() + max(wait, self._shared.remaining_s()) > deadline
         if not late and failures < self._patience.attempts:
@@ -137,12 +140,12 @@ class RetryingModel:
 
 
 FindAccess = Callable[[str], Access | None]
-"""Function that returns the host and key of a provider, like `Settings.provider`."""
+"""Function that returns the host and the key of a provider, like `Settings.provider`."""
 TIMEOUT_S = 300.0
 
 
 class ModelService:
-    """A `Models` in which all stages share one connection pool per model."""
+    """A `Models` in which all stages share one connection pool for each model."""
 
     def __init__(
         self,
@@ -155,16 +158,17 @@ class ModelService:
         intents: "BatchStore | None" = None,
         fresh: bool = False,
     ) -> None:
-        """Store the arguments; no model is opened yet.
+        """Store the arguments. No model is opened yet.
 
         Args:
-            access: Returns the host and key of a provider.
+            access: A function that returns the host and the key of a provider.
             budget: Limit for all calls.
             patience: Retry limits; None for the defaults.
             timeout_s: Maximum seconds for one attempt.
-            context_tokens: Context window, in tokens, of models whose window is unknown.
-            intents: Store for batches. If set, every call joins a batch. It is closed together with the models.
-            fresh: True to ask again for answers that a batch gave before.
+            context_tokens: Context window, in tokens, of models whose context window is unknown.
+            intents: Store for batches. If it is given, every call is sent in a batch. The store is closed together with
+                the models.
+            fresh: True to ask questions again that a batch has answered before.
         """
         self._access = access
         self._budget = budget
@@ -180,8 +184,8 @@ class ModelService:
     def open(self, name: str, stage: str) -> Model:
         """Open a model for a stage.
 
-        Raises `UsageError` for an invalid name, a missing package, or a model that the budget cannot limit. Raises
-        `AccessError` for a missing key.
+        Raises `UsageError` if the name is invalid, a package is missing, or the budget cannot limit the model. Raises
+        `AccessError` if the key is missing.
         """
         name = full_model_name(name)
         provider, model = parse_model_name(name)
@@ -219,15 +223,18 @@ class ModelService:
 
 
 def parse_model_name(name: str) -> tuple[Provider, str]:
-    """Split a name into provider and model. The model's name can contain slashes. Raises `UsageError`."""
+    """Split a name into provider and model.
+
+    The name of the model can contain slashes. Raises `UsageError` if the name is invalid.
+    """
     provider, _, model = full_model_name(name).partition("/")
     return PROVIDERS[provider], model
 
 
 def require_access(provider: Provider, name: str, find: FindAccess) -> Access:
-    """Return the host and key of a provider.
+    """Return the host and the key of a provider.
 
-    Raises `AccessError`, which names the missing variable.
+    Raises `AccessError`, which names the missing variable, if no key is set.
     """
     access = find(provider.name)
     if access is None:

@@ -1,4 +1,4 @@
-"""The JSON document of one analysis."""
+"""Define the JSON document of one analysis."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -36,7 +36,8 @@ from evalscribe.model.report import (
 from evalscribe.model.run import Run
 
 REPORT_KIND = "evalscribe-report/2"
-"""Kind of report that this version writes: a page, with this JSON document in a separate file."""
+"""Kind of report that this version of evalscribe writes: a page in markdown, with this JSON document in a separate
+file."""
 
 
 class AnalyzedRun(Frozen):
@@ -54,18 +55,19 @@ class AnalyzedRun(Frozen):
     listed: int | None = None
     """Number of failures that the source listed."""
     names_all: bool | None = None
-    """Whether the source names every eval of the run, not only the failures."""
+    """Whether the source names every eval of the run. If not, it only names the failures."""
     url: str | None = None
     started_at: str | None = None
-    """ISO 8601."""
+    """Time at which the run started, in ISO 8601."""
     duration_s: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     unread: tuple[str, ...] | None = None
-    """Evals of the run's file that could not be read, as phrases with counts."""
+    """Descriptions of the evals in the run's file that could not be read, with counts."""
     trials: TrialRates | None = None
-    """Pass rates of tasks with several trials; null without such tasks, or if the source names only failures."""
+    """Pass rates of the tasks that have several trials. They are null if there are no such tasks, or if the source
+    names only failures."""
 
 
 class JudgeOpinion(Frozen):
@@ -73,9 +75,9 @@ class JudgeOpinion(Frozen):
     classification: Classification
     confidence: float
     stage: Stage | None = None
-    """The stage of a cascade that decided; null for a single judge."""
+    """The cascade's stage that gave the verdict; null if the judge is not a cascade."""
     cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
-    """Cost of the verdict, which a whole group shares. Missing for the rules, and if it is unknown."""
+    """Cost of the verdict for the whole group. Missing if the rules gave the verdict, or if the cost is unknown."""
 
 
 class RecurrenceSummary(Frozen):
@@ -85,23 +87,25 @@ class RecurrenceSummary(Frozen):
 
 
 class CrossModelSummary(Frozen):
-    """Results of other models on the same eval: same experiment, task and grader."""
+    """Results of other models on the same eval. The experiment, the task and the grader must be the same."""
 
     failing: int
     """Number of models that fail in the same way, including the model of this run."""
     models: int
-    """Number of models that can be compared."""
+    """Number of models whose results can be compared, including the model of this run."""
     alike: tuple[str, ...] = ()
-    """Other models that fail in the same way. If there are many, only some are named."""
+    """Names of other models that fail in the same way. If there are many such models, only some are listed."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way on another version of the eval; not included in `failing` and `models`."""
+    """Models that failed in the same way on another version of the eval. `failing` and `models` do not count these
+    models."""
     more_earlier: int = 0
-    """Number of further models that belong in `earlier` but are not named."""
+    """Number of further models that failed in the same way on another version of the eval but are not listed in
+    `earlier`."""
 
 
 class ReviewerOpinion(Frozen):
     label: Classification | None = None
-    """The label that the person gave or confirmed."""
+    """The label that the reviewer gave or confirmed."""
     note: str | None = None
 
 
@@ -115,10 +119,10 @@ class CitationSummary(Frozen):
 
 
 class FindingSummary(Frozen):
-    """One failed eval with the verdict on it. Evals in the same entry of the report have the same `group`."""
+    """One failed eval with its verdict. All evals in the same entry of the report have the same `group`."""
 
     n: int | None = None
-    """Number of the entry in the report. Evals and trials in one entry have the same number."""
+    """Number of the report entry that contains the eval. All evals and trials in the entry have the same number."""
     eval: str
     eval_id: str | None = None
     category: str | None = None
@@ -126,25 +130,25 @@ class FindingSummary(Frozen):
     url: str | None = None
     group: str | None = None
     classification: Classification | None = None
-    """The current label; null if unclassified, or if the report gives none."""
+    """The current label. It is null if the failure is unclassified, or if the report gives no label."""
     cause: str | None = None
     cause_kind: CauseKind | None = None
     confidence: float | None = None
     uncertain: bool | None = None
     basis: VerdictBasis = "judged"
     replay: ReplayOutcome | None = None
-    """Result of replaying the failure; null if nothing was replayed."""
+    """Result of replaying the failure; null if the failure was not replayed."""
     contradicted: JudgeOpinion | None = None
-    """The judge's verdict, if a proof replaced it."""
+    """The judge's verdict, if a proof from replays has replaced it."""
     judge: JudgeOpinion | None = None
-    """The judge's label; null in reports written by people."""
+    """The label that the judge gave; null in reports written by people."""
     error: str | None = None
     why: str | None = None
-    """The reason in one line."""
+    """The reason for the verdict, in one line."""
     reasoning: str | None = None
     recurrence: RecurrenceSummary | None = None
     across: CrossModelSummary | None = None
-    """Null if no other model is known to fail in the same way."""
+    """Results of other models on the same eval; null if no other model is known to fail in the same way."""
     missing: str | None = None
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     reviewer: ReviewerOpinion | None = None
@@ -155,25 +159,27 @@ class FindingSummary(Frozen):
     notes: tuple[str, ...] = ()
     """Paragraphs that people added below the finding."""
     trials: TrialCount | None = None
-    """Outcomes of the task's trials; null if the task has a single trial."""
+    """Outcomes of the trials of the eval's task; null if the task has a single trial."""
     scored: FailedScore | None = None
-    """The score of the failed step with the threshold; null if either is unknown."""
+    """The score and the threshold of the failed step; null if the score or the threshold is unknown."""
     never_passed: bool = False
-    """Whether agents failed this task in every known trial of any model. True only if several trials are known. Such
-    findings come first."""
+    """Whether all known trials of this task failed, whatever the model was. True only if several trials are known.
+    Findings for which this is true come first."""
     message: int | None = None
-    """Number of the message, from 1, in which an agent run went wrong; null if unknown, or for other evals."""
+    """Number, from 1, of the message in which the agent run went wrong. It is null if the message is unknown, or if the
+    eval is not an agent run."""
     first_mistake: int | None = None
-    """Number of an earlier message with the run's first mistake; null if that is `message`, or unknown."""
+    """Number of the message that contains the agent run's first mistake. It is null if this message is unknown or does
+    not come before `message`."""
 
     @property
     def overruled(self) -> bool:
-        """Whether a person replaced the judge's label. If so, the judge's cause does not apply."""
+        """Whether a person replaced the judge's label. If so, the cause that the judge named no longer applies."""
         return self.judge is not None and self.judge.classification != self.classification
 
     @property
     def by_person(self) -> bool:
-        """Whether a person gave the label. This is so if no judge is named, or if the finding was reviewed."""
+        """Whether a person gave the label. This is true if the finding names no judge or was reviewed."""
         return self.classification is not None and (self.judge is None or self.reviewer is not None)
 
 
@@ -201,15 +207,15 @@ class NetImpactSummary(Frozen):
 
 
 class ActionTaken(Frozen):
-    """An action that people took after a report."""
+    """An action that people took because of a report."""
 
     text: str
     evals: tuple[str, ...] = ()
-    """Paths or bare names of the evals that the action concerns; empty if the report does not say."""
+    """Paths or bare names of the evals that the action concerns; empty if the report does not name them."""
 
 
 class FollowUpSummary(Frozen):
-    """An action taken after an earlier report, and whether the fix held in this run."""
+    """An action that people took because of an earlier report, and whether the fix worked in this run."""
 
     report: str
     text: str
@@ -225,16 +231,16 @@ class UsageSummary(Frozen):
 
 
 class StageUsage(UsageSummary):
-    """Usage of one stage, including retries and interrupted calls."""
+    """Model usage of one stage, including retries and interrupted calls."""
 
     stage: str
 
 
 class CostSummary(UsageSummary):
-    """Usage of one command."""
+    """Model usage and cost of one command."""
 
     stages: tuple[StageUsage, ...] = ()
-    """Stages in the order of their first calls."""
+    """Usage of each stage, in the order in which the stages first called a model."""
 
 
 class Analysis(Frozen):
@@ -247,17 +253,17 @@ class Analysis(Frozen):
     """ISO date of the first analysis."""
     judges: tuple[str, ...] = ()
     own_prompts: bool = False
-    """Whether the workspace's own prompt templates were used."""
+    """Whether prompt templates from the workspace were used instead of the built-in ones."""
     page_url: str | None = None
-    """Address of the run's page in the browser; null if none is configured."""
+    """Web address of the run's page; null if no address is configured."""
     evidence: str | None = None
-    """Short content id of all evidence."""
+    """Short content id of the run's whole evidence."""
     earlier: tuple[str, ...] = ()
-    """File names of the earlier reports that were compared, newest first."""
+    """File names of the earlier reports with which the run was compared, newest first."""
     incomplete_evals: tuple[str, ...] = ()
-    """Evals that never completed, if the source names them."""
+    """Paths of the evals that never completed, if the source names such evals."""
     changed: bool | None = None
-    """Whether this command changed the report's file."""
+    """Whether the command that wrote this document changed the report's file."""
     findings: tuple[FindingSummary, ...] = ()
     patterns: tuple[PatternSummary, ...] = ()
     resolved: tuple[str, ...] = ()
@@ -265,26 +271,28 @@ class Analysis(Frozen):
     net_impact: NetImpactSummary | None = None
     actions_taken: tuple[ActionTaken, ...] = ()
     actions_text: str | None = None
-    """The section `Actions taken` as people wrote it."""
+    """Text that people wrote in the report's section `Actions taken`."""
     notes: tuple[ReportNote, ...] = ()
-    """Text that people added outside the findings."""
+    """Text that people added to the report outside its findings."""
     follow_ups: tuple[FollowUpSummary, ...] = ()
     proofs: tuple[ProofSummary, ...] = ()
-    """Results of replaying the failures, with commands and logs."""
+    """Results of replaying the failures, with the replays' commands and logs."""
     cascade: CascadeSaving | None = None
-    """Cost and savings of a cascade; null without a cascade."""
+    """Cost and savings of the cascade of judges; null if the judge is not a cascade."""
     agreement: tuple[JudgeAgreement, ...] = ()
-    """Agreement of the judges with people's corrections in this workspace; missing without corrections."""
+    """How often each judge agreed with people's corrections in this workspace; missing if there are no corrections."""
     usage: CostSummary | None = None
 
 
 def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | None = None) -> Analysis:
-    """Convert a report to the JSON document. Eval ids, usage and `changed` stay empty, because the report lacks them.
+    """Convert a report to the JSON document.
+
+    A report has no eval ids, no usage and no `changed`, so these fields stay empty.
 
     Args:
-        report: The report.
-        findings: Findings to use instead of the report's own, which lack ids and some citations; None to use the
-            report's own.
+        report: The report to convert.
+        findings: Findings to use instead of the report's own findings, which have no ids and lack some citations. None
+            to use the report's own findings.
     """
     return Analysis(
         kind=REPORT_KIND,
@@ -314,20 +322,20 @@ def analysis_from_report(report: Report, findings: Iterable[FindingSummary] | No
 
 
 def finding_summaries(report: Report) -> Iterator[FindingSummary]:
-    """Yield a report's finding on each failed eval."""
+    """Yield the finding of a report for each failed eval."""
     outcomes = {proof.eval: proof.outcome for proof in report.proofs}
     for n, entry in enumerate(report.entries, 1):
         group = content_id(sorted(entry.paths))
         for part in entry.each:
-            # One proof is stored for all evals of a group, because their replays have the same outcome.
+            # One proof is stored for all evals of a group, because the replays of all its evals have the same outcome.
             shared = next((outcomes[path] for path in part.paths if path in outcomes), None)
             yield from (_finding(n, part, ref, group, outcomes.get(ref.path, shared)) for ref in part.evals)
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
-    """Convert a run, or a report's header about the run, to its form in the JSON document.
+    """Convert a run, or a report's header that describes the run, to the form of the JSON document.
 
-    Fields that it lacks are null.
+    Fields that the argument lacks become null.
     """
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 
@@ -369,7 +377,7 @@ def _finding(n: int, entry: ReportEntry, ref: EvalRef, group: str, replay: Repla
     )
 
 
-@lru_cache(1024)  # few labels differ, and a copy for each of 10,000 findings would take 6 MB
+@lru_cache(1024)  # few labels are different; a copy for each of 10,000 findings would take 6 MB
 def _opinion(label: JudgeLabel) -> JudgeOpinion:
     return JudgeOpinion(**dict(label))
 

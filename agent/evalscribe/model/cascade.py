@@ -1,4 +1,4 @@
-"""Stages of a cascade of judges, and the cost that the cascade saved."""
+"""Describe the stages of a cascade of judges, and the cost that the cascade saved."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,8 @@ from evalscribe import text
 from evalscribe.ids import Frozen
 
 Stage = Literal["rules", "tag", "judge"]
-"""`rules`: the free rules. `tag`: a cheap model that tags issues. `judge`: an expensive model with a rubric."""
+"""Stage of a cascade. `rules`: the rules engine, which is free. `tag`: a cheap model that tags issues. `judge`: an
+expensive model that applies a rubric."""
 STAGES: tuple[Stage, ...] = ("rules", "tag", "judge")
 Amount = Annotated[float, Field(ge=0, le=1e12)]
 
@@ -18,46 +19,48 @@ class Tag(Frozen):
 
     name: str
     about: str
-    """Meaning of the tag, for the model that tags."""
+    """Description of the tag's meaning for the model that tags issues."""
     rubric: str
-    """`NAME` or `NAME@VERSION`."""
+    """The rubric that the expensive model applies, as `NAME` or `NAME@VERSION`."""
 
 
 class CascadeParts(Frozen):
-    """A copy of everything that determines a cascade's verdicts, made when the cascade was chosen."""
+    """A copy of everything that determines a cascade's verdicts. It is made when the cascade is chosen."""
 
     tag: str
-    """The cheap model, `provider/name`."""
+    """The cheap model, as `provider/name`."""
     judge: str
-    """The expensive model, `provider/name`."""
+    """The expensive model, as `provider/name`."""
     rules: bool
-    """Whether the rules judge first. They judge only failures."""
+    """Whether the rules engine judges first. It judges only failures."""
     tags: tuple[Tag, ...] = ()
-    """The tags, with rubrics as `NAME@VERSION`."""
+    """The tags. Their rubrics are given as `NAME@VERSION`."""
 
 
 class JudgeShare(Frozen):
-    """Number of failed evals that one judge of a cascade decided."""
+    """Number of failed evals that one judge of a cascade gave verdicts on."""
 
     judge: text.Name
     evals: Annotated[int, Field(ge=1)]
 
 
 class CascadeSaving(Frozen):
-    """Cost of a cascade for a run, compared with asking its expensive model about every failure."""
+    """Cost of a cascade for a run, compared with the cost of asking the expensive model about every failure."""
 
     decided: tuple[JudgeShare, ...]
-    """Number of evals that each judge decided, in the order of the stages. Evals without a verdict do not count."""
+    """Number of evals that each judge gave verdicts on, in the order of the stages. Evals without a verdict are not
+    counted."""
     unit: Literal["usd", "tokens"] = "usd"
-    """`tokens` if a model has no known price."""
+    """Unit of the costs and savings. It is `tokens` if the price of a model is unknown."""
     spent: Amount
     saved: Amount
-    """Estimated savings from failures that the expensive model did not have to judge; 0 if the cascade cost more."""
+    """Estimated amount saved because the expensive model did not have to judge every failure; 0 if the cascade cost
+    more."""
     against: text.Name
-    """The expensive model."""
+    """The expensive model, with which the cost is compared."""
 
     @field_validator("spent", "saved")
     @classmethod
     def _as_printed(cls, amount: float, info: ValidationInfo) -> float:
-        """Round dollars to cents, and tokens to whole numbers."""
+        """Round an amount in dollars to cents, and a number of tokens to a whole number."""
         return round(amount, 2) if info.data.get("unit") == "usd" else float(round(amount))

@@ -1,4 +1,4 @@
-"""Requests to chat models, their replies and failures."""
+"""Define requests to chat models, the models' replies, and failed calls."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -11,9 +11,10 @@ Effort = Literal["minimal", "low", "medium", "high", "xhigh", "max"]
 
 
 class Usage(Frozen):
-    """Usage of model calls.
+    """Tokens and cost of model calls.
 
-    `input_tokens` includes tokens read from and written to a cache, although their prices differ.
+    `input_tokens` includes the tokens that were read from or written to a cache, although such tokens have other
+    prices.
     """
 
     calls: int = 0
@@ -28,7 +29,7 @@ class Usage(Frozen):
 
 
 class Tool(Frozen):
-    """A tool offered to a model; `input_schema` is a flat, strict JSON Schema object."""
+    """A tool offered to a model. `input_schema` is a strict JSON Schema for a flat object."""
 
     name: str
     description: str
@@ -50,7 +51,8 @@ class ToolResult(Frozen):
 class Message(Frozen):
     """One turn of a chat.
 
-    For an assistant's turn, `raw` is the content in the provider's own format. It is sent back unchanged.
+    For an assistant's turn, `raw` is the content in the provider's own format. This content is sent back to the
+    provider unchanged.
     """
 
     role: Literal["user", "assistant"]
@@ -72,7 +74,7 @@ class Request(Frozen):
     answer_schema: dict[str, Any] | None = None
     """JSON Schema that the provider enforces (structured output); None for free text."""
     rollout: int = 0
-    """Number that distinguishes requests that repeat the same question. Never sent to the model."""
+    """Number that distinguishes repeated requests with the same question. It is never sent to the model."""
 
 
 class Reply(Frozen):
@@ -81,20 +83,21 @@ class Reply(Frozen):
     stop: StopReason
     usage: Usage
     raw: Any = None
-    """The provider's own assistant content, for `Message.raw`."""
+    """The assistant's content in the provider's own format, for use as `Message.raw`."""
     billed_before: bool = False
-    """True for an answer from a batch if an earlier call already counted its cost."""
+    """True if the answer is from a batch and an earlier call already counted its cost."""
 
 
 FailureCause = Literal["service", "budget", "answer"]
-"""Why a call failed. `service`: the service did not answer. `budget`: the budget is too small. `answer`: the answer
-cannot be used."""
+"""Why a model call failed. `service`: the service did not answer. `budget`: the budget is too small. `answer`: the
+answer cannot be used."""
 
 
 class CallFailed(Exception):
-    """A model call failed permanently, for a reason that concerns this call only.
+    """Raised if a model call failed permanently for a reason that concerns only this call.
 
-    A problem that concerns all calls (401, 403, unknown model, host unreachable) is an `EvalscribeError`.
+    A problem that concerns all calls (status 401 or 403, unknown model, unreachable host) raises an `EvalscribeError`
+    instead.
     """
 
     cause: FailureCause = "service"
@@ -104,7 +107,8 @@ class CallFailed(Exception):
     ) -> None:
         """Store the reason.
 
-        `free` means that the call consumed nothing. Without `free` and `usage`, its consumption is unknown.
+        `free` means that the call consumed no tokens. If neither `free` nor `usage` is given, the usage of the call is
+        unknown.
         """
         super().__init__(reason)
         self.reason = reason
@@ -114,7 +118,7 @@ class CallFailed(Exception):
 
 
 class BudgetExceeded(CallFailed):
-    """The budget has no room for the call. Nothing was consumed."""
+    """Raised if the remaining budget is too small for the call. The call was not sent and consumed nothing."""
 
     cause = "budget"
 
@@ -123,10 +127,10 @@ class BudgetExceeded(CallFailed):
 
 
 class TransientFailure(CallFailed):
-    """A call failed for a reason that may be temporary, so it is retried.
+    """Raised if a call failed for a reason that might be temporary. The call is then retried.
 
-    `after` is the number of seconds to wait, if the service gives one. `limited` is true for a rate limit. `ends_all`
-    is raised in place of this exception after the last retry.
+    `after` is the number of seconds to wait before the retry, if the service gives such a number. `limited` is true if
+    a rate limit was reached. If `ends_all` is given, this other exception is raised after the last retry.
     """
 
     def __init__(
@@ -145,15 +149,16 @@ class TransientFailure(CallFailed):
 
 
 class BatchIntent(Frozen):
-    """Requests of one batch, stored before the batch is sent."""
+    """The requests of one batch, as stored before the batch is sent."""
 
     id: str
     keys: tuple[str, ...]
-    """Content ids of the requests. The batch uses the same ids."""
+    """Content ids of the requests. The batch that is sent uses the same ids."""
     created: datetime
-    """A time before the batch was created, with a time zone."""
+    """Time, with time zone, at which this object was created; it is before the creation of the batch."""
     batch_id: str | None = None
-    """Id that the service returned; None if it returned none. The service might have created the batch nevertheless."""
+    """Id of the batch that the service returned. If it is None, the service returned no id but might have created the
+    batch nevertheless."""
 
 
 class UnansweredQuestion(Frozen):
@@ -161,4 +166,5 @@ class UnansweredQuestion(Frozen):
 
     reason: str
     charged: bool = False
-    """True if the service might have charged for the request. The first call that reads this value counts the cost."""
+    """True if the service might have charged for the request. The cost is counted by the first call that reads this
+    value."""

@@ -1,4 +1,4 @@
-"""Comparisons of models, of runs, and of experiments' runs."""
+"""Define the results of comparing models, runs, and runs of experiments."""
 
 from typing import Literal
 
@@ -10,26 +10,28 @@ from evalscribe.model.finding import CauseKind
 from evalscribe.model.run import EvalStatus
 
 EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unsteady"]
-"""Change of one eval. `unsteady`: both sides have the same pass rate over several trials, and it is neither 0 nor 1."""
+"""How the result of one eval changed. `unsteady`: both sides have the same pass rate over several trials, and this rate
+is neither 0 nor 1."""
 ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
-"""Why an eval is not compared: only one side has it, its task or grader changed, or its output was never judged."""
+"""Why an eval is not compared: only one side has the eval, the task or grader changed, or an output was never judged.
+"""
 
 
 class Trial(Frozen):
     run_id: str
     eval_id: str | None = None
-    """None if the eval passed and the source names only failures."""
+    """Id of the eval; None if the eval passed and the source names only failures."""
     trial: int = 1
     status: EvalStatus
     scores: dict[str, float] = Field(default_factory=dict)
     step: str | None = None
     error: str | None = None
-    """The source's reason for the failure, in one line."""
+    """The reason for the failure that the source gives, in one line."""
     cause: str | None = None
-    """The cause of the failure in the run's report; None if the run was not analysed."""
+    """The cause of the failure according to the run's report; None if the run was not analysed."""
     cause_kind: CauseKind | None = None
     why: str | None = None
-    """The reason of the failure in the run's report, in one line."""
+    """The reason for the failure according to the run's report, in one line."""
     signature: str | None = None
 
     @property
@@ -38,17 +40,17 @@ class Trial(Frozen):
 
 
 class Quote(Frozen):
-    """A quotation from one side, and whether it was verified."""
+    """A quotation from one of the compared sides, and whether the quotation was verified."""
 
     side: Literal["base", "candidate"]
     place: str
-    """Place in the run: `output src/main.py`, `message 5`."""
+    """Place of the quotation in the run, such as `output src/main.py` or `message 5`."""
     text: str
     verified: bool
 
 
 class RegressionExplanation(Frozen):
-    """A judge's explanation of why a regressed eval fails now."""
+    """A judge's explanation of why an eval that passed in the base fails in the candidate."""
 
     behaviour: str
     """A short kebab-case name of what the candidate does differently."""
@@ -57,14 +59,14 @@ class RegressionExplanation(Frozen):
     quotes: tuple[Quote, ...] = ()
     judge: str
     result: str | None = None
-    """Id of the stored result; None for the rules."""
+    """Id of the judge's stored result; None if the judge is the rules engine."""
 
 
 class EvalPair(Frozen):
-    """One eval for which both sides have graded trials."""
+    """One compared eval. Both sides have graded trials of the eval."""
 
     eval: str
-    """Path without the trial."""
+    """Path of the eval, without the number of the trial."""
     category: str
     base: tuple[Trial, ...]
     candidate: tuple[Trial, ...]
@@ -73,13 +75,13 @@ class EvalPair(Frozen):
 
     @property
     def causes(self) -> tuple[str | None, str | None]:
-        """Cause of each side's first failure."""
+        """The cause of the first failure on each side."""
         base, candidate = self.first_failures
         return base.cause if base else None, candidate.cause if candidate else None
 
     @property
     def cause_changed(self) -> bool:
-        """Whether both sides fail, but for different reasons."""
+        """Whether both sides fail for different causes."""
         base, candidate = self.causes
         return None not in (base, candidate) and base != candidate
 
@@ -101,17 +103,17 @@ class ExcludedEval(Frozen):
 
 
 class MeanDifference(Frozen):
-    """Difference between candidate and base, with its uncertainty."""
+    """Mean difference between the candidate and the base, with the uncertainty of the difference."""
 
     difference: float
-    """Mean over all tasks with equal weights; above 0 if the candidate is better."""
+    """Mean of the differences in all tasks, with equal weights. It is above 0 if the candidate is better."""
     low: float
     high: float
-    """Bounds of the 95 % interval."""
+    """Upper bound of the 95 % confidence interval; `low` is the lower bound."""
     p: float
-    """p-value: the probability that equally good sides differ by at least this much."""
+    """p-value: the probability of a difference of at least this size if both sides are equally good."""
     exact: bool
-    """Whether `p` is exact; otherwise, it was estimated by random sampling."""
+    """Whether the p-value is exact. If not, it was estimated by random sampling."""
     tasks: int
     detectable: float | None = None
     """Minimum detectable effect at a power of 80 % with this number of tasks; None if no effect reaches that power."""
@@ -119,25 +121,26 @@ class MeanDifference(Frozen):
 
 
 class ScoreDifference(Frozen):
-    """Difference in a score that can have other values than passed and failed."""
+    """Difference in a score whose values are not only passed and failed."""
 
     name: str
     base: float
     candidate: float
-    """Each side's mean over the tasks that both sides have."""
+    """The candidate's mean score over the tasks that both sides have. `base` is the same mean for the base."""
     effect: MeanDifference
-    """`p` is corrected for the number of scores."""
+    """The difference with its uncertainty. The p-value is corrected for the number of scores."""
 
 
 class CategoryFlips(Frozen):
-    """The changes in one category of evals."""
+    """The changes of results in one category of evals."""
 
     category: str
     evals: int
-    """Number of evals in the category whose names are known."""
+    """Number of evals with known names in the category."""
     base: float | None
     candidate: float | None
-    """Mean pass rate of each side; None if some evals of the category have no known name."""
+    """Mean pass rate of the candidate; None if the names of some evals in the category are unknown. `base` is the same
+    rate for the base."""
     regressed: int
     fixed: int
     p: float
@@ -145,56 +148,56 @@ class CategoryFlips(Frozen):
 
 
 class Behaviour(Frozen):
-    """A change in behaviour that several regressed evals have in common."""
+    """A change of behaviour that several regressed evals have in common."""
 
     name: str
     text: str
     evals: tuple[str, ...]
     by: str
-    """Id of the judge, or `rules`."""
+    """Id of the judge that named the behaviour, or `rules`."""
     explained: bool = True
-    """False for the entry with the evals whose reason is unknown."""
+    """False in the entry that collects the evals whose regression has no known reason."""
 
 
 class ComparisonSide(Frozen):
-    """One side of a comparison."""
+    """One side of a comparison: the base or the candidate."""
 
     name: str
-    """`provider/model`, with the run's id if both sides are the same model."""
+    """Name of the side: `provider/model`, followed by the run's id if both sides have the same model."""
     provider: str
     model: str
     experiments: tuple[str, ...]
     runs: tuple[str, ...]
     unexplained: tuple[str, ...] = ()
-    """Id prefixes of runs with failures that no report explains."""
+    """Beginnings of the ids of runs with failures that no report explains."""
     passed: int
     trials: int
-    """Number of trials of the compared evals."""
+    """Number of this side's trials of the compared evals."""
     rate: float | None
-    """Mean of the compared evals' pass rates; None if there are no compared evals."""
+    """Mean pass rate of the compared evals; None if no evals are compared."""
 
 
 class Comparison(Frozen):
     base: ComparisonSide
     candidate: ComparisonSide
     experiments_differ: bool = False
-    """Whether the runs are of several experiments. If so, the experiment might explain a difference."""
+    """Whether the runs belong to different experiments. If so, a difference might be due to the experiments."""
     pairs: tuple[EvalPair, ...]
-    """Pairs in the order of the evals."""
+    """The compared evals, in order."""
     unnamed: int = 0
-    """Number of evals that both sides passed and neither source names; they count in `passes`."""
+    """Number of evals that passed on both sides but are named by neither source. They are included in `passes`."""
     apart: tuple[ExcludedEval, ...] = ()
     incomplete: int = 0
-    """Number of evals that a side never completed and no source names; they do not count in `passes`."""
+    """Number of evals that one side did not complete and no source names. They are not included in `passes`."""
     passes: MeanDifference
     by_eval: float | None = None
-    """p-value of the differences in individual evals, in either direction: the probability of differences at least this
-    large if both sides are equally good at each eval. None with single trials."""
+    """p-value of the differences in single evals, in either direction. It is the probability of differences at least
+    this large if both sides are equally good at each eval. It is None if each eval has only one trial."""
     scores: tuple[ScoreDifference, ...] = ()
     categories: tuple[CategoryFlips, ...] = ()
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
-    """The judge that compared the regressed evals; None without a judge."""
+    """Id of the judge that compared the regressed evals; None if no judge was used."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 
@@ -207,22 +210,24 @@ class Comparison(Frozen):
 
 
 class WithinRunComparison(Frozen):
-    """Failed trials of one run, each paired with a passed trial of the same eval."""
+    """Comparison of the failed trials of one run with passed trials of the same evals."""
 
     side: ComparisonSide
     pairs: tuple[EvalPair, ...]
-    """One pair for each failed trial."""
+    """One pair of a failed and a passed trial for each failed trial."""
     without: tuple[str, ...] = ()
-    """Evals that never passed in this run. Their failed trials have no passed trial to be paired with."""
+    """Evals that never passed in this run, so there is no passed trial with which their failed trials can be compared.
+    """
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
     notes: tuple[str, ...] = ()
 
 
 class MatrixRow(Frozen):
-    """One eval in a matrix.
+    """One eval in a matrix of results.
 
-    Each cell is the number of passed and of graded trials in one column, or None without trials.
+    Each cell has two numbers for one column: the passed trials and the graded trials of the eval. A cell without trials
+    is None.
     """
 
     eval: str
@@ -230,20 +235,20 @@ class MatrixRow(Frozen):
 
     @property
     def rate(self) -> float | None:
-        """Share of all trials that passed."""
+        """Share of the eval's trials that passed, over all columns."""
         judged_cells = [cell for cell in self.cells if cell]
         total = sum(trials for _, trials in judged_cells)
         return sum(passed for passed, _ in judged_cells) / total if total else None
 
     @property
     def discriminates(self) -> bool:
-        """Whether the columns differ in this eval."""
+        """Whether the pass rate of this eval differs between the columns."""
         rates = {passed / trials for passed, trials in filter(None, self.cells) if trials}
         return len(rates) > 1
 
 
 class MatrixColumn(Frozen):
-    """A run, or all runs of a model."""
+    """One column of a matrix: a run, or all runs of one model."""
 
     name: str
     runs: tuple[str, ...]
@@ -252,8 +257,8 @@ class MatrixColumn(Frozen):
     always: int
     sometimes: int
     never: int
-    """Number of evals that fail in all trials. `always` counts those that pass in all trials, `sometimes` those that
-    pass in some."""
+    """Number of evals of which no trial passed. `always` counts the evals of which all trials passed, and `sometimes`
+    the evals of which some trials passed."""
 
 
 class Matrix(Frozen):
@@ -262,7 +267,7 @@ class Matrix(Frozen):
     columns: tuple[MatrixColumn, ...]
     rows: tuple[MatrixRow, ...]
     unnamed: int = 0
-    """Number of evals that every run passed and no source names; they count in the columns' totals."""
+    """Number of evals that passed in every run but are named by no source. They are included in the columns' totals."""
     changed: tuple[str, ...] = ()
     """Evals whose task or grader differs between the runs."""
     notes: tuple[str, ...] = ()
@@ -270,7 +275,7 @@ class Matrix(Frozen):
 
 RunVerdict = Literal["regressed", "improved", "no-detectable-change", "inconclusive", "not-comparable"]
 ScoreKind = Literal["passed", "graded"]
-"""`graded`: the score has other values than 0 and 1, so the means are compared."""
+"""Kind of a score. `passed`: all values are 0 or 1. `graded`: other values occur, so the means are compared."""
 
 
 class RunSide(Frozen):
@@ -282,19 +287,20 @@ class RunSide(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     build: str | None = None
-    """Name of the deployment, with the version of its source code. None if the target is not a component."""
+    """Name of the deployment and version of its source code; None if the target is not a component."""
     state: RunState
     repetitions: int
     tries: int
-    """Number of trials of the compared items. The other numbers of this side also refer to these items."""
+    """Number of trials of the compared items. The other numbers of this side refer to the same items."""
     passed: int
     failed: int
     errors: int
     unscored: int
     missing: int
-    """Number of trials that were never run, because the run failed or was cancelled."""
+    """Number of trials that never started because the run failed or was cancelled."""
     rate: float | None = None
-    """Pass rate: mean over all items of the share of passed trials. Trials without a verdict count as not passed."""
+    """Pass rate: the share of passed trials of each item, averaged over all items. Trials without a verdict count as
+    not passed."""
     rate_of_scored: float | None = None
     """Pass rate over the trials that have a verdict."""
 
@@ -304,15 +310,15 @@ class RunSide(Frozen):
 
 
 class ItemSide(Frozen):
-    """Results of one item on one side."""
+    """Results of one dataset item on one side."""
 
     passed: int
     scored: int
     """Number of trials that passed or failed."""
     explanation: str | None = None
-    """The scorers' explanation of a trial that shows the change, in one line."""
+    """The scorers' explanation of the verdict on one trial that shows the change, in one line."""
     output: str | None = None
-    """The beginning of that trial's output, in one line."""
+    """The beginning of the output of the trial that shows the change, in one line."""
 
 
 class ItemChange(Frozen):
@@ -329,14 +335,15 @@ class ScorerMovement(Frozen):
     kind: ScoreKind
     base: float
     candidate: float
-    """Mean score over the items that have a score on both sides."""
+    """The candidate's mean score over the items that have a score on both sides. `base` is the same mean for the base.
+    """
     effect: MeanDifference
-    """`p` is corrected for the number of scorers."""
+    """The difference with its uncertainty. The p-value is corrected for the number of scorers."""
     fell: int
     rose: int
-    """Number of items whose mean score rose. `fell` counts the items whose mean score fell."""
+    """Number of items whose mean score increased. `fell` counts the items whose mean score decreased."""
     broken: tuple[int, int] = (0, 0)
-    """Numbers of scores that broke or abstained, for base and candidate."""
+    """Number of trials, for base and candidate, in which the scorer broke or abstained."""
 
 
 class PassAtKPair(Frozen):
@@ -345,9 +352,9 @@ class PassAtKPair(Frozen):
     k: int
     items: int
     any: tuple[float, float]
-    """Chance that at least one of k trials passes, for base and candidate."""
+    """Probability that at least one of k trials passes (pass@k), for base and candidate."""
     every: tuple[float, float]
-    """Chance that all of k trials pass."""
+    """Probability that all of k trials pass (pass^k), for base and candidate."""
 
 
 class RunComparison(Frozen):
@@ -355,40 +362,43 @@ class RunComparison(Frozen):
     candidate: RunSide
     verdict: RunVerdict
     summary: str
-    """The verdict in one sentence, with its basis."""
+    """The verdict of the comparison and the reason for it, in one sentence."""
     warnings: tuple[str, ...] = ()
     """Important caveats about the verdict, one sentence each."""
     items: int = 0
-    """Number of items that both runs have."""
+    """Number of dataset items that both runs have."""
     judged: int = 0
-    """Number of compared items: those with a verdict on both sides."""
+    """Number of compared items. These are the items with a verdict on both sides."""
     coverage: float = 0.0
-    """Share of the trials that have a verdict on both sides."""
+    """Share of the trials that have a verdict. For each item, the side with the smaller share counts; the result is the
+    mean over all items."""
     clusters: int | None = None
-    """Number of clusters of the compared items; None if every item is an independent observation."""
+    """Number of clusters to which the compared items belong; None if each item is an independent observation."""
     passes: MeanDifference | None = None
-    """Difference of the pass rates of the compared items; None if nothing is compared."""
+    """Difference between the pass rates of both sides over the compared items; None if no items are compared."""
     scorers: tuple[ScorerMovement, ...] = ()
     regressed: tuple[ItemChange, ...] = ()
     fixed: tuple[ItemChange, ...] = ()
     flaky: tuple[ItemChange, ...] = ()
-    """Items that have both passed and failed trials on one side. Their change is not certain."""
+    """Items that have both passed and failed trials on one side. It is not certain that the results of such an item
+    changed."""
     several: tuple[PassAtKPair, ...] = ()
-    """Empty for single trials."""
+    """pass@k and pass^k of both sides; empty if each item has a single trial."""
     noise: float | None = None
-    """Probability that a base trial and a candidate trial of the same item have different outcomes. None unless both
-    runs have the same build."""
+    """Probability that a base trial and a candidate trial of the same item have different outcomes. It is only known if
+    both runs have the same build; otherwise it is None."""
     mismatches: tuple[str, ...] = ()
-    """Reasons why the runs cannot be compared. With `--allow-mismatch`, the parts that were therefore left out."""
+    """Reasons why the runs cannot be compared. If `--allow-mismatch` is given, the runs are compared without the parts
+    that these reasons name."""
     notes: tuple[str, ...] = ()
     """Limitations of the comparison, one sentence each."""
 
 
 def format_points(difference: float) -> str:
-    """Format the absolute difference of two shares: `20.0 points`."""
+    """Format the absolute difference of two shares in percentage points, such as `20.0 points`."""
     return f"{abs(difference) * 100:.1f} points"
 
 
 def format_p_value(p: float, *, exact: bool) -> str:
-    """Format a p-value: `p 0.008`, or `p 0.008, drawn` if it was estimated by random sampling."""
+    """Format a p-value, such as `p 0.008`. Add `, drawn` if it was estimated by random sampling."""
     return f"p {'< 0.0001' if p < 0.0001 else f'{p:.2g}'}{'' if exact else ', drawn'}"

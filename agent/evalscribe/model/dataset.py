@@ -1,4 +1,4 @@
-"""Datasets, their items and versions."""
+"""Define datasets, their items and their versions."""
 
 from typing import Literal
 
@@ -7,66 +7,73 @@ from pydantic import Field, JsonValue
 from evalscribe.ids import Frozen, content_id
 
 Provenance = Literal["published", "imported", "derived"]
-"""Origin of a version: published by hand, imported with a run, or derived from a run's failures or reviews."""
+"""Origin of a dataset version: published by hand, imported with a run, or derived from a run's failures or from
+reviews."""
 
 
 class Item(Frozen):
     """One example of a dataset."""
 
     key: str
-    """Unique in its dataset; identifies the item across versions and runs."""
+    """Key of the item, unique in its dataset. It identifies the item in all versions and runs."""
     input: JsonValue
     expected_output: JsonValue = None
-    """None if the item has no expected output. Scorers that need one then report an error."""
+    """The output that scorers expect. If it is None, scorers that need an expected output report an error."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: tuple[dict[str, JsonValue], ...] = ()
-    """A recorded trace, as messages of a transcript. It is stored and displayed only; runs and scorers ignore it."""
+    """A recorded trace as messages of a transcript. The trace is only stored and displayed; runs and scorers ignore it.
+    """
     split: str | None = None
-    """`train`, `dev`, `test` or any other word."""
+    """Name of the split to which the item belongs: `train`, `dev`, `test` or any other word."""
     cluster: str | None = None
-    """Name of the item's cluster. Items of a cluster share a source, so they are not independent observations."""
+    """Name of the cluster to which the item belongs. Items in the same cluster come from a common source, so they are
+    not independent observations."""
     source: dict[str, JsonValue] = Field(default_factory=dict)
-    """Origin, such as `file` and `line`, or `run`, `run_item` and `eval`. It is not part of the item's content."""
+    """Origin of the item, such as `file` and `line`, or `run`, `run_item` and `eval`. The origin is not part of the
+    item's content."""
 
     @property
     def digest(self) -> str:
-        """Content id of everything except `source`."""
+        """Content id of the whole item except its `source`."""
         return content_id(self.model_dump(mode="json", exclude={"source"}))
 
     @property
     def likeness(self) -> str:
-        """Content id of input and expected output; items with equal ids are duplicates."""
+        """Content id of the input and the expected output. Items with the same content id are duplicates."""
         return content_id([self.input, self.expected_output])
 
 
 class Dataset(Frozen):
     id: str
-    """`ds-…`"""
+    """Id of the dataset, in the form `ds-…`."""
     name: str
-    """Unique; commands accept it in place of the id."""
+    """Unique name of the dataset. Commands accept the name in place of the id."""
     description: str = ""
     created_at: str
-    """ISO 8601, UTC."""
+    """Time of creation, in ISO 8601, UTC."""
 
 
 class DatasetVersion(Frozen):
-    """An immutable list of items. Its id is derived from the dataset and from the content and order of the items."""
+    """An immutable list of items.
+
+    The version's id is derived from the dataset's id and from the content and order of the items.
+    """
 
     id: str
-    """`dsv-…`"""
+    """Id of the version, in the form `dsv-…`."""
     dataset_id: str
     number: int
-    """From 1."""
+    """Number of the version in its dataset, from 1."""
     items: int
     provenance: Provenance = "published"
     parent_run_id: str | None = None
-    """The run from which the items were taken."""
+    """Id of the run from which the items were taken, if any."""
     description: str = ""
     created_at: str
 
     @staticmethod
     def id_of(dataset_id: str, digests: tuple[str, ...]) -> str:
-        """Return the id of a version; `digests` are the digests of its items, in order."""
+        """Return the id of a dataset version. `digests` are the digests of the version's items, in order."""
         return short_id("dsv", [dataset_id, digests])
 
 

@@ -1,4 +1,5 @@
-"""The evidence of a failed eval, citations of the evidence, and the fingerprint for matching failures between runs."""
+"""Define the evidence of a failed eval, citations of the evidence, and the fingerprint with which failures of different
+runs are matched."""
 
 import zlib
 from collections.abc import Iterable
@@ -25,11 +26,13 @@ class FailureFingerprint(Frozen):
     passed: tuple[str, ...] = ()
     """Steps that passed, if the source names them."""
     signature: str | None = None
-    """Error signature; None if the log ends before the reason. A failure without one matches no other failure."""
+    """Error signature; None if the log ends before the reason for the failure. A failure without an error signature
+    matches no other failure."""
     checks: str | None = None
     """Content id of the names of the failed tests, if the runner names them."""
     hidden: bool = False
-    """Whether the log shortens the compared values (`{ …(5) }`). Such failures match only if `checks` are equal."""
+    """Whether the log shortens the values that the test compared, as in `{ …(5) }`. Failures with shortened values
+    match only if their `checks` are equal."""
     judged: bool = True
     """Whether the model's work was graded; False if the eval failed before grading."""
     task: str | None = None
@@ -37,7 +40,7 @@ class FailureFingerprint(Frozen):
     grader: str | None = None
     """Content id of the grader's files; None if the source has none."""
     method: int
-    """Version of the code that computed this fingerprint. A fingerprint from an older version is computed again."""
+    """Version of the code that computed this fingerprint. A fingerprint that an older version computed is replaced."""
 
 
 Role = Literal["task", "output", "expected", "grader", "log", "transcript", "known_gaps"]
@@ -51,22 +54,25 @@ class Document(Frozen):
 
     role: Role
     path: str
-    """Path as the source spells it. It is untrusted and never used as a file system path."""
+    """Path of the document, as the source spells it. The path is untrusted and never used as a file system path."""
     text: str
 
     @cached_property
     def lines(self) -> tuple[str, ...]:
-        """The lines without line ends; line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
+        """Lines of the text, without line endings. Line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
         return tuple(line.removesuffix("\r") for line in self.text.split("\n"))
 
     @property
     def line_count(self) -> int:
-        """Number of lines as editors count them. A line break at the end does not start another line."""
+        """Number of lines, as editors count them. A line break at the end of the text does not start another line."""
         return len(self.lines) - (not self.lines[-1])
 
 
 def files_digest(documents: Iterable[Document], role: Role) -> str | None:
-    """Return the content id of all files with this role, ignoring line endings; None without such files."""
+    """Return the content id of all files with this role; None if there are no such files.
+
+    Differences in line endings are ignored.
+    """
     files = sorted(
         (document.path, document.text.replace("\r\n", "\n")) for document in documents if document.role == role
     )
@@ -74,21 +80,26 @@ def files_digest(documents: Iterable[Document], role: Role) -> str | None:
 
 
 class Evidence(Frozen):
-    """The documents of one failed eval, redacted by the source that read them."""
+    """The evidence of one failed eval. The source that read the documents has redacted secrets in them."""
 
     eval: Eval
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
     missing: tuple[str, ...] = ()
-    """Evidence that the source lacks, one phrase each, such as `output files were never stored`."""
+    """Evidence that the source does not have, with one phrase for each kind, such as `output files were never stored`.
+    """
     version: str | None = None
-    """Content id of the source's version number of task and grader; None if the source has no such number."""
+    """Content id of the version number that the source gives the task and the grader; None if the source has no such
+    number."""
 
     def of(self, *roles: Role) -> tuple[Document, ...]:
         return tuple(document for document in self.documents if document.role in roles)
 
     def version_of(self, role: Role) -> str | None:
-        """Return an id for the version of the task or grader; None if the source has neither version nor text."""
+        """Return an id for the version of the eval's task or grader.
+
+        Returns None if the source has neither a version number nor the text.
+        """
         return self.version or files_digest(self.documents, role)
 
     def document(self, role: Role, path: str) -> Document | None:
@@ -96,12 +107,18 @@ class Evidence(Frozen):
 
     @property
     def never_graded(self) -> bool:
-        """Whether grading never began, so there are no steps. A missing `failed_step` alone does not show this."""
+        """Whether grading never began.
+
+        This is the case if there are no steps. A missing `failed_step` does not prove it.
+        """
         return not self.steps
 
     @property
     def digest(self) -> str:
-        """Content id of everything that a judge can see: steps and documents, without ids or urls."""
+        """Content id of everything that a judge can see, such as the steps and documents.
+
+        Ids and URLs are not included.
+        """
         return content_id([self.eval.path, self.eval.failed_step, self.eval.reason, self.steps, self.documents])
 
 
@@ -118,15 +135,15 @@ class Citation(Frozen):
     role: Role
     path: str
     first: int
-    """First line, counted from 1."""
+    """Number of the first quoted line, from 1."""
     last: int
     text: str
-    """The quoted text, lines joined with `\\n`."""
+    """The quoted lines, joined with `\\n`."""
     status: CitationStatus = "unverified"
 
 
 class Excerpt(Frozen):
-    """Lines selected from one document; `first` is the number of the first line."""
+    """Lines selected from one document. `first` is the number of the first selected line."""
 
     role: Role
     path: str
@@ -139,11 +156,12 @@ class PackedEvidence(Frozen):
 
     excerpts: tuple[Excerpt, ...]
     differences: str = ""
-    """Differences between output and reference as hunks of limited size, and names of files that only one side has."""
+    """Differences between the output and the reference as hunks of limited size, and the names of files that exist only
+    in one of them."""
     left_out: tuple[str, ...] = ()
-    """Evidence that the source no longer has or that the token budget left out, one phrase each."""
+    """Evidence that the source no longer has, or that did not fit into the token budget. Each kind is one phrase."""
     tokens: int = 0
-    """Number of tokens, estimated without a tokenizer (`tokens.estimate`)."""
+    """Estimated number of tokens (see `tokens.estimate`). No tokenizer is used."""
 
 
 class OutputLine(Frozen):
@@ -155,45 +173,50 @@ class OutputLine(Frozen):
 
 
 class LocatedError(Frozen):
-    """One error of the failed step, found in the log or in the recorded reason."""
+    """One error of the failed step, found in the log or in the reason that the source recorded."""
 
     error: str
-    """The error in one line, without prefixes, absolute paths and timings, as a person would quote it."""
+    """The error in one line, as a person would quote it: without prefixes, absolute paths and timings."""
     tool: str | None = None
-    """The tool that printed the error, such as `tsc`, `eslint` or `pytest`, recognised by the line's format."""
+    """The tool that printed the error, such as `tsc`, `eslint` or `pytest`. The tool is recognised by the format of the
+    line."""
     code: str | None = None
-    """Lint rule or error code: `prefer-const`, `TS2554`, `PLW2901`, `attr-defined`."""
+    """Lint rule or error code, such as `prefer-const`, `TS2554` or `attr-defined`."""
     severity: Severity = "error"
     citation: Citation | None = None
-    """The log lines of the error, as a verified citation; None if the error is from the source's recorded reason."""
+    """The log lines that contain the error, as a verified citation. They are None if the error comes from the reason
+    that the source recorded."""
     places: tuple[OutputLine, ...] = ()
     test: str | None = None
     """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether errors are the same only if every character is, as in a grader's description of an agent's work."""
+    """Whether two such errors only count as the same if they are equal in every character. This is so if the error is a
+    grader's description of an agent's work."""
 
 
 class FailedTest(Frozen):
     name: str
-    """Name as the runner prints it, with its suites: `orders > pages`, `test_orders.py::test_pages[2]`."""
+    """Name of the test as the runner prints it, with its suites, such as `orders > pages` or
+    `test_orders.py::test_pages[2]`."""
     message: str
-    """The runner's message: at most twelve lines, joined with `\\n`."""
+    """Message that the runner printed for the test: at most 12 lines, joined with `\\n`."""
     citation: Citation
     milliseconds: float | None = None
     """Duration of the test, in milliseconds; None if the runner does not print it."""
     frames: tuple[str, ...] = ()
-    """Files in the traceback, as the runner prints them, innermost first; empty without a traceback."""
+    """Files in the traceback, as the runner prints them, with the innermost first. The list is empty if there is no
+    traceback."""
 
     @property
     def title(self) -> str:
-        """The name without suites: `pages`, `test_pages[2]`."""
+        """Name of the test without its suites, such as `pages` or `test_pages[2]`."""
         return self.name.rsplit(" > ", 1)[-1].rsplit("::", 1)[-1]
 
 
 class TestOutcome(Frozen):
     """The results that a test runner printed, and the status that the source recorded for the test step."""
 
-    __test__: ClassVar[bool] = False  # keeps pytest from collecting this class
+    __test__: ClassVar[bool] = False  # prevents pytest from collecting this class
 
     runner: str | None = None
     passed: int | None = None
@@ -203,16 +226,16 @@ class TestOutcome(Frozen):
     step: StepStatus | None = None
     """Status of the step that ran the tests; None if the source has no such step."""
     summary: Citation | None = None
-    """The runner's counts and duration at the end; None if the log has none."""
+    """Counts and duration that the runner printed at the end; None if the log does not contain them."""
 
     @property
     def silent(self) -> bool:
-        """Whether tests failed without any message from the runner."""
+        """Whether tests failed but the runner printed no message for them."""
         return bool(self.failures) and not any(test.message for test in self.failures)
 
     @property
     def never_ran(self) -> bool:
-        """Whether the runner started but no test finished: the file did not load, or a hook failed."""
+        """Whether the runner started but no test finished, because the test file did not load or a hook failed."""
         return self.runner is not None and self.passed == 0 and self.failed == 0 and self.step == "failed"
 
     @property
@@ -227,28 +250,32 @@ class Diagnosis(Frozen):
     """The errors, test results and document pairs found in the evidence of one failure."""
 
     errors: tuple[LocatedError, ...] = ()
-    """Errors of the failed step. Those of severity `error` come before warnings."""
+    """Errors of the failed step. Errors of severity `error` come before warnings."""
     tests: TestOutcome = TestOutcome()
     pairs: tuple[tuple[int | None, int | None], ...] = ()
-    """Pairs of output and reference, as indexes into `Evidence.documents`. None stands for a missing document."""
+    """Pairs of an output document and a reference document, as indexes into `Evidence.documents`. None stands for a
+    missing document."""
 
     @property
     def located(self) -> LocatedError | None:
-        """The most important error; None if the log ends before the reason."""
+        """The most important error of the failed step; None if the log ends before the reason for the failure."""
         return self.errors[0] if self.errors else None
 
 
 class PreparedFailure(Frozen):
-    """Results computed once from the evidence of a failure, so that the judge need not compute them again."""
+    """Results computed once from the evidence of a failure, so that the judge does not have to compute them again."""
 
     digest: str
-    """Digest of the evidence from which the results were computed."""
+    """Digest of the evidence from which these results were computed."""
     diagnosis: Diagnosis
     packed: PackedEvidence
 
     @property
     def compressed(self) -> bytes:
-        """Compressed JSON. Thousands of failures can wait for the judge, each with up to 25 kB of excerpts."""
+        """This object as compressed JSON.
+
+        It is compressed because thousands of failures can wait for the judge, each with up to 25 kB of excerpts.
+        """
         return zlib.compress(self.model_dump_json().encode(), 1)
 
     @classmethod
@@ -257,11 +284,11 @@ class PreparedFailure(Frozen):
 
 
 CLOSE = 0.1
-"""Maximum distance between a close score and the threshold, as a share of the threshold."""
+"""Maximum distance between a score and the threshold for the score to count as close, as a share of the threshold."""
 
 
 class FailedScore(Frozen):
-    """A score below the threshold that an eval needs to pass."""
+    """A score that is below the threshold for passing the eval."""
 
     score: float
     threshold: float
@@ -281,20 +308,21 @@ class GatheredEvidence(Frozen):
     digest: str
     """Content id of the evidence, or of the reason why the evidence is unreadable."""
     likeness: str
-    """Content id of the normalised text that a judge reads. Failures with equal ids may share a verdict."""
+    """Content id of the normalised text that a judge reads. Failures with the same content id may share a verdict."""
     signature: str | None = None
     fingerprint: FailureFingerprint | None = None
-    """Fingerprint for the comparison with other runs; None if the eval was read without its run."""
+    """Fingerprint for finding the same failure in other runs; None if the eval was read without its run."""
     failed_step: str | None = None
-    """The failed step according to the evidence. The run's list of failures might not name it."""
+    """The failed step according to the evidence. The run's list of failures might not name this step."""
     missing: tuple[str, ...] = ()
-    """Evidence that the source no longer has (`Evidence.missing`)."""
+    """Evidence that the source no longer has, as in `Evidence.missing`."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     scored: FailedScore | None = None
     """The score of the failed step; None if the source gives no score, or if no threshold is known."""
     agent_run: bool = False
-    """Whether the model called tools, or spoke with a user more than once."""
+    """Whether the eval is an agent run. This is so if the model called tools or exchanged several messages with a user.
+    """
     prepared: bytes | None = None
     """The compressed `PreparedFailure`; None if the evidence is unreadable."""
 
@@ -303,7 +331,7 @@ class EvidenceSnapshot(Frozen):
     """A frozen copy of the evidence that a judge reads. It does not change if the run is read or analysed again."""
 
     evidence: Evidence
-    """The evidence. Its eval has no URL, because URLs depend on the place from which the run was read."""
+    """The evidence. The URL of its eval is removed, because URLs depend on the place from which the run was read."""
     provider: str
     model: str
     experiment: str = "default"
@@ -316,7 +344,7 @@ class EvidenceSnapshot(Frozen):
 
     @classmethod
     def read(cls, value: object) -> "EvidenceSnapshot":
-        """Parse a value that `written` returned. Raises `DataError` for any other value."""
+        """Parse a value that the property `written` returned. Raises `DataError` for any other value."""
         try:
             return cls.model_validate(value)
         except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Experiments, their runs, gates and summaries."""
+"""Define experiments, with their runs, gates and summaries."""
 
 import re
 from typing import Annotated, Literal, NamedTuple
@@ -26,12 +26,12 @@ ClauseName = Literal[
     "min_kappa",
 ]
 ClauseVerdict = Literal["passed", "failed", "inconclusive"]
-"""`inconclusive`: the clause cannot be evaluated, because the baseline is not comparable or nothing was scored. The
-gate then fails."""
+"""Verdict on a clause. `inconclusive` means that the clause cannot be evaluated, because the baseline is not comparable
+or nothing was scored. The gate then fails."""
 
 
 RULE = "an item passes if its target answered and every required scorer passed it"
-"""The rule that `evaluate.verdict` applies. It is printed beside every verdict."""
+"""Description of the rule that `evaluate.verdict` applies. It is printed beside every verdict."""
 
 
 class Clause(Frozen):
@@ -39,16 +39,18 @@ class Clause(Frozen):
 
     name: ClauseName
     threshold: float | str
-    """The required value; for `no_new_failures_vs`, the run id of the baseline."""
+    """The required value. For the clause `no_new_failures_vs`, this is the run id of the baseline."""
     observed: float | None = None
     verdict: ClauseVerdict
     low: float | None = None
     high: float | None = None
-    """95 % interval of `observed`, if it is a share."""
+    """Upper bound of the 95 % confidence interval if `observed` is a share. `low` is the lower bound."""
     said: str
-    """Summary in one line: `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % needed`."""
+    """Summary of the clause in one line, such as `pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 %
+    needed`."""
     luck: str | None = None
-    """For a bound on the pass rate: one line on how chance affects the pass rate of a run of this size."""
+    """For a bound on the pass rate, one line that explains how much the pass rate of a run of this size varies by
+    chance."""
     items: tuple[str, ...] = ()
     """Keys of the items that decided the clause, such as new failures or regressions."""
 
@@ -59,28 +61,29 @@ class Gate(Frozen):
     run_id: str
     passed: bool
     clauses: tuple[Clause, ...]
-    """The evaluated clauses. If the config has none, a single clause `passed_threshold` of 1."""
+    """The evaluated clauses. If the config has no clauses, the only clause is `passed_threshold` with the value 1."""
     scores_digest: str
-    """Content id of the scores that the gate used. It changes if the run is scored again."""
+    """Content id of the scores that the gate used. The id changes if the run is scored again."""
     stated: bool = True
-    """False if the experiment defines no clause. The default clause then applies."""
+    """False if the experiment defines no clauses. The default clause then applies."""
     reason: str | None = None
-    """Why the gate fails regardless of its clauses: the run failed or was cancelled. None if neither happened."""
+    """The reason why the gate fails whatever its clauses say: the run failed or was cancelled. None if the run
+    completed."""
 
 
 class Bound(NamedTuple):
-    """A bound on a share: absolute, or relative to the baseline's share."""
+    """A bound on a share. The bound is absolute or relative to the baseline's share."""
 
     number: float
     from_base: bool
-    """Whether `number` is added to the baseline's share."""
+    """Whether the bound is the baseline's share plus `number`. If not, the bound is `number`."""
 
 
 _BOUND = re.compile(r"\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII)
 
 
 def parse_bound(text: str) -> Bound | None:
-    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`; None if the text is not a bound."""
+    """Parse a bound, such as `0.8`, `80 %` or `base-0.02`. Return None if the text is not a bound."""
     match = _BOUND.fullmatch(text)
     if match is None or not (match[1] or match[2]):
         return None
@@ -88,31 +91,33 @@ def parse_bound(text: str) -> Bound | None:
 
 
 PREVIOUS = "previous"
-"""Baseline name that stands for the latest earlier run."""
+"""Name of a baseline that stands for the latest earlier run."""
 
 
 class GateConfig(Frozen):
-    """The part of an experiment's `config` that defines the gate. Shares are from 0 to 1, both included."""
+    """The part of an experiment's `config` that defines the gate. All shares are numbers from 0 to 1, both included."""
 
     passed_threshold: float | None = Field(default=None, ge=0, le=1)
     """Minimum pass rate; another name for `min_pass_rate`."""
     min_pass_rate: float | str | None = None
-    """A share from 0 to 1, or one relative to the pass rate of `baseline`: `base`, `base-0.02`."""
+    """Minimum pass rate: a share from 0 to 1, or a share relative to the pass rate of `baseline`, such as `base` or
+    `base-0.02`."""
     max_failed_items: int | None = Field(default=None, ge=0)
     min_pass_rate_lower_bound: float | None = Field(default=None, ge=0, le=1)
-    """The lower end of the pass rate's 95 % interval must be at least this."""
+    """Minimum of the lower bound of the pass rate's 95 % confidence interval."""
     no_new_failures_vs: str | None = None
-    """Id or name of a run, or `previous`. Items that passed in that run must not fail now."""
+    """Id or name of a run, or `previous`. Items that passed in this earlier run must not fail now."""
     max_regressions: int | None = Field(default=None, ge=0)
-    """Maximum number of items that passed in `baseline` and fail now."""
+    """Maximum number of items that passed in the run `baseline` and fail now."""
     baseline: str | None = None
-    """The run that `max_regressions` and `min_pass_rate` compare with. Default: the run in `no_new_failures_vs`."""
+    """The run with which `max_regressions` and `min_pass_rate` compare. Default: the run in `no_new_failures_vs`."""
     max_error_rate: float | None = Field(default=None, ge=0, le=1)
-    """Maximum share of trials with an error of the target or of a required scorer."""
+    """Maximum share of trials in which the target or a required scorer had an error."""
     min_scored_fraction: float | None = Field(default=None, ge=0, le=1)
-    """Minimum share of trials that passed or failed."""
+    """Minimum share of trials with the verdict passed or failed."""
     min_balanced_accuracy: float | None = Field(default=None, ge=0, le=1)
-    """For classifiers: minimum balanced accuracy. Balanced accuracy is the mean recall over the expected labels."""
+    """For classifiers: minimum balanced accuracy. Balanced accuracy is the mean of the recall of each expected label.
+    """
     min_kappa: float | None = Field(default=None, ge=-1, le=1)
 
     @field_validator("min_pass_rate")
@@ -134,7 +139,7 @@ class GateConfig(Frozen):
 
     @property
     def compared(self) -> frozenset[str]:
-        """The runs that clauses compare with, by id or name as in the config."""
+        """Ids or names, as in the config, of the runs with which clauses compare."""
         by_base = self.max_regressions is not None or isinstance(self.min_pass_rate, str)
         return frozenset(filter(None, (self.no_new_failures_vs, self.base if by_base else None)))
 
@@ -148,7 +153,7 @@ class PromptTarget(Frozen):
 class ComponentTarget(Frozen):
     type: Literal["component"] = "component"
     deployment_id: str
-    """The build that existed when the experiment was created. A run may use another build."""
+    """Id of the build that existed when the experiment was created. A run may use another build."""
     component: Component
 
 
@@ -157,38 +162,38 @@ class JudgeTarget(Frozen):
 
     type: Literal["judge"] = "judge"
     judge: str
-    """`rules`, `cascade` or `provider/name`."""
+    """The judge under test: `rules`, `cascade` or `provider/name`."""
     rubric: str
-    """`name@version`."""
+    """The rubric that the judge applies, as `name@version`."""
     cascade: CascadeParts | None = Field(default=None, exclude_if=lambda parts: parts is None)
-    """A copy of the cascade's parts, made when the version was created. None for a single judge, and in versions of
-    older releases."""
+    """A copy of the cascade's parts, made when the experiment version was created. It is None if the judge is not a
+    cascade, or if an older release created the version."""
 
 
 TargetSpec = Annotated[PromptTarget | ComponentTarget | JudgeTarget, Field(discriminator="type")]
 
 
 class ExperimentConfig(GateConfig):
-    """An experiment's `--config`: its gate, and the settings of its runs."""
+    """An experiment's configuration (`--config`): the gate of the experiment and the settings of its runs."""
 
     repetitions: int = Field(default=1, ge=1, le=100)
     concurrency: int = Field(default=4, ge=1, le=256)
     timeout_s: float = Field(default=300.0, gt=0)
-    """Time limit of one trial."""
+    """Time limit of one trial, in seconds."""
     split: str | None = Field(default=None, min_length=1)
-    """Run only the items of this split."""
+    """The split whose items are run; None to run all items."""
 
     @property
     def tried(self) -> str:
-        """Describe the items of a run: `split test`, or `all items`."""
+        """Describe which items a run uses: `all items`, or a split such as `split test`."""
         return "all items" if self.split is None else f"split {self.split}"
 
 
 class Experiment(Frozen):
     id: str
-    """`exp-…`"""
+    """Id of the experiment, in the form `exp-…`."""
     name: str
-    """Unique; commands accept it in place of the id."""
+    """Unique name of the experiment. Commands accept the name in place of the id."""
     type: Literal["standard", "regression", "classifier"] = "standard"
     status: Literal["active", "archived"] = "active"
     collection_id: str
@@ -198,13 +203,16 @@ class Experiment(Frozen):
 
 
 class ExperimentVersion(Frozen):
-    """A definition that runs execute. The id is a content id, so equal definitions are one version."""
+    """A definition of an experiment that runs execute.
+
+    The id is a content id, so equal definitions are the same version.
+    """
 
     id: str
-    """`exv-…`"""
+    """Id of the version, in the form `exv-…`."""
     experiment_id: str
     number: int
-    """From 1."""
+    """Number of the version in its experiment, from 1."""
     target: TargetSpec
     dataset_id: str
     dataset_version_id: str
@@ -228,20 +236,24 @@ ENDED_STATES: tuple[RunState, ...] = ("completed", "failed", "cancelled")
 
 
 class ExperimentRun(Frozen):
-    """One execution of an experiment version. Its evals are archived as a `run.Run` with the same id."""
+    """One execution of an experiment version.
+
+    The evals of the execution are archived as a `run.Run` with the same id.
+    """
 
     id: str
-    """20 hex digits; also the id of the archived run."""
+    """Id of the run: 20 hex digits. The archived run has the same id."""
     experiment_id: str
     experiment_version_id: str
     dataset_version_id: str
     deployment_id: str | None = None
-    """The build that the run used; None if the target is not a component."""
+    """Id of the build that the run used; None if the target is not a component."""
     name: str | None = None
-    """A name such as `pr-1234`. Commands accept it in place of the id. The store adds a suffix if the name is taken."""
+    """Name of the run, such as `pr-1234`. Commands accept the name in place of the id. If another run has this name,
+    the store adds a suffix."""
     state: RunState = "queued"
     reason: str | None = None
-    """Why the run failed or was cancelled."""
+    """The reason why the run failed or was cancelled."""
     repetitions: int = 1
     concurrency: int = 4
     budget_usd: float | None = None
@@ -256,9 +268,10 @@ class ExperimentRun(Frozen):
     cancelling: bool = False
     """Whether cancellation was requested."""
     archived: bool = False
-    """Whether the archived evals match the current scores."""
+    """Whether the evals of the archived run match the current scores."""
     revision: int = 0
-    """A number that changes whenever an ended run is resumed or scored again, because its results can then differ."""
+    """A number that increases whenever an ended run is resumed or scored again. A change shows that the results might
+    be different."""
 
     @property
     def tries(self) -> int:
@@ -270,24 +283,25 @@ class ExperimentRun(Frozen):
 
 
 ItemVerdict = Literal["passed", "failed", "error", "unscored"]
-"""`error`: the target gave no answer. `unscored`: no required scorer failed the item, but one broke or abstained."""
+"""Verdict on a trial of an item. `error`: the target gave no answer. `unscored`: no required scorer failed the item,
+but one of them broke or abstained."""
 
 
 class RunItem(Frozen):
     """One finished trial of an item."""
 
     id: str
-    """`item-…`, derived from run, item and repetition."""
+    """Id of the form `item-…`, derived from the run, the item and the repetition."""
     run_id: str
     item_key: str
     repetition: int
-    """From 1."""
+    """Number of the repetition of the item, from 1."""
     number: int
-    """The item's position in the dataset version, from 0."""
+    """Position of the item in the dataset version, from 0."""
     status: Literal["ok"] | TargetFailureKind
     verdict: ItemVerdict
     error: str | None = None
-    """Why the target gave no answer."""
+    """The reason why the target gave no answer."""
     duration_ms: float = 0.0
     usage: Usage | None = None
     model: str | None = None
@@ -309,21 +323,22 @@ class ItemTrial(Frozen):
 
 
 class PassRate(Frozen):
-    """The share of trials that passed, with its 95 % interval.
+    """The share of trials that passed, with a 95 % confidence interval.
 
-    Trials of one item or cluster count as one observation.
+    For the interval, all trials of one item or cluster count as one observation.
     """
 
     passed: int
     of: int
     value: float | None
-    """None without trials."""
+    """The share as a number; None if there are no trials."""
     low: float = 0.0
     high: float = 1.0
 
     @property
     def text(self) -> str:
-        """Format the rate: `18/20 = 90.0 % (95 %: 69.9 to 97.2 %)`."""
+        """Format the pass rate with its counts and its 95 % confidence interval, such as `18/20 = 90.0 % (95 %: 69.9 to
+        97.2 %)`."""
         if self.value is None:
             return "0/0"
         ends = f"{100 * self.low:.1f} to {100 * self.high:.1f} %"
@@ -331,23 +346,23 @@ class PassRate(Frozen):
 
 
 class TrialCounts(Frozen):
-    """Numbers of trials by verdict."""
+    """Number of trials by verdict."""
 
     passed: int = 0
     failed: int = 0
     error: int = 0
-    """Trials in which the target gave no answer."""
+    """Number of trials in which the target gave no answer."""
     unscored: int = 0
-    """Trials that no required scorer failed, but on which one broke or abstained."""
+    """Number of trials that no required scorer failed, but on which a required scorer broke or abstained."""
     missing: int = 0
-    """Trials that never started, because the run ended first."""
+    """Number of trials that never started because the run ended earlier."""
 
 
 class TrialErrors(Frozen):
     """Trials whose target gave no answer for the same reason."""
 
     reason: str
-    """The shared reason: `raised NameError (agent.py:5)`, or `gave no answer: exit code 1`."""
+    """The reason, such as `raised NameError (agent.py:5)` or `gave no answer: exit code 1`."""
     trials: int
 
 
@@ -378,21 +393,21 @@ class ScorerSummary(Frozen):
 
 
 class PassAtK(Frozen):
-    """pass@k and pass^k over items with at least `k` trials.
+    """pass@k and pass^k over the items with at least `k` trials.
 
-    A trial without an answer or score counts as not passed.
+    A trial without an answer or without a score counts as not passed.
     """
 
     k: int
     items: int
     pass_at: float
-    """pass@k: the chance that at least one of `k` trials of an item passes."""
+    """pass@k: the probability that at least one of `k` trials of an item passes."""
     pass_hat: float
-    """pass^k: the chance that all of `k` trials of an item pass."""
+    """pass^k: the probability that all of `k` trials of an item pass."""
 
 
 class LabelRow(Frozen):
-    """One expected label: the number of items that expect it, and how many of them got each label."""
+    """One expected label: the number of items that expect this label, and how many of them got each label."""
 
     label: str
     expected: int
@@ -402,14 +417,14 @@ class LabelRow(Frozen):
 
 
 class LabelSummary(Frozen):
-    """Comparison of the labels that a target gave with the expected labels. A missing label counts as disagreement."""
+    """Comparison of the labels that a target gave with the expected labels. A missing label counts as a wrong label."""
 
     pairs: int
     judged: int
     """Number of items to which the target gave a label."""
     agreement: float | None = None
     balanced_accuracy: float | None = None
-    """Mean recall over the expected labels."""
+    """Balanced accuracy: the mean of the recall of each expected label."""
     kappa: float | None = None
     kappa_low: float | None = None
     kappa_high: float | None = None
@@ -426,7 +441,7 @@ class RunSummary(Frozen):
     """Number of the experiment's version."""
     dataset_version_id: str
     dataset: str = ""
-    """`name@number`, or `name@number:split`."""
+    """The dataset version, as `name@number`, or `name@number:split` if only a split was run."""
     deployment_id: str | None = None
     target: str = ""
     """Short description of the target."""
@@ -444,7 +459,8 @@ class RunSummary(Frozen):
     broken: int = 0
     """Number of unscored trials in which a required scorer broke. In the other unscored trials, a scorer abstained."""
     pass_rate: PassRate
-    """Mean over all items of the share of passed trials. Errors, unscored and missing trials count as not passed."""
+    """Share of passed trials of each item, averaged over all items. Trials with an error, unscored trials and missing
+    trials count as not passed."""
     rate_of_scored: float | None = None
     """Share of passed trials among those that passed or failed."""
     failed_items: int = 0
@@ -452,31 +468,31 @@ class RunSummary(Frozen):
     flaky: tuple[str, ...] = ()
     """Keys of items that passed in some trials only."""
     observations: int = 0
-    """Number of observations behind the interval: trials or, if items or clusters have several trials, items or
-    clusters."""
+    """Number of observations on which the interval is based. An observation is a trial. If items or clusters have
+    several trials, an observation is an item or a cluster."""
     at_k: tuple[PassAtK, ...] = ()
-    """Values for every k up to the number of repetitions; empty for a single repetition."""
+    """pass@k and pass^k for every k up to the number of repetitions; empty if there is only one repetition."""
     scorers: tuple[ScorerSummary, ...] = ()
     splits: tuple[SplitSummary, ...] = ()
-    """Summary of each split; empty unless there are several."""
+    """Summary of each split; empty unless the run has items of several splits."""
     cost_usd: float = 0.0
-    """Cost of the trials and of all scores, including superseded ones."""
+    """Cost in USD of all trials and scores, including superseded scores."""
     input_tokens: int = 0
     output_tokens: int = 0
-    """Tokens of the trials, if the target reports them."""
+    """Output tokens of all trials, if the target reports tokens."""
     duration_p50_ms: float | None = None
     duration_p95_ms: float | None = None
     labels: LabelSummary | None = None
-    """None unless the experiment's target gives labels."""
+    """Comparison with the expected labels; None if the target does not give labels."""
 
     @property
     def label(self) -> str:
-        """Name and short id, such as `pr-1234 (1a2b3c4d…)`, or the id."""
+        """Name and id of the run, such as `pr-1234 (1a2b3c4d…)`. A run without a name has only its id."""
         return f"{self.name} ({self.run_id})" if self.name else self.run_id
 
 
 class RunReport(Frozen):
-    """A run with its summary, and its gate once it has ended."""
+    """A run with its summary and, once the run has ended, with its gate."""
 
     summary: RunSummary
     gate: Gate | None = None
@@ -490,18 +506,18 @@ class TrialDetail(Frozen):
 
     item_key: str
     repetition: int
-    """From 1."""
+    """Number of the repetition of the item, from 1."""
     run_item_id: str | None = None
-    """None if the trial was never run."""
+    """Id of the run item; None if the trial was never run."""
     split: str | None = None
     verdict: TrialOutcome
     error: str | None = None
-    """Why the target gave no answer."""
+    """The reason why the target gave no answer."""
     input: JsonValue = None
     expected_output: JsonValue = None
     output: JsonValue = None
     log: str = ""
-    """Output and then traceback of a trial without an answer."""
+    """Output of a trial without an answer, followed by the traceback."""
     duration_ms: float | None = None
     usage: Usage | None = None
     model: str | None = None
@@ -510,7 +526,10 @@ class TrialDetail(Frozen):
 
 
 def percent(share: float) -> str:
-    """Format a share: `90.0 %`. Only exact shares of 0 and 1 become `0.0 %` and `100.0 %`."""
+    """Format a share as a percentage, such as `90.0 %`.
+
+    Rounding never gives `0.0 %` or `100.0 %` for other shares than 0 and 1.
+    """
     shown = f"{100 * share:.1f}"
     if shown == "100.0" and share < 1:
         return "over 99.9 %"

@@ -1,4 +1,4 @@
-"""Observations on many agent runs, and clusters of observations with the same meaning."""
+"""Define observations on many agent runs, and clusters of observations with the same meaning."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ from evalscribe.model.chat import Usage
 
 
 class Member(Frozen):
-    """Facts about an explored agent run, without its transcripts."""
+    """Description of an explored agent run, without its transcripts."""
 
     id: str
     run_id: str
@@ -32,37 +32,39 @@ class Passage(Frozen):
     eval: str
     transcript_id: str | None = None
     block: int | None = None
-    """Index of the quoted message in the transcript, from 0."""
+    """Index of the quoted message in the transcript, starting at 0."""
     place: str
-    """The quoted place as displayed: `T0B3`, `R0M.scores.reward`, `log run.log:3-5`."""
+    """The quoted place in the form in which it is displayed, such as `T0B3`, `R0M.scores.reward` or `log run.log:3-5`.
+    """
     text: str
-    """The text at `place`; empty if a whole message or value is cited."""
+    """The quoted text at `place`; empty if a whole message or value is cited."""
     status: Literal["verified", "relocated"] = "verified"
-    """`relocated`: the quotation is not at the place that was cited, but at this other place of the same agent run."""
+    """Status of the quotation. `relocated`: the cited place does not contain the quotation, but `place`, in the same
+    agent run, does."""
 
 
 class Observation(Frozen):
-    """An observation, with the agent runs whose quotations support it."""
+    """One observation, with the agent runs whose quotations support the observation."""
 
     id: str
-    """`O0`, `O1` … within one exploration."""
+    """Id of the observation, unique in one exploration: `O0`, `O1` and so on."""
     text: str
     agent_runs: tuple[str, ...] = ()
-    """Ids of the agent runs with a verified quotation. If there are none, the observation is not counted."""
+    """Ids of the agent runs with a verified quotation. An observation without such agent runs is not counted."""
     passages: tuple[Passage, ...] = ()
     invented: int = 0
     """Number of the observation's citations that could not be verified."""
 
 
 class ClusterShare(Frozen):
-    """The share of one model's, task's or trial's agent runs that are in a cluster."""
+    """The share of the agent runs of one model, task or trial that are in a cluster."""
 
     of: Literal["model", "task", "trial"]
     name: str
     agent_runs: int
-    """Number of agent runs of this task, model or trial in the cluster."""
+    """Number of agent runs of the model, task or trial that are in the cluster."""
     among: int
-    """Number of all explored agent runs of this task, model or trial."""
+    """Number of all explored agent runs of the model, task or trial."""
 
 
 class Cluster(Frozen):
@@ -71,19 +73,19 @@ class Cluster(Frozen):
     name: str
     text: str
     agent_runs: tuple[str, ...]
-    """Ids without duplicates."""
+    """Ids of the agent runs in the cluster, without duplicates."""
     observations: tuple[str, ...]
-    """Ids of the observations. An observation is in at most one cluster."""
+    """Ids of the observations in the cluster. Each observation is in at most one cluster."""
     parts: tuple[str, ...] = ()
-    """Names of the clusters that were merged into this one."""
+    """Names of the clusters that were merged into this cluster."""
     passages: tuple[Passage, ...] = ()
-    """Example quotations. The first ones are from different agent runs."""
+    """Example quotations. The first quotations are from different agent runs."""
     shares: tuple[ClusterShare, ...] = ()
     """The models, tasks and trials in which the cluster is most frequent."""
 
 
 class Gap(Frozen):
-    """Agent runs that could not be read, and why."""
+    """Agent runs that could not be read, and the reason."""
 
     agent_runs: tuple[str, ...]
     reason: str
@@ -97,29 +99,29 @@ class Exploration(Frozen):
     """Name of the collection."""
     collection_id: str
     where: str | None = None
-    """Condition that selects agent runs; None for all agent runs."""
+    """Condition that selects the agent runs; None if all agent runs are selected."""
     max_runs: int | None = None
     """Maximum number of agent runs to read."""
     judge: str
-    """Id of the model, or `rules@1`."""
+    """Id of the judge: a model, or `rules@1`."""
     members: tuple[Member, ...] = ()
     """The explored agent runs, sorted by id."""
     answer: str | None = None
-    """Text that cites clusters by number, `(1)`; None if there is no answer."""
+    """Answer to the question. It cites clusters by number, as in `(1)`. It is None if there is no answer."""
     clusters: tuple[Cluster, ...] = ()
-    """Clusters with the most agent runs first."""
+    """Clusters of observations. The cluster with the most agent runs comes first."""
     observations: tuple[Observation, ...] = ()
-    """Observations with a verified citation."""
+    """Observations that have a verified citation."""
     unverified: tuple[Observation, ...] = ()
-    """Observations without a verified citation. They are in no cluster and are not counted."""
+    """Observations that have no verified citation. They are in no cluster and are not counted."""
     other: tuple[str, ...] = ()
-    """Ids of observations without a cluster."""
+    """Ids of the observations that are in no cluster."""
     silent: tuple[str, ...] = ()
-    """Ids of agent runs without observations on the question."""
+    """Ids of the agent runs in which the judge observed nothing about the question."""
     gaps: tuple[Gap, ...] = ()
     left_out: int = 0
     """Number of selected agent runs that were not read because of `max_runs`."""
     notes: tuple[str, ...] = ()
     """Limitations of the answer, one sentence each."""
     usage: Usage = Usage()
-    """Usage of every step, including answers that were already stored."""
+    """Model usage of all steps, including the usage of answers that were already stored."""

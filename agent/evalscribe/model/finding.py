@@ -1,4 +1,4 @@
-"""Verdicts, findings and human labels, and the patterns and recommendations that are based on them."""
+"""Define verdicts, findings and human labels. Define the patterns and recommendations that are based on findings."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -15,52 +15,54 @@ from evalscribe.model.run import Eval
 Classification = Literal["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
 CLASSIFICATIONS: tuple[Classification, ...] = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
 CauseKind = Literal["model", "task", "grader", "lint", "harness", "infrastructure", "user"]
-"""Origin of a cause; `user` is the simulated user of an agent benchmark."""
+"""Kind of a cause: who or what caused the failure. `user` is the simulated user of an agent benchmark."""
 CAUSE_KINDS: tuple[CauseKind, ...] = ("model", "task", "grader", "lint", "harness", "infrastructure", "user")
 NOT_THE_MODEL: tuple[CauseKind, ...] = ("harness", "infrastructure", "user")
-"""Kinds of cause that say nothing about the model's work. Such failures are left out of the model's pass rate."""
+"""Kinds of cause that say nothing about the model's work. Failures with such a cause are left out of the model's pass
+rate."""
 RecurrenceKind = Literal["new", "repeat", "changed", "fix-in-doubt"]
 Confidence = Annotated[float, Field(ge=0, le=1)]
 NO_REASON = "the log ends before the reason"
-"""Last words of a verdict's error if the log contains no reason."""
+"""Text at the end of a verdict's `error` if the log contains no reason for the failure."""
 UNCERTAIN_CONFIDENCE = 0.5
-"""Maximum confidence of a verdict that counts as uncertain."""
+"""Maximum confidence of an uncertain verdict."""
 
 
 class Precedent(Frozen):
-    """The finding of an earlier report on the same model and eval."""
+    """A finding on the same eval in an earlier report."""
 
     report: str
-    """File name of the report."""
+    """File name of the earlier report."""
     date: str | None = None
     eval: str
     step: str | None = None
     classification: Classification | None = None
     by_person: bool = False
-    """Whether a person gave the label. Only a person's label is evidence for a later verdict."""
+    """Whether a person gave the label. Only a label from a person is evidence for a later verdict."""
     cause: str | None = None
-    # Paid verdicts are stored under keys that include precedents, so a field that was added later must not change these
-    # keys.
+    # Verdicts that were paid for are stored under keys that include precedents. The field below was added later. It is
+    # excluded if it is None, so that it does not change existing keys.
     cause_kind: CauseKind | None = Field(default=None, exclude_if=lambda kind: kind is None)
-    """Kind of cause that the person gave; known only if `alike` is true."""
+    """Kind of cause that the person gave. Only known if `alike` is true."""
     error: str | None = None
     reasoning: str | None = None
-    """The reasoning in the report. Free-form reports often name the error only there."""
+    """The reasoning in the earlier report. Free-form reports often name the error only in the reasoning."""
     action: str | None = None
-    """The action taken, in the report's words."""
+    """The action that people took, in the words of the earlier report."""
     reviewer: str | None = None
-    """The person who gave the label; None if the label is not in git."""
+    """The person who gave the label; None if the label is not committed to git."""
     model: str | None = None
-    """`provider/model` if the report is on another model. From such reports, only people's labels of the same failure
-    in the same version of the eval are used."""
+    """The model of the earlier report, as `provider/model`, if it is another model. From reports on other models, only
+    labels that people gave to the same failure in the same version of the eval are used."""
     note: str | None = None
     """The person's comment on the label."""
     alike: bool = False
-    """Whether the failures are known to be the same: same task, grader, error and failed tests."""
+    """Whether the earlier failure is known to be the same failure, with the same task, grader, error and failed tests.
+    """
 
 
 class LabelledExample(Frozen):
-    """A similar failure that a person has labelled. It is an example for a judge, not evidence about this failure."""
+    """A labelled failure that is similar to the failure to be judged. It is an example for the judge, not evidence."""
 
     eval: str
     step: str | None = None
@@ -71,31 +73,31 @@ class LabelledExample(Frozen):
     reviewer: str
     date: str
     why: str
-    """Kind of similarity, such as `the same error in another eval`."""
+    """Reason why the failure counts as similar, such as `the same error in another eval`."""
 
 
 class LabelCount(Frozen):
-    """Number of times that people chose a label for similar failures. A group counts as one."""
+    """Number of times that people gave one label to similar failures. A group of failures counts as one failure."""
 
     label: Classification
     count: int
 
 
 MIN_MODELS = 3
-"""Minimum number of comparable models for a conclusion about the eval."""
+"""Minimum number of comparable models that is needed for a conclusion about the eval."""
 
 
 class CrossModelFailures(Frozen):
-    """Results of other models on the same eval: same experiment, task and grader."""
+    """Results of other models on the same eval. The experiment, the task and the grader must be the same."""
 
     alike: tuple[str, ...] = ()
-    """Other models that fail in the same way, by name (`provider/model`, the name of their reports folder)."""
+    """Other models that fail in the same way. Each is named `provider/model`, like the folder of its reports."""
     models: int = 1
-    """Number of models with a comparable stored run of the experiment, including the model of this run."""
+    """Number of models with a comparable stored run of the same experiment, including the model of this run."""
     more: int = 0
-    """Number of further models that fail in the same way, not named in `alike`."""
+    """Number of further models that fail in the same way but are not listed in `alike`."""
     earlier: tuple[str, ...] = ()
-    """Models that failed in the same way on another version of the eval; not included in the counts."""
+    """Models that failed in the same way on another version of the eval. The counts do not include these models."""
     more_earlier: int = 0
 
     @property
@@ -105,17 +107,17 @@ class CrossModelFailures(Frozen):
 
     @property
     def most_fail(self) -> bool:
-        """Whether at least half of the models, and at least `MIN_MODELS`, fail in the same way."""
+        """Whether at least half of the models fail in the same way, and at least `MIN_MODELS` models do."""
         return self.failing >= MIN_MODELS and 2 * self.failing >= self.models
 
     @property
     def most_pass(self) -> bool:
-        """Whether there are at least `MIN_MODELS` models, of which fewer than half fail in the same way."""
+        """Whether there are at least `MIN_MODELS` models and fewer than half of them fail in the same way."""
         return self.models >= MIN_MODELS and 2 * self.failing < self.models
 
 
 class TrialVerdict(Frozen):
-    """A judge's verdict on another trial of the same task, shown to the judge when a trial is judged again."""
+    """A judge's verdict on another trial of the same task. The judge sees it when a trial is judged again."""
 
     trial: int
     classification: Classification
@@ -129,21 +131,22 @@ class Failure(Frozen):
     evidence: Evidence
     packed: PackedEvidence
     diagnosis: Diagnosis | None = None
-    """Diagnosis of the evidence. If it is None, the judge computes it."""
+    """Diagnosis of the evidence. If this is None, the judge computes the diagnosis."""
     precedents: tuple[Precedent, ...] = ()
     examples: tuple[LabelledExample, ...] = ()
     similar: tuple[LabelCount, ...] = ()
-    """Counts of people's labels of similar failures, including those not in `examples`; most frequent first."""
+    """How often people gave each label to similar failures, including failures that are not in `examples`. The most
+    frequent label comes first."""
     across: CrossModelFailures | None = None
-    """None if no other model is known to fail in the same way."""
+    """Results of other models on the same eval; None if no other model is known to fail in the same way."""
     passable: bool | None = None
-    """Whether a trial of any model, or a reference answer, passed this task with the same grader; None if that was not
-    looked up."""
+    """Whether any model's trial or a reference answer passed this task with the same grader. It is None if nobody
+    looked for such a trial or answer."""
     scored: FailedScore | None = None
     """The score of the failed step with the threshold; None if either is unknown."""
     others: tuple[TrialVerdict, ...] = ()
-    """Verdicts on other trials of the task. They agree with each other, but not with the first verdict on this trial,
-    which is therefore judged again. Empty unless that is so."""
+    """Verdicts on other trials of the task. They are only given if this trial is judged again, because these verdicts
+    agree with each other but not with the first verdict on this trial."""
 
     @property
     def is_agent_run(self) -> bool:
@@ -151,16 +154,17 @@ class Failure(Frozen):
 
 
 NoVerdictCause = FailureCause | Literal["evidence"]
-"""`evidence`: the evidence is unreadable, so no judge was called. `answer`: the judge's answer is not a verdict."""
+"""Kind of reason why there is no verdict. `evidence`: the evidence is unreadable, so no judge was called. `answer`: the
+judge's answer is not a verdict."""
 
 
 class Unclassified(Frozen):
-    """A failure that could not be judged, with the reason in place of a verdict."""
+    """Result for a failure that could not be judged: the reason why there is no verdict."""
 
     reason: str
     judge: str
     final: bool = False
-    """Whether judging the failure again is pointless, because the model refused or the evidence is unreadable."""
+    """Whether it is useless to judge the failure again, because the model refused or the evidence is unreadable."""
     cause: NoVerdictCause = "answer"
     usage: Usage = Usage()
 
@@ -170,45 +174,49 @@ class Verdict(Frozen):
 
     classification: Classification
     cause: str
-    """Short kebab-case name of the root cause: `missing-as-const`."""
+    """Short name of the root cause in kebab case, such as `missing-as-const`."""
     cause_kind: CauseKind
     confidence: Confidence
     uncertain: bool = False
     error: str
-    """The error in one line, or a note that the log ends before the reason."""
+    """The error of the failed step in one line, or a note that the log ends before the reason for the failure."""
     why: str
-    """The reason in one line of at most 90 characters."""
+    """The reason for the verdict, in one line of at most 90 characters."""
     reasoning: str
-    """Two or three sentences."""
+    """The reasons for the verdict, in two or three sentences."""
     citations: tuple[Citation, ...] = ()
     judge: str
-    """Id of the judge, with its version: `rules@1`, `anthropic/claude-opus-5-5`."""
+    """Id of the judge, such as `rules@1` (with a version number) or `anthropic/claude-opus-5-5`."""
     rule: str | None = None
-    """The rule that gave the verdict, if the judge is the rules engine."""
+    """Name of the rule that gave the verdict, if the judge is the rules engine."""
     fix: str | None = None
-    """Recommended change to the eval or its surroundings, in one imperative line; None if nothing should change."""
+    """Recommended change to the eval or its environment, as one line in the imperative. It is None if no change is
+    recommended."""
     would_pass: bool = False
-    """Whether the judge claims that `fix` alone would let the eval pass."""
+    """Whether the eval would pass with the change in `fix` alone, according to the judge."""
     message: int | None = None
-    """Number, from 1, of the message in which an agent run went wrong for the cause that the verdict names. None if
-    unknown, or if the eval is not an agent run."""
+    """Number, from 1, of the message in which the agent run went wrong because of the cause that the verdict names. It
+    is None if the message is unknown, or if the eval is not an agent run."""
     first_mistake: int | None = None
-    """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
+    """Number of the message that contains the agent run's first mistake. It is None if this message is unknown or does
+    not come before `message`."""
     stage: Stage | None = None
-    """The stage of a cascade that decided; None for a single judge."""
+    """The cascade's stage that gave the verdict; None if the judge is not a cascade."""
     tags: tuple[str, ...] = ()
     """Issues tagged by the cheap stage of a cascade."""
     provisional: bool = False
-    """Whether another stage should have decided but could not answer. Its later answer replaces this verdict."""
+    """Whether the verdict is provisional because another stage of the cascade should have given it but could not
+    answer. A later answer of that stage replaces this verdict."""
     gave_up: Unclassified | None = None
-    """Why the stage that should have decided gave no verdict; None if it did. Only for cascades."""
+    """The reason why the stage of a cascade that should have given the verdict did not give it. It is None if this
+    stage gave the verdict, or if the judge is not a cascade."""
     usage: Usage = Usage()
-    """Usage of all stages of a cascade, or of the single judge."""
+    """Model usage of the judge, or of all stages if the judge is a cascade."""
     before: Usage = Usage()
-    """The part of `usage` that belongs to the stages before the last one that was called."""
+    """The part of `usage` that belongs to all stages except the last stage that was called."""
 
     def doubted(self, reason: str) -> "Verdict":
-        """Return a copy that is marked as uncertain, with `reason` appended to the reasoning."""
+        """Return a copy of the verdict that is marked as uncertain, with `reason` appended to its reasoning."""
         return self.model_copy(
             update={
                 "reasoning": f"{self.reasoning.rstrip()} {reason}",
@@ -219,9 +227,9 @@ class Verdict(Frozen):
 
 
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
-    """Return why the judge did not decide, or None if it did.
+    """Return the reason why the judge gave no verdict of its own, or None if it gave one.
 
-    If the rules guessed because a model gave no answer, the judge did not decide.
+    If the rules engine judged only because a model gave no answer, this counts as no verdict.
     """
     if isinstance(verdict, Unclassified):
         return verdict
@@ -229,20 +237,23 @@ def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
 
 
 def by_rules(judge: str) -> bool:
-    """Return whether a judge id names the rules.
+    """Return whether a judge id names the rules engine.
 
-    Their confidence only distinguishes certain from uncertain verdicts.
+    The confidence of the rules engine only distinguishes certain from uncertain verdicts.
     """
     return judge.startswith("rules@")
 
 
 def proves(judge: str) -> bool:
-    """Return whether a judge id names replays. Their verdicts are proved."""
+    """Return whether a judge id stands for replays. Verdicts that come from replays are proved."""
     return judge.startswith("replay@")
 
 
 def by_people(judge: str) -> bool:
-    """Return whether a judge id names people. Their verdicts are taken from corrections of the same failure."""
+    """Return whether a judge id stands for people.
+
+    Such verdicts are taken from people's corrections of the same failure.
+    """
     return judge.startswith("people@")
 
 
@@ -252,20 +263,21 @@ def by_model(judge: str) -> bool:
 
 
 def label_and_confidence(label: str, confidence: float, judge: str) -> str:
-    """Return a label, followed by the confidence if a model gave the label."""
+    """Format a label. If a model gave the label, the confidence follows."""
     return f"{label} {confidence:.2f}" if by_model(judge) else label
 
 
 ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
-"""Name of the authors' correction of what an eval expects. If an output passes with it, the model was not at fault."""
+"""Name of the change to a grader that is the eval authors' correction of the expected result. If an output passes with
+this correction, the model was not at fault."""
 REPLAY_JUDGE = "replay@1"
-"""Judge id of verdicts that a replay proved. Increase the number by hand if the meaning of replays changes."""
+"""Judge id of verdicts that replays proved. Increase the number by hand if the meaning of replays changes."""
 PEOPLE_JUDGE = "people@1"
 """Judge id of verdicts that are taken from people's corrections of the same failure."""
 VerdictBasis = Literal["judged", "corrected", "reproduced", "proved"]
-"""`corrected`: a person gave this label to the same failure of another run; `reproduced`: a replay shows that the
-failure is real; `proved`: a replay shows whose fault it is."""
+"""Basis of a verdict. `corrected`: a person gave this label to the same failure in another run. `reproduced`: a replay
+shows that the failure is real. `proved`: a replay shows whose fault the failure is."""
 ReplayOutcome = Literal["reference fails", "flaky", "not reproducible", "fixed by change", "reproduced", "inconclusive"]
 _BASIS: dict[ReplayOutcome, VerdictBasis] = {
     "reference fails": "proved",
@@ -283,15 +295,16 @@ class Replay(Frozen):
     answer: ReplayedAnswer
     passed: bool
     alike: bool = False
-    """Whether the answer failed in the same check and in the same way as the stored failure."""
+    """Whether the replay failed in the same check and in the same way as the stored failure."""
     change: str | None = None
-    """The change to the grader that was tried: `CORRECTED`, or the text of a recommendation; None if unchanged."""
+    """The change to the grader that was tried: `CORRECTED`, or the text of a recommendation. It is None if the grader
+    was not changed."""
     error: str | None = None
-    """The answer's failure, in one line."""
+    """The error with which the answer failed, in one line."""
     tests: tuple[str, ...] = ()
-    """Names of the failed tests; empty if the grader names none."""
+    """Names of the failed tests; empty if the grader does not name tests."""
     exit_code: int | None = None
-    """None if the grader was stopped at a limit, or is not a command."""
+    """Exit code of the grader. It is None if the grader was stopped at a limit or is not a command."""
     command: str = ""
     """The grader's command; empty if the grader is not a command."""
     log: str = ""
@@ -299,13 +312,14 @@ class Replay(Frozen):
     recorded: bool = False
     """Whether the result was read from the run's own files, without running the grader."""
     note: str = ""
-    """Description of the answer's reconstruction; empty if the answer was stored."""
+    """Description of how the answer was reconstructed; empty if the answer was stored."""
     broken: str = ""
-    """Why the replay is not conclusive, such as `stopped at the time limit`; empty if it is conclusive."""
+    """The reason why the replay is not conclusive, such as `stopped at the time limit`. It is empty if the replay is
+    conclusive."""
 
 
 REPEAT = 3
-"""Number of replays of an answer whose result can depend on chance."""
+"""Default number of replays of an answer whose result can depend on chance."""
 
 
 class ReplayOptions(Frozen):
@@ -314,28 +328,28 @@ class ReplayOptions(Frozen):
     repeat: int = REPEAT
     """Number of replays of an answer whose result can depend on chance."""
     fresh: bool = False
-    """Whether to ignore stored replays."""
+    """Whether to ignore stored replays and run them again."""
     expectations: Path | None = None
-    """File with corrected expectations of tau-bench tasks."""
+    """File with corrected expectations for tau-bench tasks."""
 
 
 class Proof(Frozen):
     """Result of replaying one failure."""
 
     eval: str
-    """Path."""
+    """Path of the eval."""
     eval_id: str
     evidence: str
-    """Digest of the evidence. The proof does not apply if the evidence has changed."""
+    """Digest of the failure's evidence. If the evidence has changed, the proof no longer applies."""
     outcome: ReplayOutcome
     why: str
-    """One line of at most 90 characters."""
+    """The reason for the outcome, in one line of at most 90 characters."""
     reasoning: str
-    """Two or three sentences."""
+    """The reasons for the outcome, in two or three sentences."""
     verdict: Verdict | None = None
-    """The proved verdict; None if the replays do not show whose fault the failure is."""
+    """The verdict that the replays prove. It is None if the replays do not show whose fault the failure is."""
     same_grader: bool | None = None
-    """Whether the replays used the same grader as the run; None if the run has no record of its grader."""
+    """Whether the replays used the same grader as the run. It is None if the run did not record its grader."""
     replays: tuple[Replay, ...] = ()
 
     @property
@@ -344,19 +358,19 @@ class Proof(Frozen):
 
 
 def fixes(proof: Proof, change: str) -> bool:
-    """Return whether the model's output was replayed with a change and all replays with this change passed."""
+    """Return whether the model's output was replayed with a changed grader and all replays with this change passed."""
     replays = [replay for replay in proof.replays if replay.change == change]
     return any(replay.answer == "output" for replay in replays) and all(replay.passed for replay in replays)
 
 
 def replay_log_name(replays: Sequence[Replay], index: int) -> str:
-    """Return the document name that citations use for the log of a replay."""
+    """Return the document name with which citations refer to the log of a replay."""
     answer = replays[index].answer
     return f"replay-{answer}-{sum(replay.answer == answer for replay in replays[: index + 1])}.log"
 
 
 def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:
-    """Return how many conclusive replays of an answer passed, and how many conclusive replays there are."""
+    """Count the conclusive replays of an answer: return how many of them passed, and how many there are."""
     outcomes = [
         replay.passed for replay in replays if replay.answer == answer and replay.change == change and not replay.broken
     ]
@@ -364,25 +378,25 @@ def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | Non
 
 
 class Correction(Frozen):
-    """A person's label that replaces a judge's."""
+    """A label from a person that replaces the label of a judge."""
 
     classification: Classification
     cause_kind: CauseKind | None = None
-    """None if the person gave no kind of cause. The judge's then still applies."""
+    """Kind of cause that the person gave. If it is None, the kind that the judge gave still applies."""
 
 
 class Recurrence(Frozen):
-    """Relation of a failure to earlier reports of this model and experiment."""
+    """How a failure relates to earlier reports on the same model and experiment."""
 
     kind: RecurrenceKind = "new"
     reports: tuple[str, ...] = ()
-    """File names of the earlier reports that have the failure, newest first."""
+    """File names of the earlier reports that contain the failure, newest first."""
     action: str | None = None
     """The fix that an earlier report names, if `kind` is `fix-in-doubt`."""
 
 
 class TrialCount(Frozen):
-    """Numbers of passed and failed trials of one task."""
+    """Number of passed and failed trials of one task."""
 
     passed: int
     failed: int
@@ -390,16 +404,17 @@ class TrialCount(Frozen):
 
     @property
     def never_passed(self) -> bool:
-        """Whether the task has several trials, all of which failed."""
+        """Whether the task has several trials and all of them failed."""
         return self.total > 1 and self.failed >= self.total
 
 
 class TrialRates(Frozen):
-    """Pass rates of a run's tasks with several trials, as means over these tasks."""
+    """Pass rates of the tasks in a run that have several trials, as means over these tasks."""
 
     tasks: int
     k: int
-    """Number of trials per task; the smallest such number if tasks differ."""
+    """Number of trials of each task. If the tasks have different numbers of trials, this is the smallest of these
+    numbers."""
     pass_at: float
     """Estimated share of tasks with at least one passed trial among `k`."""
     pass_hat: float
@@ -410,66 +425,70 @@ class FailureGroup(Frozen):
     """Failures that may share one verdict."""
 
     id: str
-    """Content id of the members' common properties."""
+    """Id of the group: the content id of the properties that its members have in common."""
     eval_ids: tuple[str, ...]
-    """Eval ids in the order of the run. A judge sees the first failure, and its verdict applies to all."""
+    """Ids of the evals in the group, in the order of the run. A judge sees only the first failure, and its verdict
+    applies to all."""
     signature: str | None = None
 
 
 class RunningAnalysis(Frozen):
-    """An analysis that is in progress, or was interrupted before it wrote its report."""
+    """An analysis that is running, or that was interrupted before it wrote its report."""
 
     run_id: str
     provider: str
     model: str
     failures: int
     started_at: str
-    """ISO 8601, UTC."""
+    """Time at which the analysis started, in ISO 8601, UTC."""
     process: int
-    """Id of the process that runs the analysis, or ran it until the interruption."""
+    """Id of the process that runs the analysis, or that ran it until it was interrupted."""
     judge: str | None = None
-    """Id of the judge; None while the evidence is read."""
+    """Id of the judge; None while the evidence is still being read."""
     groups: int | None = None
-    """Number of groups to judge; None while the evidence is read."""
+    """Number of groups to judge; None while the evidence is still being read."""
     judged: int = 0
-    """Number of groups that are judged so far."""
+    """Number of groups that have been judged so far."""
 
 
 class Finding(Frozen):
-    """The verdict on one failed eval, or on a group of evals with the same failure, and facts about the failure."""
+    """The verdict on one failed eval or on a group of evals with the same failure, together with facts about the
+    failure."""
 
     group: str
-    """Content id of the members' common properties; a single eval is a group of one."""
+    """Id of the group: the content id of the properties that its members have in common. A single eval is a group with
+    one member."""
     evals: tuple[Eval, ...]
     signature: str | None = None
     verdict: Verdict | Unclassified
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     missing: tuple[str, ...] = ()
-    """Evidence that the source no longer has, one phrase each. If only some evals lack it, the phrase names them."""
+    """Evidence that the source no longer has, with one phrase for each kind. If only some evals of the group lack it,
+    the phrase names these evals."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     scored: FailedScore | None = None
     """The score of the failed step with the threshold; None if either is unknown."""
     never_passed: bool = False
-    """Whether agents failed this task in every known trial of any model, and no reference passes it. True only if
-    several trials are known."""
+    """Whether all known trials of this task failed, whatever the model was, and no reference answer passed it. True
+    only if several trials are known."""
     proof: Proof | None = None
-    """Result of replaying the failure; None if nothing was replayed."""
+    """Result of replaying the failure; None if the failure was not replayed."""
     contradicted: Verdict | None = None
-    """The judge's verdict, if a proof replaced it."""
+    """The judge's verdict, if a proof from replays has replaced it."""
     joined: tuple["Finding", ...] = ()
-    """Findings on single trials that this finding combines. They share label and cause; other fields of this finding
-    are from the first trial."""
+    """Findings on single trials that this finding combines. They have the same label and cause. The other fields of
+    this finding come from the first trial."""
 
     @property
     def each(self) -> tuple["Finding", ...]:
-        """The findings in `joined`, or only this finding if there are none."""
+        """The findings in `joined`, or only this finding if `joined` is empty."""
         return self.joined or (self,)
 
     @property
     def judged(self) -> Verdict | None:
-        """The verdict, or None when unclassified."""
+        """The verdict; None if the failure is unclassified."""
         return self.verdict if isinstance(self.verdict, Verdict) else None
 
     @property
@@ -491,9 +510,10 @@ class HumanLabel(Frozen):
     model: str
     experiment: str
     eval: str
-    """Path."""
+    """Path of the eval."""
     group: str | None = None
-    """Id of the report's entry. All evals in an entry have the same id. None in reports that people wrote."""
+    """Id of the report entry that contains the eval. All evals in an entry have the same id. None in reports that
+    people wrote."""
     label: Classification
     cause_kind: CauseKind | None = None
     cause: str | None = None
@@ -503,26 +523,27 @@ class HumanLabel(Frozen):
     note: str | None = None
     """The person's comment on `Reviewer:` lines."""
     reviewer: str
-    """Author of the commit, with the e-mail address if two people have the same name."""
+    """Name of the reviewer, who is the author of the commit. The e-mail address is added if two people have the same
+    name."""
     email: str
-    """E-mail address of the reviewer, to distinguish people of the same name."""
+    """E-mail address of the reviewer. It distinguishes people who have the same name."""
     commit: str
     date: str
     """ISO date of the commit, in its author's time zone."""
     report: str
-    """Path of the report in the reports folder."""
+    """Path of the report, relative to the reports folder."""
     judge: str | None = None
     """Id of the judge that the person corrected or confirmed; None in reports that people wrote."""
     judged: Classification | None = None
-    """The judge's own label."""
+    """The label that the judge gave; None if unclassified or if there is no judge."""
     confidence: Confidence | None = None
     """The judge's confidence, at most `UNCERTAIN_CONFIDENCE` for an uncertain verdict; None if unknown."""
     stage: Stage | None = None
-    """The stage of a cascade that decided; None for a single judge."""
+    """The cascade's stage that gave the verdict; None if the judge is not a cascade."""
     cost_usd: float | None = None
-    """Cost of the judge's verdict; None for the rules, and if it is unknown."""
+    """Cost of the judge's verdict. It is None if the rules gave the verdict, or if the cost is unknown."""
     in_force: bool = True
-    """Whether this is the report's current label; False if a later reviewer overruled it."""
+    """Whether this is still the report's label for the eval. False if a later reviewer overruled it."""
 
 
 PatternKind = Literal[
@@ -545,14 +566,15 @@ class Pattern(Frozen):
     evals: tuple[str, ...]
     """Paths of the evals, in the order of the report."""
     text: str
-    """One line."""
+    """Description of the pattern, in one line."""
 
 
 class Recommendation(Frozen):
-    """One proposed change, in one of the four groups."""
+    """One recommendation: a proposed change. Each recommendation is in one of four groups."""
 
     id: str | None = None
-    """`R1` …; the same in all revisions of a report for the same cause. None in groups that propose nothing."""
+    """Id of the recommendation, such as `R1`. It stays the same in all revisions of a report for the same cause. It is
+    None in groups of recommendations that propose no change."""
     group: RecommendationGroup
     text: str
     evals: tuple[str, ...] = ()
@@ -563,33 +585,35 @@ FollowUpOutcome = Literal["held", "did not hold", "not yet seen"]
 
 
 class FollowUp(Frozen):
-    """An action taken after an earlier report, and whether the fix held in this run."""
+    """An action that people took because of an earlier report, and whether the fix worked in this run."""
 
     report: str
-    """File name of the report that names the action, with a path if the report is on another model."""
+    """File name of the report that names the action, or the report's path if it is on another model."""
     text: str
-    """The action in the report's words, on one line."""
+    """The action in the words of the report, in one line."""
     evals: tuple[str, ...]
-    """Paths of the evals that the action was for."""
+    """Paths of the evals that the action was meant to fix."""
     outcome: FollowUpOutcome
 
 
 class NetImpact(Frozen):
-    """Pass rates: as run, without failures that say nothing about the model, and with all recommended changes."""
+    """Pass rates of a run in three ways: as run, without failures that say nothing about the model, and with all
+    recommended changes."""
 
     passed: int
     total: int
     scorable_passed: int
     scorable_total: int
-    """Number of evals without failures of kind harness, infrastructure or user; 0 if no eval could be scored."""
+    """Number of evals, not counting failures of the kinds harness, infrastructure and user. It is 0 if no eval could be
+    scored."""
     hopeful_passed: int
 
 
 class Collation(Frozen):
-    """The findings of a run, their patterns, and recommendations."""
+    """The findings of a run, with their patterns and recommendations."""
 
     findings: tuple[Finding, ...]
-    """Findings with their recurrence, in the order of the report's entries."""
+    """Findings in the order of the report's entries. Each finding contains its recurrence."""
     patterns: tuple[Pattern, ...] = ()
     resolved: tuple[str, ...] = ()
     recommendations: tuple[Recommendation, ...] = ()

@@ -1,4 +1,4 @@
-"""The JSON Schemas that rubrics may use for a judge's answer, and the validation of answers."""
+"""Define the JSON Schemas that rubrics may use for a judge's answer, and validate answers."""
 
 import json
 import math
@@ -33,7 +33,10 @@ def _enum(member: str) -> dict[str, Any]:
 
 
 def _of_type(keys: dict[str, Any], *required: str) -> dict[str, Any]:
-    """Return the meta-schema for schemas of one type, from its allowed and required keys."""
+    """Return the meta-schema for schemas of one type.
+
+    It is built from the keys that such schemas may have and must have.
+    """
     return {
         "properties": {"type": True, **_WORDS, **keys},
         "required": ["type", *required],
@@ -102,17 +105,19 @@ _NAMES: dict[type, str] = {dict: "an object", list: "a list"}
 def validate_schema(schema: object, path: str = "output_schema") -> None:
     """Raise `RubricError` unless rubrics and label sets may use the schema.
 
-    The path in the error begins with `path`.
+    The place that the error names begins with `path`.
     """
     _check_json(schema, path)
     for place, node in _nodes(schema, path):
         _check_node(node, place)
     if isinstance(schema, dict) and schema["type"] != "object":
-        raise RubricError(f"{path}.type", f'the whole must be of type "object", not {preview(schema["type"])}')
+        raise RubricError(
+            f"{path}.type", f'the outermost schema must be of type "object", not {preview(schema["type"])}'
+        )
 
 
 def _check_json(schema: object, path: str) -> None:
-    """Raise `RubricError` for values that are not JSON, and for schemas that are too large or too deeply nested."""
+    """Raise `RubricError` if the schema contains a value that is not JSON, is too large or is nested too deeply."""
     waiting: list[tuple[str, object, int]] = [(path, schema, 0)]
     count = 0
     while waiting:
@@ -159,7 +164,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def _nodes(schema: object, path: str) -> Iterator[tuple[str, object]]:
-    """Yield the schema and every schema nested in it, in reading order."""
+    """Yield the schema and every schema nested in it, in the order in which they are written."""
     waiting = [(path, schema)]
     while waiting:
         place, node = waiting.pop()
@@ -191,7 +196,7 @@ def _check_node(node: object, path: str) -> None:
 
 
 def _schema_error(error: "ValidationError", node: object, path: str) -> RubricError:
-    """Convert a validator's error to a short one. The validator's own message can contain whole schemas."""
+    """Convert an error of the validator to a short error. The validator's own message can contain whole schemas."""
     place = reduce(join_path, error.absolute_path, path)
     render = _MESSAGES.get(str(error.validator))
     if isinstance(node, dict) and error.validator in ("additionalProperties", "required"):
@@ -202,9 +207,10 @@ def _schema_error(error: "ValidationError", node: object, path: str) -> RubricEr
 
 
 def _unknown_key(node: dict[str, Any], path: str) -> RubricError | None:
-    """Return the error for an unknown key, or None.
+    """Return the error for an unknown key, or None if all keys are known.
 
-    Unknown keys are reported before missing ones: a schema with `anyOf` lacks a `type`, but its problem is `anyOf`.
+    Unknown keys are reported before missing keys. For example, a schema with `anyOf` has no `type`, but the actual
+    problem is the key `anyOf`.
     """
     kinds = [node["type"]] if node.get("type") in TYPES else list(TYPES)
     allowed = list(dict.fromkeys(key for kind in kinds for key in TYPES[kind]["properties"]))
@@ -292,7 +298,7 @@ def _check_range(node: dict[str, Any], path: str) -> None:
 
 
 def _fits_between(node: dict[str, Any], low: str, high: str) -> bool:
-    """Return whether any value of the schema's type satisfies both bounds."""
+    """Return whether any value of the schema's type satisfies both the lower and the upper bound."""
     least, most = node[low], node[high]
     if node["type"] == "integer":
         least = math.floor(least) + 1 if low in LOWER[1:] else math.ceil(least)
@@ -306,12 +312,16 @@ _CHECKS = (_check_required, _check_pattern, _check_lengths, _check_range)
 
 MAX_ANSWER_PROBLEMS = 5
 _FOR_PROVIDERS = ("type", "title", "description", "enum")
-"""Schema keys that every provider supports. Lengths, ranges, formats and patterns are checked afterwards."""
+"""Schema keys that every provider supports. Lengths, ranges, formats and patterns are checked after the answer has
+arrived."""
 Path = tuple[str | int, ...]
 
 
 def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
-    """Return at most five reasons, as `path: reason`, why an answer does not match the schema; empty if it does."""
+    """Return at most five reasons why an answer does not match the schema, each as `path: reason`.
+
+    The result is empty if the answer matches.
+    """
     try:
         problems = list(_not_finite(output, "")) or [
             *map(_problem_text, _validator(_spelled(schema)).iter_errors(output))
@@ -322,7 +332,7 @@ def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield the path and text of each string in an answer that should have citations according to the schema."""
+    """Yield each string in an answer for which the schema asks for citations, as its path and its text."""
     if isinstance(output, str) and schema.get("citations"):
         yield path, output
     for part, inner in _inner(output, schema):
@@ -345,15 +355,18 @@ def has_citations(schema: dict[str, Any]) -> bool:
 
 
 def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
-    """Return the names of the top-level boolean and enum properties. Rollouts are compared by these properties."""
+    """Return the names of the top-level properties that are booleans or enums.
+
+    The answers of several rollouts are compared by these properties.
+    """
     properties = schema["properties"].items()
     return tuple(name for name, inner in properties if inner["type"] == "boolean" or "enum" in inner)
 
 
 def provider_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema that is sent to providers for structured output.
+    """Convert a schema to the form that is sent to providers for structured output.
 
-    Objects allow no further properties, and keys that some provider does not support are removed.
+    Its objects allow no additional properties. Keys that some provider does not support are removed.
     """
     supported = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
     if schema["type"] == "array":
@@ -378,10 +391,10 @@ def _validator(schema: str) -> "Validator":
 
 
 def _not_finite(output: object, path: str) -> Iterator[str]:
-    """Yield an error for each number that cannot be used in an answer.
+    """Yield an error for each number that an answer must not contain.
 
-    NaN and Infinity do not exist in JSON, but range checks accept them. Integers beyond the range of floats cannot be
-    used in computations.
+    These are NaN and Infinity, which JSON does not have but range checks accept, and integers beyond the range of
+    floats, which cannot be used in computations.
     """
     if isinstance(output, float) and not math.isfinite(output):
         yield f"{path or 'answer'}: {output} is not a JSON number"
@@ -398,7 +411,7 @@ def _problem_text(error: "ValidationError") -> str:
 
 
 def _reason(error: "ValidationError") -> str:
-    """Describe an error briefly. The validator's own message can repeat the whole answer."""
+    """Describe an error of the validator briefly. The validator's own message can repeat the whole answer."""
     value: Any = error.instance
     rule: Any = error.validator_value
     match error.validator:

@@ -1,4 +1,7 @@
-"""Imported evals with their documents, transcripts and metadata, and protocols for reading files of evals."""
+"""Define imported evals with their documents, transcripts and metadata.
+
+Define the protocols for reading files of evals.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,20 +16,22 @@ from evalscribe.model.transcript import AgentRun, Transcript, render_transcript
 from evalscribe.text import cut, join_first, one_line
 
 TASK_VERSION = "task_version"
-"""Metadata key for the version that a source gives an eval. The version changes whenever the task or grader changes."""
+"""Metadata key for the version that a source gives an eval. The version changes whenever the eval's task or grader
+changes."""
 SCORES_LOG = "scores.log"
-"""Path of the document with the scores of an evalscribe trial. Each line has the result and reason of one scorer."""
+"""Path of the document with the scores of an evalscribe trial. Each line contains the result of one scorer and the
+reason for it."""
 
 FILTERS_LOG = "filters"
-"""Path of the document with the text that each filter extracted from an answer, and the text's score:
-`strict (acc 0) extracted: B`."""
+"""Path of the document that lists the text that each filter extracted from an answer, with the score of this text. A
+line looks like `strict (acc 0) extracted: B`."""
 CHOICES_LOG = "choices"
-"""Path of the document with the choices of a question, each with its likelihood or letter:
-`A yes  <- chosen, target`."""
+"""Path of the document that lists the choices of a question, each with its likelihood or letter. A line looks like `A
+yes <- chosen, target`."""
 
 
 NO_OUTPUT = "output: the table has no column for it"
-"""Entry in `missing` for every eval of a table that has no column for the model's output."""
+"""Entry in `missing` for the evals of a table that has no column for the model's output."""
 
 
 class Record(Frozen):
@@ -34,32 +39,32 @@ class Record(Frozen):
 
     run_id: str
     eval: Eval
-    """The eval. Its `id` is also the id of its agent run, and is unique among all runs."""
+    """The eval. Its `id` is also the id of its agent run. The id is unique among the evals of all runs."""
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
-    """Metadata, in SQL the column `metadata_json`. It has `task`, `scores` (numbers by name), `agent` (`model_name` …)
-    and all other data."""
+    """Metadata of the eval; the column `metadata_json` in SQL. It contains `task`, `scores` (numbers by name), `agent`
+    (such as `model_name`) and all other data from the file."""
     transcripts: tuple[Transcript, ...] = ()
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
-    """Documents of all roles except `transcript`. Documents of that role are derived from `transcripts`."""
+    """Documents of all roles except `transcript`. Documents of the role `transcript` are derived from `transcripts`."""
     missing: tuple[str, ...] = ()
     """One phrase for each kind of evidence that the file lacks."""
 
     @property
     def version(self) -> str | None:
-        """Hash of the version that the source gives the eval; None if the source gives none."""
+        """Hash of the version that the source gives the eval; None if the source gives no version."""
         version = self.metadata.get(TASK_VERSION)
         return content_id(version) if isinstance(version, str) and version else None
 
     @property
     def agent_run(self) -> AgentRun:
-        """The eval as judges and the SDK see it. An eval without transcripts gets an empty one."""
+        """The eval as judges and the SDK see it. An eval without transcripts gets an empty transcript."""
         transcripts = self.transcripts or (Transcript(id=f"{self.eval.id}-0"),)
         return AgentRun(id=self.eval.id, name=self.eval.path, transcripts=transcripts, metadata=self.metadata)
 
 
 class GradedEval(Frozen):
-    """An eval and its grading, without its transcripts."""
+    """An eval and its grading. Transcripts are not included."""
 
     run_id: str
     eval: Eval
@@ -80,23 +85,24 @@ class AgentRunPlace(Frozen):
     eval_id: str
     path: str
     transcripts: tuple[str, ...]
-    """Ids of its transcripts, in order."""
+    """Ids of the agent run's transcripts, in order."""
 
 
 class TableReading(Frozen):
-    """Interpretation of a table of results."""
+    """How the columns of a table of results are interpreted."""
 
     columns: dict[str, str]
-    """The column of each field: `{"input": "question"}`."""
+    """The name of the column from which each field is read, such as `{"input": "question"}`."""
     unused: tuple[str, ...] = ()
-    """Columns that belong to no field. They become metadata."""
+    """Columns from which no field is read. Their values become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)
-    """For each field without a column, an unused column that might be meant for it."""
+    """For a field without a column, the unused column that might be meant for this field."""
     notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """The reading in one line, such as `columns: input=question, output, passed=correct; as metadata: source`."""
+        """Describe the interpretation in one line, such as `columns: input=question, output, passed=correct; as
+        metadata: source`."""
         columns = (field if field == name else f"{field}={_cell(name)}" for field, name in self.columns.items())
         parts = [f"columns: {', '.join(columns)}"]
         if self.unused:
@@ -113,42 +119,47 @@ def _cell(name: str) -> str:
 
 
 class Records(Protocol):
-    """A file of runs. It is read and redacted as a stream, so that memory never holds the whole file."""
+    """A file of runs. The file is read and redacted as a stream, so it is never in memory as a whole."""
 
     format: str
     """Name of the file's format, such as `tau-bench` or `inspect`."""
 
     @property
     def left_out(self) -> Mapping[str, int]:
-        """Number of skipped parts of the file, by description. Complete only after the whole file was read."""
+        """Number of skipped parts of the file, by description.
+
+        The numbers are complete once the whole file has been read.
+        """
 
     @property
     def table(self) -> TableReading | None:
-        """How the columns of a table of results are interpreted.
+        """How the columns of a table of results are interpreted; None if the file has another format.
 
-        Complete only after the whole file was read; None for other formats.
+        The interpretation is complete once the whole file has been read.
         """
 
     @property
     def lost(self) -> Sequence[str]:
-        """The entries of `left_out` that stand for whole evals or damaged ones, each as a phrase with its count."""
+        """The entries of `left_out` that stand for skipped or damaged evals. Each is a phrase with a count."""
 
     @property
     def progress(self) -> float:
-        """The fraction of the file that was read, from 0 to 1."""
+        """The fraction of the file that has been read, from 0 to 1."""
 
     def read(self) -> Iterator[Run | Record]:
-        """Yield each run, with no `failures`, and then its records. A bad record is counted in `left_out` instead.
+        """Yield each run, without its `failures`, followed by the records of the run.
+
+        A record that cannot be read is counted in `left_out` instead.
 
         Raises:
-            DataError: The rest of the file cannot be read; the message names the place.
+            DataError: The rest of the file cannot be read. The message names the place of the problem.
             NotFoundError: The file does not exist.
             AccessError: The file may not be read.
         """
 
 
 class AddedCounts(Frozen):
-    """Numbers of new, changed and unchanged records or items that were stored."""
+    """Number of new, changed and unchanged records or items in what was stored."""
 
     new: int = 0
     changed: int = 0
@@ -159,17 +170,18 @@ class AddedCounts(Frozen):
 
 
 class SweptRows(Frozen):
-    """Unused rows of one table of the store."""
+    """Number and size of the unused rows in one table of the store."""
 
     kind: str
     """Name of the table."""
     rows: int
     bytes: int
-    """Size of the rows' content, not their size on disk."""
+    """Size of the content of the rows, in bytes. Their size on disk can be different."""
 
 
 def evidence_of(record: Record) -> Evidence:
-    """Return the record's documents in order, then a document of role `transcript` for each transcript."""
+    """Return the record's documents in order, followed by one document of the role `transcript` for each of its
+    transcripts."""
     return Evidence(
         eval=record.eval,
         steps=record.steps,
@@ -182,7 +194,8 @@ def evidence_of(record: Record) -> Evidence:
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
     """Yield transcripts as documents.
 
-    Paths are derived from the transcripts' names, because ids can change when a file is read again.
+    A document's path is derived from the transcript's name, because the transcript's id can change when the file is
+    read again.
     """
     counts: Counter[str] = Counter()
     for transcript in transcripts:

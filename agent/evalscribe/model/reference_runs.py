@@ -15,16 +15,17 @@ from evalscribe.model.run import Step
 from evalscribe.text import one_line, pluralise
 
 PATH = "reference-runs.log"
-"""Path of the document. Only code that reads reference runs creates a document with this path and role `log`."""
+"""Path of the document about reference runs. Only code that reads reference runs creates a document with this path and
+the role `log`."""
 VERIFIER = "tests"
-"""Name of the only step if a verifier does not name its tests."""
+"""Name that is given to the only step of a verifier that does not name its tests."""
 ENDINGS = ("limit", "agent")
-"""Last words in the names of steps that are not tests. Such steps say how the agent's work ended."""
+"""Endings of the names of steps that are not tests. Such steps describe how the agent's work ended."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
 """Maximum number of trials in the document. Failed trials come first."""
 MAX_OUTPUT = 4_000
-"""Maximum number of characters of one trial's output. The beginning of longer output is cut off."""
+"""Maximum number of characters of one trial's output. If the output is longer, its beginning is cut off."""
 _HEAD = re.compile(r"(reference answer|empty answer) \((.*)\): passed (\d+) of (\d+) trials?(, among them this one)?")
 _TRIAL = re.compile(r"(reference answer|empty answer), trial (.*) (?:passed|failed at (\[.*\]))")
 _INDENT = "    "
@@ -32,11 +33,12 @@ _TIMING = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|seconds?)\b")
 
 
 class GradedTrial(Frozen):
-    """One trial of a reference or empty answer."""
+    """One trial of a reference answer or of an empty answer."""
 
     name: str
     failed_at: tuple[str, ...] = ()
-    """Parts of the grading that failed, as `failed_parts` names them; empty if the trial passed."""
+    """The tests or the output with which the trial failed, as returned by `failed_parts`. This is empty if the trial
+    passed."""
     output: str = ""
     """Output of the verifier."""
 
@@ -46,16 +48,16 @@ class GradedAnswer(Frozen):
 
     kind: AnswerKind
     source: str
-    """The agent and the job that ran it: `oracle, job 2026-11-22__10-00-00`."""
+    """The agent that gave the answer and the job that ran this agent, such as `oracle, job 2026-11-22__10-00-00`."""
     trials: tuple[GradedTrial, ...] = ()
     passed: int = 0
     total: int = 0
     judged: bool = False
-    """Whether the judged trial is one of these trials."""
+    """Whether the trial that is being judged is one of these trials."""
 
 
 def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
-    """Return the names of the failed tests. For a verifier that does not name its tests, return its output."""
+    """Return the names of the failed tests. If the verifier does not name its tests, return its output."""
     return tuple(
         dict.fromkeys(
             (step.error or step.name) if step.name.endswith(VERIFIER) else step.name
@@ -66,9 +68,9 @@ def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
 
 
 def prints_the_same(output: str, expected: str) -> bool:
-    """Return whether two verifier outputs are equal, apart from timings and white space.
+    """Return whether two outputs of a verifier are equal, apart from timings and white space.
 
-    Empty output equals no output.
+    Empty output is not equal to any other output.
     """
     return bool(output.strip()) and _comparable(output) == _comparable(expected)
 
@@ -78,9 +80,9 @@ def _comparable(output: str) -> str:
 
 
 def reference_document(answers: Sequence[GradedAnswer], judged_trial: str = "") -> Document | None:
-    """Return the document about the answers to one task; None if there are none.
+    """Return the document about the reference and empty answers to one task; None if there are no such answers.
 
-    `judged_trial` is the name of the judged trial.
+    `judged_trial` is the name of the trial that is being judged.
     """
     lines = [line for answer in answers if answer.total for line in _lines(answer, judged_trial)]
     return Document(role="log", path=PATH, text="\n".join(lines)) if lines else None
@@ -97,7 +99,10 @@ def _lines(answer: GradedAnswer, judged_trial: str) -> Iterator[str]:
 
 
 def read_reference_runs(documents: Iterable[Document]) -> tuple[GradedAnswer, ...]:
-    """Parse the document from `reference_document`; empty if it is not among the documents."""
+    """Find and parse the document that `reference_document` returned.
+
+    The result is empty if this document is not among the documents.
+    """
     document = next((document for document in documents if document.role == "log" and document.path == PATH), None)
     answers: list[GradedAnswer] = []
     trials: list[GradedTrial] = []

@@ -1,4 +1,4 @@
-"""The report of one run, and the result of checking reports."""
+"""Define the report of one run and the result of checking reports."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +42,8 @@ SNIPPET_WIDTH = 200
 MODELS_NAMED = 8
 """Maximum number of other models that a finding names."""
 MARKS: dict[CitationStatus, str] = {"verified": "", "relocated": "(relocated) ", "unverified": "(unverified) "}
-"""Text that is printed before a quotation, by the quotation's status; empty for a verified quotation."""
+"""For each status of a quotation, the text that is printed before the quotation. It is empty if the quotation is
+verified."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
@@ -50,12 +51,15 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def replaced(noun: M, **changes: object) -> M:
-    """Return a copy with changed fields. Unlike `model_copy`, this validates and normalises the fields."""
+    """Return a copy of the value with changed fields.
+
+    Unlike `model_copy`, this function validates and normalises the fields.
+    """
     return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
 
 
 class RunHeader(Frozen):
-    """The run as the report prints it."""
+    """The description of the run that the report prints."""
 
     id: prose.Name
     provider: prose.Name
@@ -67,20 +71,21 @@ class RunHeader(Frozen):
     failed: Count
     total: Count
     listed: Count
-    """Number of failures that the source listed; can be lower than `failed`."""
+    """Number of failures that the source listed. It can be lower than `failed`."""
     url: prose.WebUrl = None
     names_all: bool = False
-    """Whether the source names every eval of the run, not only the failures."""
+    """Whether the source names every eval of the run. If not, it only names the failures."""
     started_at: str | None = None
-    """ISO 8601; None if the source does not say."""
+    """Time at which the run started, in ISO 8601; None if the source does not give it."""
     duration_s: float | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
     unread: tuple[prose.Prose, ...] = ()
-    """Evals and lines of the run's file that could not be read."""
+    """Descriptions of the evals and lines in the run's file that could not be read."""
     trials: TrialRates | None = None
-    """Pass rates of tasks with several trials; None without such tasks, or if the source names only failures."""
+    """Pass rates of the tasks that have several trials. They are None if there are no such tasks, or if the source
+    names only failures."""
 
     @field_validator("status_reason")
     @classmethod
@@ -94,7 +99,7 @@ class RunHeader(Frozen):
 
 class EvalRef(Frozen):
     path: prose.EvalPath
-    """`category/name`, with `#trial` if the source has several trials."""
+    """Path of the eval: `category/name`, followed by `#trial` if the task has several trials."""
     url: prose.WebUrl = None
 
     @property
@@ -103,7 +108,7 @@ class EvalRef(Frozen):
 
 
 class Snippet(Frozen):
-    """At most twelve quoted lines of at most 200 characters. The report prints them with their place."""
+    """At most 12 quoted lines of at most 200 characters each. The report prints them together with their place."""
 
     role: Role
     path: prose.Name
@@ -126,41 +131,42 @@ class Snippet(Frozen):
 
 
 class JudgeLabel(Frozen):
-    """The label that the judge itself gave. A person can replace it."""
+    """The label that the judge gave. A person can replace this label."""
 
     id: prose.Name
     classification: Classification
     confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
-    """Rounded to two digits, as printed."""
+    """Confidence of the judge, rounded to two decimal places, as in the printed report."""
     stage: Stage | None = None
-    # Paid proposals are stored under the ids of entries, so a field that was added later must not change these ids.
+    # Proposals that were paid for are stored under the ids of entries. The field below was added later. It is excluded
+    # if it has its default, so that it does not change existing ids.
     cost_usd: float | None = Field(default=None, exclude=True)
-    """Cost of the verdict, which applies to the whole group. None for the rules, and if it is unknown."""
+    """Cost of the verdict for the whole group. It is None if the rules gave the verdict, or if the cost is unknown."""
 
 
 class JudgeAgreement(Frozen):
-    """Agreement of a judge with people's corrections in this workspace."""
+    """How often a judge agreed with people's corrections in this workspace."""
 
     judge: prose.Name
     """Judge id with its version, or `cascade` for all stages of cascades."""
     agreed: int
     corrections: int
-    """Number of the judge's verdicts that people confirmed or corrected. A group counts as one."""
+    """Number of the judge's verdicts that people confirmed or corrected. A verdict on a group counts as one."""
 
 
 class ReportEntry(Frozen):
     """One finding as printed in the report: an eval, or a group of evals with one verdict."""
 
     evals: Annotated[tuple[EvalRef, ...], Field(min_length=1)]
-    """Evals without duplicates, grouped by category."""
+    """The evals of the entry, without duplicates and grouped by category."""
     step: prose.Name | None = None
     classification: Classification | None
-    """The current label; None if unclassified."""
+    """The current label; None if the failure is unclassified."""
     cause: prose.Slug | None = None
     cause_kind: CauseKind | None = None
     uncertain: bool = False
-    # Paid proposals are stored under the ids of entries. Fields that were added later must not change these ids, so
-    # they are excluded if they have their default.
+    # Proposals that were paid for are stored under the ids of entries. Fields that were added later are excluded if
+    # they have their default, so that they do not change existing ids.
     basis: VerdictBasis = Field(default="judged", exclude_if=lambda basis: basis == "judged")
     judge: JudgeLabel | None = None
     contradicted: JudgeLabel | None = Field(default=None, exclude_if=lambda label: label is None)
@@ -168,29 +174,30 @@ class ReportEntry(Frozen):
     why: str = ""
     error: str = ""
     reasoning: prose.Prose = ""
-    """The reasoning, or the reason why there is no verdict."""
+    """The reasoning of the verdict, or the reason why there is no verdict."""
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     trials: TrialCount | None = Field(default=None, exclude_if=lambda trials: trials is None)
-    """Numbers of passed and failed trials; None if the task has a single trial."""
+    """Number of passed and failed trials of the task; None if the task has a single trial."""
     message: int | None = Field(default=None, exclude_if=lambda number: number is None)
-    """Number of the message in which an agent run went wrong; None if unknown."""
+    """Number, from 1, of the message in which the agent run went wrong; None if the message is unknown."""
     first_mistake: int | None = Field(default=None, exclude_if=lambda number: number is None)
-    """Number of an earlier message with the run's first mistake; None if that is `message`, or unknown."""
+    """Number of the message that contains the agent run's first mistake. It is None if this message is unknown or does
+    not come before `message`."""
     scored: FailedScore | None = Field(default=None, exclude_if=lambda scored: scored is None)
     """The score of the failed step with the threshold; None if either is unknown."""
     never_passed: bool = Field(default=False, exclude_if=lambda never: not never)
-    """Whether agents failed this task in every known trial of any model. True only if several trials are known."""
+    """Whether all known trials of this task failed, whatever the model was. True only if several trials are known."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
     reviewer: tuple[prose.Line, ...] = ()
-    """Text of each `Reviewer:` line, written by a person."""
+    """Text of each `Reviewer:` line that people wrote in this entry."""
     notes: tuple[prose.Block, ...] = ()
-    """Text that a person added to this entry outside `Reviewer:` lines."""
+    """Texts that people added to this entry outside `Reviewer:` lines."""
     joined: tuple["ReportEntry", ...] = Field(default=(), exclude_if=lambda joined: not joined)
-    """Entries on single trials that this entry combines. They share its label and people's text; the entry's other
-    fields are from the first trial."""
+    """Entries on single trials that this entry combines. They have the same label, and the text that people wrote
+    applies to all of them. The other fields of this entry come from the first trial."""
 
     @field_validator("evals")
     @classmethod
@@ -224,7 +231,10 @@ class ReportEntry(Frozen):
     @field_validator("across")
     @classmethod
     def _first_names(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
-        """Keep the names of the first models in sorted order, without duplicates, and the total number."""
+        """Remove duplicate names of models, sort the names, and keep only the first ones.
+
+        The number of all models is kept.
+        """
         if across is None:
             return None
         same_models, earlier = _names(across.alike), _names(across.earlier)
@@ -263,13 +273,16 @@ class ReportEntry(Frozen):
 
     @property
     def each(self) -> tuple["ReportEntry", ...]:
-        """The entries in `joined`, each with this entry's label and notes; only this entry if `joined` is empty."""
+        """The entries in `joined`, each with the label and notes of this entry.
+
+        If `joined` is empty, only this entry.
+        """
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         shared_values = {name: getattr(self, name) for name in shared}
         return tuple(replaced(part, **shared_values) for part in self.joined) or (self,)
 
     def part(self, evals: Sequence[EvalRef]) -> "ReportEntry":
-        """Return the entry reduced to some of its evals."""
+        """Return a copy of the entry that contains only the given evals."""
         if not self.joined:
             return replaced(self, evals=tuple(evals))
         parts = ((part, tuple(ref for ref in part.evals if ref in evals)) for part in self.each)
@@ -289,14 +302,17 @@ class ReportEntry(Frozen):
     def not_counted(self) -> bool:
         """Whether the entry is left out of the model's pass rate.
 
-        Entries with an uncertain label are counted, because the model's code might have printed the text on which the
-        label is based.
+        Entries with an uncertain label are counted. This is because the text on which such a label is based might have
+        been printed by the model's own code.
         """
         return self.never_judged_the_model and not self.uncertain
 
 
 def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
-    """Join entries with the same label into one entry. Entries that differ in other fields are kept in `joined`."""
+    """Join entries with the same label into one entry.
+
+    If the entries differ in other fields, they are kept in its `joined`.
+    """
     joined: list[ReportEntry] = []
     for entry in entries:
         index = next(
@@ -312,7 +328,7 @@ def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
 
 
 class ReplaySummary(Frozen):
-    """Replays of one answer that had the same result."""
+    """Summary of the replays of one answer that had the same result."""
 
     answer: ReplayedAnswer
     times: int
@@ -320,18 +336,18 @@ class ReplaySummary(Frozen):
     alike: bool = False
     """Whether the replays failed in the same way as the stored failure."""
     change: str | None = None
-    """The change to the grader that was tried; null if the grader is unchanged."""
+    """The change to the grader that was tried; null if the grader was not changed."""
     recorded: bool = False
     """Whether the results were read from the run's own files, without running the grader."""
     error: prose.Prose | None = None
     exit_code: int | None = None
     command: str = ""
     note: str = ""
-    """Description of the answer's reconstruction, or the reason why the replays are not conclusive."""
+    """Description of how the answer was reconstructed, or the reason why the replays are not conclusive."""
     document: str = ""
-    """Document name that citations use for the log of the first replay."""
+    """Document name with which citations refer to the log of the first replay."""
     first: int = 1
-    """Line number of the first line of `log` in the whole log."""
+    """Number, in the whole log, of the first line of `log`."""
     log: str = ""
     """The end of the grader's output in the first replay."""
 
@@ -343,17 +359,21 @@ class ProofSummary(Frozen):
     outcome: ReplayOutcome
     why: prose.Prose
     same_grader: bool | None = None
-    """Whether the replays used the same grader as the run; null if the run has no record of its grader."""
+    """Whether the replays used the same grader as the run. It is null if the run did not record its grader."""
     replays: tuple[ReplaySummary, ...] = ()
 
     def counts(self) -> Iterator["ReplayCount"]:
-        """Yield the counts of each answer: one for the unchanged grader, and one for each change that was tried."""
+        """Count the replays of each answer.
+
+        Yield one count for the unchanged grader and one for each change that was tried.
+        """
         answers: tuple[ReplayedAnswer, ...] = ("reference", "output")
         for answer in answers:
             numbered = [(number, replay) for number, replay in enumerate(self.replays) if replay.answer == answer]
             for change in dict.fromkeys(replay.change for _, replay in numbered):
                 same_change = [(number, replay) for number, replay in numbered if replay.change == change]
-                # Failures are more informative than passes, and executed replays more than recorded ones.
+                # The log of a failed replay is more informative than that of a passed replay. Executed replays are
+                # preferred to recorded replays.
                 shown_number = min(same_change, key=lambda pair: (not pair[1].log, pair[1].passed, pair[1].recorded))[0]
                 notes = dict.fromkeys(replay.note for _, replay in same_change if replay.note and not replay.recorded)
                 yield ReplayCount(
@@ -367,8 +387,8 @@ class ProofSummary(Frozen):
                 )
 
     def count_text(self, count: "ReplayCount") -> str:
-        """Describe a count: `reference passed 3 of 3 times, 1 of them recorded with the run`."""
-        failed = count.passed == 0 and self.outcome != "inconclusive"  # inconclusive replays may have been stopped
+        """Describe a count, such as `reference passed 3 of 3 times, 1 of them recorded with the run`."""
+        failed = count.passed == 0 and self.outcome != "inconclusive"  # inconclusive replays might have been stopped
         result, number = ("failed", count.total) if failed else ("passed", count.passed)
         changed = f" with {count.change}" if count.change else ""
         note = f" ({' or '.join(count.notes[:2])})" if count.notes else ""
@@ -378,18 +398,18 @@ class ProofSummary(Frozen):
 
 
 class ReplayCount(NamedTuple):
-    """How often one answer passed."""
+    """How often the replays of one answer passed."""
 
     answer: ReplayedAnswer
     change: str | None
-    """Same as in `ReplaySummary`."""
+    """The change to the grader that was tried, as in `ReplaySummary`."""
     passed: int
     total: int
     recorded: int
     notes: tuple[str, ...]
-    """Notes on the executed replays."""
+    """Distinct notes on the replays that were executed."""
     shown: int
-    """Index in the proof's `replays` of the replay with the most informative log."""
+    """Index of the replay with the most informative log in the proof's `replays`."""
 
 
 SHOWN_LOG = 8_000
@@ -399,7 +419,7 @@ SHOWN_LOG = 8_000
 def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tuple[Document, ...]:
     """Return the replay logs of the evals in `paths` as documents.
 
-    Their line numbers are those that quotations cite.
+    Quotations cite the line numbers of these documents.
     """
     replays = (replay for proof in proofs if proof.eval in paths for replay in proof.replays if replay.log)
     return tuple(
@@ -408,7 +428,7 @@ def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tup
 
 
 def summarise_proof(proof: Proof) -> ProofSummary:
-    """Convert a proof to the shorter form that a report stores."""
+    """Convert a proof to the shorter form in which a report stores it."""
     groups: dict[tuple[object, ...], list[Replay]] = {}
     names: dict[int, str] = {}
     for number, replay in enumerate(proof.replays):
@@ -452,54 +472,58 @@ def summarise_proof(proof: Proof) -> ProofSummary:
 
 
 def _start_of_end(log: str) -> int:
-    """Return the offset of the part of a log that a report stores: the last `SHOWN_LOG` characters in whole lines."""
+    """Return the offset at which the stored part of a log begins.
+
+    A report stores only the last whole lines, with at most `SHOWN_LOG` characters.
+    """
     return log.find("\n", len(log) - SHOWN_LOG) + 1 if len(log) > SHOWN_LOG else 0
 
 
 class ReportNote(Frozen):
-    """Text that a person added to a section, outside the findings."""
+    """Text that people added to a section of the report, outside the findings."""
 
     section: Section
     text: prose.Block
 
 
 class Report(Frozen):
-    """The report of one run: the content of its page and its data file."""
+    """The report of one run. It contains everything that is in the report's page and in its data file."""
 
     run: RunHeader
     date: Date
-    """ISO date of the first analysis."""
+    """ISO date of the first analysis of the run."""
     revision: Annotated[int, Field(ge=1)] = 1
     judges: tuple[prose.Name, ...] = ()
     own_prompts: bool = False
-    """Whether the workspace's own prompt templates were used."""
+    """Whether prompt templates from the workspace were used instead of the built-in ones."""
     cascade: CascadeSaving | None = None
-    """Cost and savings of a cascade, if one judged."""
+    """Cost and savings of the cascade; None if the judge was not a cascade."""
     agreement: tuple[JudgeAgreement, ...] = Field(default=(), exclude_if=lambda rows: not rows)
-    """Agreement of the judges whose verdicts people confirmed or corrected, in any report of the workspace."""
+    """How often each judge agreed with people. Only judges whose verdicts were confirmed or corrected in any report of
+    the workspace are included."""
     page_url: prose.WebUrl = Field(default=None, exclude_if=lambda url: url is None)
-    """Address of the run's page in the browser; None if none is configured."""
+    """Web address of the run's page; None if no address is configured."""
     evidence: prose.Line = ""
-    """Short content id of all evidence: `sha256:<8 hex>`."""
+    """Short content id of the run's whole evidence, in the form `sha256:<8 hex digits>`."""
     earlier: tuple[prose.Name, ...] = ()
-    """File names of earlier reports that were compared, newest first."""
+    """File names of the earlier reports with which the run was compared, newest first."""
     entries: tuple[ReportEntry, ...] = ()
     patterns: tuple[Pattern, ...] = ()
-    """Patterns. The evals of each are in the order of the entries."""
+    """Patterns in the findings. The evals of each pattern are in the order of the entries."""
     resolved: tuple[prose.EvalPath, ...] = ()
-    """Evals of the newest earlier report that are not among this run's failures."""
+    """Evals that failed in the newest earlier report and are not among the failures of this run."""
     follow_ups: tuple[FollowUp, ...] = ()
-    """Actions taken after earlier reports on any model, and whether the fixes held in this run."""
+    """Actions that people took because of earlier reports on any model, and whether the fixes worked in this run."""
     proofs: tuple[ProofSummary, ...] = ()
     """Results of replaying the failures, in the order of the entries."""
     incomplete_evals: tuple[prose.EvalPath, ...] = ()
     """Paths of the evals that never completed, if the source names them."""
     recommendations: tuple[Recommendation, ...] = ()
-    """Recommendations, ordered by group."""
+    """Recommendations, sorted by group."""
     actions_taken: prose.Block = ""
-    """Markdown that people wrote under `Actions taken`; empty without any."""
+    """Markdown that people wrote under `Actions taken`; empty if they wrote nothing."""
     notes: tuple[ReportNote, ...] = ()
-    """Text that people added outside the findings, by section."""
+    """Texts that people added outside the findings, sorted by section."""
 
     @field_validator("patterns")
     @classmethod
@@ -546,7 +570,7 @@ class Report(Frozen):
     def _ids_are_numbers(self) -> Self:
         for item in self.recommendations:
             if item.id is not None and not (item.id.startswith("R") and item.id[1:].isdecimal() and item.id.isascii()):
-                raise ValueError(f"recommendation id {item.id!r} is not R and a number")
+                raise ValueError(f"recommendation id {item.id!r} is not R followed by a number")
         return self
 
     @field_validator("actions_taken")
@@ -562,7 +586,10 @@ class Report(Frozen):
 
     @cached_property
     def hoped_for(self) -> tuple[str, ...]:
-        """Failed evals that would pass with the recommended changes, except those labelled `MODEL_FAULT`."""
+        """Paths of the failed evals that would pass with the recommended changes.
+
+        Evals with the label `MODEL_FAULT` are not included.
+        """
         claimed = {path for item in self.recommendations if item.would_pass for path in item.evals}
         entries = (entry for entry in self.entries if entry.classification != "MODEL_FAULT")
         return tuple(dict.fromkeys(path for entry in entries for path in entry.paths if path in claimed))
@@ -585,7 +612,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Return the paths without duplicates: first the paths in entries, in the entries' order, then the others."""
+    """Remove duplicate paths and sort the others. Paths that are in entries come first, in the order of the entries."""
     unique = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in unique), *(path for path in unique if path not in reported))
@@ -597,7 +624,10 @@ PROBLEM_LIMIT = 600
 
 
 def escape_ci_commands(text: str) -> str:
-    """Return the text in one line. Escapes CI commands that work anywhere in a line, such as `##[error]`."""
+    """Return the text as one line in which CI commands are escaped.
+
+    Some of these commands, such as `##[error]`, work anywhere in a line.
+    """
     return re.sub(r"##(?=\[|vso)", "# #", prose.one_line(text))
 
 
@@ -606,39 +636,40 @@ ProblemText = Annotated[str, AfterValidator(lambda text: prose.cut(escape_ci_com
 
 
 class Problem(Frozen):
-    """A problem in a report: an error, a warning or a notice."""
+    """A problem that was found in a report: an error, a warning or a notice."""
 
     file: SafeLine
     """Path of the report, relative to the user's current folder."""
     line: Annotated[int, Field(ge=1)]
     level: ProblemLevel
     what: ProblemText
-    """The problem in one line. It can quote text from other people."""
+    """Description of the problem in one line. It can quote text from other people."""
 
 
 class CheckedReport(Frozen):
     file: SafeLine
     name: SafeLine
-    """Path in the reports folder. For a file outside that folder, it is only the file name."""
+    """Path of the report, relative to the reports folder. If the file is outside this folder, only its file name."""
     ours: bool
-    """Whether evalscribe wrote the report. All other reports are free-form ones that people wrote."""
+    """Whether evalscribe wrote the report. If not, it is a free-form report that people wrote."""
     page_url: prose.WebUrl = None
-    """Address of the run's page in the browser; None if the report names none."""
+    """Web address of the run's page; None if the report does not contain one."""
     summary: tuple[SafeLine, ...] = ()
-    """Title and first lines of the report in markdown; empty if it cannot be read."""
+    """Title and first lines of the report, in markdown; empty if the report cannot be read."""
     quotations: int = 0
     """Number of quotations in the report."""
     not_compared: SafeLine | None = None
-    """Why the quotations were not compared with the evidence; None if they were compared, or if there are none."""
+    """The reason why the quotations were not compared with the evidence. It is None if the quotations were compared or
+    there are none."""
 
 
 class CheckResult(Frozen):
     """The outcome of one check."""
 
     reports: tuple[CheckedReport, ...] = ()
-    """By name."""
+    """The checked reports, sorted by name."""
     problems: tuple[Problem, ...] = ()
-    """By file and line."""
+    """The problems in all reports, sorted by file and line."""
     notes: tuple[SafeLine, ...] = ()
     """Notes on whole reports, for example that quotations could not be compared."""
 

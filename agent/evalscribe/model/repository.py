@@ -1,4 +1,4 @@
-"""Report files, commits, branches, pull requests and proposed patches."""
+"""Define report files, commits, branches, pull requests and proposed patches."""
 
 import difflib
 import re
@@ -20,7 +20,10 @@ LABELS_PAGE = "labels.md"
 
 
 def is_report(path: str) -> bool:
-    """Return whether a file in the reports folder is a report, judging only by its path (relative, with `/`)."""
+    """Return whether a file in the reports folder is a report.
+
+    Only the path is considered; it is relative to the folder and uses `/`.
+    """
     return path != LABELS_PAGE and path.endswith(".md") and not any(part.startswith(".") for part in path.split("/"))
 
 
@@ -28,28 +31,34 @@ _WITH_DATA = re.compile(r"\ufeff?---[ \t]*(?:\r\n?|\n)kind:[ \t]*evalscribe-repo
 
 
 def has_data(text: str) -> bool:
-    """Return whether a page's front matter says that its data is in a separate file."""
+    """Return whether the data of a page is in a separate file, according to the page's front matter."""
     return _WITH_DATA.match(text) is not None
 
 
 def data_name(page: str) -> str:
-    """Return the name of the data file of a page: `.json` in place of `.md`."""
+    """Return the name of a page's data file: the name of the page with `.json` in place of `.md`."""
     return f"{page.removesuffix('.md')}.json"
 
 
 def max_bytes(name: str) -> int:
-    """Return the maximum size of a page or of its data file, in bytes. Larger files are not read."""
+    """Return the maximum size of a file in bytes.
+
+    It depends on whether the file is a page or a data file. Larger files are not read.
+    """
     return MAX_DATA_BYTES if name.endswith(".json") else MAX_REPORT_BYTES
 
 
 def is_of_another_kind(text: str) -> bool:
-    """Return whether a document is of another evalscribe kind than a report, such as a comparison."""
+    """Return whether evalscribe wrote the document as something other than a report, such as a comparison."""
     front = _FRONT.match(text)
     return front is not None and not front[1].startswith("report/")
 
 
 class StoredReport(Frozen):
-    """The text that evalscribe last wrote to a run's report. Differences from it are people's edits."""
+    """The text that evalscribe last wrote to a run's report.
+
+    Any differences between this text and the file are people's edits.
+    """
 
     path: str
     text: str
@@ -59,28 +68,28 @@ class ReportFile(Frozen):
     """A report on disk."""
 
     path: Path
-    """Absolute."""
+    """Absolute path of the report."""
     name: str
-    """Relative to the reports folder, with `/`."""
+    """Name of the report: its path relative to the reports folder, with `/`."""
     text: str
     data: str | None = None
-    """Text of the file with the page's data; None if there is none."""
+    """Text of the page's data file; None if the page has no data file."""
 
 
 class FileVersion(Frozen):
-    """A file after one commit that changed it."""
+    """The state of a file after one of the commits that changed it."""
 
     commit: str
     author: str
     email: str
     date: str
-    """ISO date of authorship, in the author's time zone."""
+    """ISO date on which the commit was authored, in the author's time zone."""
     text: str | None
-    """None if the commit removed the file."""
+    """Text of the file; None if the commit removed the file."""
     data: str | None = None
-    """Text of the file with the page's data in the same commit."""
+    """Text of the page's data file in the same commit."""
     before: tuple[str, ...] = ()
-    """Commits of the preceding versions: none for the first version, several for a merge."""
+    """Commits of the preceding versions of the file. The first version has none, and a merge has several."""
     age: int = 0
     """Number of older commits in the file's history."""
 
@@ -89,21 +98,21 @@ class MergedReports(Frozen):
     """The reports on the main branch."""
 
     ref: str
-    """Full name of the git ref: `refs/remotes/origin/main`, or `HEAD`."""
+    """Full name of the git ref of the main branch, such as `refs/remotes/origin/main` or `HEAD`."""
     commit: str
     reports: tuple[str, ...]
-    """Names of the reports in this commit, relative to the reports folder, sorted."""
+    """Names of the reports in the main branch's newest commit, relative to the reports folder and sorted."""
     shallow: bool = False
-    """Whether the clone is shallow. If so, git attributes older changes to the clone's oldest commit."""
+    """Whether the clone is shallow. In a shallow clone, git attributes all older changes to the oldest commit."""
 
 
 class UnmergedReport(Frozen):
     """A report on a branch or in the working tree that differs from the version at the merge base."""
 
     branch: str | None
-    """Name of the branch in git; None for the working tree."""
+    """Name of the branch; None if the report is in the working tree."""
     name: str
-    """Relative to the reports folder, with `/`."""
+    """Name of the report: its path relative to the reports folder, with `/`."""
     text: str
     data: str | None = None
     base: str | None
@@ -117,7 +126,7 @@ class BranchTip(Frozen):
     commit: str
     message: str
     files: tuple[str, ...] = ()
-    """Paths that the commit changed compared with its first parent."""
+    """Paths of the files that the commit changed, compared with its first parent."""
 
 
 class PushedBranch(Frozen):
@@ -126,7 +135,8 @@ class PushedBranch(Frozen):
     branch: str
     commit: str
     server_messages: str = ""
-    """Output of the remote's server during the push. Some servers print the address for opening a merge request."""
+    """Output of the remote's server during the push. Some servers print an address at which a merge request can be
+    opened."""
 
 
 class PullRequest(Frozen):
@@ -135,7 +145,8 @@ class PullRequest(Frozen):
     url: str
     number: int | None = None
     state: Literal["new", "updated", "unchanged", "by hand"]
-    """`by hand`: the forge was not contacted, and a person can open the pull request at `url`."""
+    """State of the pull request. `by hand`: the forge was not contacted, but a person can open the pull request at
+    `url`."""
     draft: bool = False
 
 
@@ -144,17 +155,17 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
 class Edit(Frozen):
-    """One replacement in one file, as a model submits it."""
+    """One replacement of text in one file, as submitted by a model."""
 
     path: str
-    """Relative to the repository's root, with `/`."""
+    """Path of the file, relative to the repository's root, with `/`."""
     old: str
-    """A text that the file has exactly once; empty for a new file."""
+    """The text to replace. The file must contain it exactly once. It is empty if the file is new."""
     new: str
 
 
 class Proposal(Frozen):
-    """The edits that a model proposes. They contain only the replaced parts of the repository's text."""
+    """The edits that a model proposes. They contain only those parts of the repository's text that are replaced."""
 
     edits: tuple[Edit, ...]
     summary: str
@@ -163,14 +174,14 @@ class Proposal(Frozen):
 
 class FileChange(Frozen):
     path: str
-    """Relative to the repository's root, with `/`."""
+    """Path of the file, relative to the repository's root, with `/`."""
     before: str | None
-    """The file's text at the commit that the patch is based on; None for a new file."""
+    """Text of the file in the commit on which the patch is based; None if the file is new."""
     after: str
 
     @property
     def diff(self) -> str:
-        """The change as `git diff` prints it, without the index line."""
+        """The change in the format of `git diff`, without the index line."""
         names = ("/dev/null" if self.before is None else f"a/{self.path}", f"b/{self.path}")
         return "".join(
             _ended(difflib.unified_diff(_LINE.findall(self.before or ""), _LINE.findall(self.after), *names))
@@ -178,20 +189,20 @@ class FileChange(Frozen):
 
     @property
     def shown(self) -> str:
-        """The diff for display, with secrets redacted in the lines around the change."""
-        from evalscribe.redaction.redact import redact  # every store imports this module, and few display a patch
+        """The diff for display. Secrets in the lines around the change are redacted."""
+        from evalscribe.redaction.redact import redact  # slow to import, and seldom needed
 
         before = None if self.before is None else redact(self.before)
         return self.model_copy(update={"before": before, "after": redact(self.after)}).diff
 
     @property
     def hides(self) -> bool:
-        """Whether `shown` redacts an added or removed line, because the line looks like a key or a part of a key."""
+        """Whether an added or removed line is redacted in `shown`, because it looks like a key or a part of a key."""
         return _changed(self.shown) != _changed(self.diff)
 
     @property
     def counts(self) -> str:
-        """Numbers of added and removed lines: `+2 -1`."""
+        """Number of added and removed lines, such as `+2 -1`."""
         signs = [line[0] for line in _changed(self.diff)]
         return f"+{signs.count('+')} -{signs.count('-')}"
 
@@ -201,18 +212,18 @@ class Patch(Frozen):
 
     run: str
     recommendation: str
-    """Id of the recommendation in the run's report: `R3`."""
+    """Id of the recommendation in the run's report, such as `R3`."""
     base: str
     """The commit that the patch applies to."""
     changes: tuple[FileChange, ...]
     summary: str
     """Summary of the change in one line, used as the commit's subject."""
     judge: str
-    """Model that proposed it: `anthropic/claude-opus-5-5`."""
+    """Id of the model that proposed the patch, such as `anthropic/claude-opus-5-5`."""
 
     @property
     def digest(self) -> str:
-        """Content id of the patch. An approval refers to this id."""
+        """Content id of the patch. Approvals refer to this id."""
         return content_id(self)
 
     @property
@@ -221,7 +232,7 @@ class Patch(Frozen):
 
 
 def _changed(diff: str) -> list[str]:
-    """Return the added and removed lines, without the header with file names."""
+    """Return the added and removed lines of a diff, without the header that contains the file names."""
     return [line for line in diff.split("\n")[2:] if line.startswith(("+", "-"))]
 
 

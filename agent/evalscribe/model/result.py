@@ -1,4 +1,4 @@
-"""Requests to models, the results of judges, and stored sets of results."""
+"""Define requests to models, the results of judges, and stored sets of results."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -41,10 +41,10 @@ Id = Annotated[str, Field(strict=True), AfterValidator(_clean_text)]
 
 
 class RequestValue(Frozen):
-    """Base of values that raise `UsageError` if they are invalid. The error names the field and the problem."""
+    """Base class of values that raise `UsageError` if they are invalid. The error names the field and the problem."""
 
     called: ClassVar[str | None] = None
-    """The value's name in error messages; None for the class name."""
+    """Name of the value in error messages; None to use the class name."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -56,16 +56,22 @@ class RequestValue(Frozen):
 
 
 class AgentRunRef(RequestValue):
-    """Reference that inserts an agent run's metadata and transcripts into a prompt. Their labels are `R0`, `T0B0` …"""
+    """Reference that inserts an agent run's metadata and transcripts into a prompt.
+
+    There, the metadata is labelled `R0`, and the messages are labelled `T0B0`, `T0B1` and so on.
+    """
 
     type: Literal["agent_run"] = "agent_run"
     id: Id
     collection_id: Id | None = None
-    """Collection of the agent run; None for the collection of the call."""
+    """Id of the agent run's collection; None to use the collection of the call."""
 
 
 class TranscriptRef(RequestValue):
-    """Reference that inserts a transcript into a prompt. Its blocks have the labels `T0B0`, `T0B1` …"""
+    """Reference that inserts a transcript into a prompt.
+
+    The messages of the transcript are labelled `T0B0`, `T0B1` and so on.
+    """
 
     type: Literal["transcript"] = "transcript"
     id: Id
@@ -73,7 +79,7 @@ class TranscriptRef(RequestValue):
 
 
 class ResultRef(RequestValue):
-    """Reference that inserts the answer to an earlier request into a prompt. Its label is `A0`."""
+    """Reference that inserts the answer to an earlier request into a prompt. There, the answer is labelled `A0`."""
 
     type: Literal["result"] = "result"
     id: Id
@@ -87,7 +93,10 @@ _REFS = ("agent_run", "transcript", "result")
 
 
 def _segment(value: object) -> object:
-    """Raise `ValueError` unless the value is a text, a reference, or a reference in its stored form."""
+    """Return the value if it is a text, a reference, or a reference in its stored form.
+
+    Otherwise raise `ValueError`.
+    """
     stored = isinstance(value, dict) and value.get("type") in _REFS
     if not stored and not isinstance(value, str | Ref):
         raise ValueError(f"must be a text, an AgentRunRef, a TranscriptRef or a ResultRef, not {_spelled(value)}")
@@ -109,9 +118,9 @@ class Prompt(
         ]
     ]
 ):
-    """Texts and references, in order: `Prompt(["Why did this fail?", AgentRunRef(id=…)])`.
+    """A prompt made of texts and references, such as `Prompt(["Why did this fail?", AgentRunRef(id=…)])`.
 
-    Texts that contain only white space are dropped. Raises `UsageError`.
+    Texts that contain only white space are dropped. Raises `UsageError` if the prompt is empty or invalid.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -133,12 +142,12 @@ class Prompt(
 
     @property
     def refs(self) -> tuple[Ref, ...]:
-        """The references in order, without duplicates."""
+        """The references in the prompt, in order and without duplicates."""
         return tuple(dict.fromkeys(segment for segment in self.root if not isinstance(segment, str)))
 
 
 def _json(value: Any, depth: int = MAX_METADATA_DEPTH) -> Any:
-    """Convert a value to JSON. Numbers of numpy and pandas become plain numbers, and NaN becomes null."""
+    """Convert a value to a JSON value. Numbers of numpy and pandas become plain numbers, and NaN becomes null."""
     if not depth:
         raise ValueError("is nested too deeply")
     if isinstance(value, dict):
@@ -151,13 +160,14 @@ def _json(value: Any, depth: int = MAX_METADATA_DEPTH) -> Any:
 
 
 class LLMRequest(RequestValue):
-    """One question to a model. `LLMRequest(prompt=Prompt([...]), metadata={"task": "12"})`"""
+    """One question to a model, such as `LLMRequest(prompt=Prompt([...]), metadata={"task": "12"})`."""
 
     prompt: Prompt
     metadata: Annotated[dict[str, JsonValue], BeforeValidator(lambda value: _json({} if value is None else value))] = (
         Field(default_factory=dict)
     )
-    """The caller's own data, returned with the answer as `user_metadata`. NUL and lone surrogates become U+FFFD."""
+    """The caller's own data. It is returned with the answer as `user_metadata`. NUL and lone surrogates in it become
+    U+FFFD."""
 
     @property
     def digest(self) -> str:
@@ -194,11 +204,11 @@ def _spelled(value: object) -> str:
 
 
 class CitationTarget(Frozen):
-    """The target of a citation: one item of the judged subject, and the quoted span of the item's text."""
+    """The place that a citation refers to: one item of the judged subject, and the quoted span of the item's text."""
 
     kind: Literal["block", "metadata", "document", "result", "agent_run", "transcript"]
     item: str
-    """The item's label in the prompt: `T0B1`, `R0M.scores.reward`, `output src/main.py`, `A0`."""
+    """The label of the item in the prompt, such as `T0B1`, `R0M.scores.reward`, `output src/main.py` or `A0`."""
     agent_run_id: str | None = None
     transcript_id: str | None = None
     block_idx: int | None = None
@@ -207,29 +217,32 @@ class CitationTarget(Frozen):
     path: str | None = None
     result_id: str | None = None
     start_idx: int | None = None
-    """Offset of a quotation in the item's text, in code points: `text[start_idx:end_idx]` is the quoted text."""
+    """Offset, in code points, at which the quotation begins in the item's text. `text[start_idx:end_idx]` is the quoted
+    text."""
     end_idx: int | None = None
     first: int | None = None
-    """First quoted line of a document, from 1; None for other items."""
+    """Number, from 1, of the first quoted line if the item is a document; otherwise None."""
     last: int | None = None
 
 
 class ResolvedCitation(Frozen):
-    """One citation in an answer's text, with its status."""
+    """One citation in the text of an answer, with its status."""
 
     start_idx: int
-    """Offset of the citation in the citing text, in code points. The citation includes its brackets."""
+    """Offset, in code points, at which the citation begins in the text of the answer. The citation includes its
+    brackets."""
     end_idx: int
     quote: str | None = None
-    """The text between `<RANGE>` and `</RANGE>`, as the judge wrote it."""
+    """The text that the judge wrote between `<RANGE>` and `</RANGE>`."""
     status: CitationStatus
-    """`verified`: the cited item contains the quotation. `relocated`: another item does. `unverified`: no item does."""
+    """Status of the citation. `verified`: the cited item contains the quotation. `relocated`: another item contains it.
+    `unverified`: no item contains it."""
     target: CitationTarget | None = None
-    """The cited item; None for an unverified citation."""
+    """The item that contains the quotation; None if the citation is unverified."""
 
 
 class CitedText(Frozen):
-    """A string of an answer with its citations."""
+    """A string in an answer, with the citations in it."""
 
     text: str
     citations: tuple[ResolvedCitation, ...] = ()
@@ -254,60 +267,62 @@ class JudgeResult(Frozen):
     """The result of one judge for one subject."""
 
     id: str
-    """Content id of the question and all answers to it. Asking the question again gives another id."""
+    """Content id of the question and all answers to it. If the question is asked again, the result has another id."""
     agent_run_id: str
-    """Id of the subject: that of an agent run, or `<run id>/<eval path>` for a failed eval."""
+    """Id of the judged subject: the id of an agent run, or `<run id>/<eval path>` for a failed eval."""
     rubric_id: str
     rubric_version: int
     output: dict[str, Any]
-    """The answer, which matches the rubric's schema; empty for a failure."""
+    """The answer. It matches the rubric's schema. It is empty if the judge has no result."""
     result_metadata: dict[str, Any] | None = None
-    """Votes, agreement and rollouts if there were several rollouts; `errors` for a failure."""
+    """If there were several rollouts, this contains their votes, their agreement and the rollouts themselves. If the
+    judge has no result, this contains the `errors`."""
     result_type: ResultType
     reason: str | None = None
-    """Why the judge has no result, in one line; None if it has one."""
+    """The reason why the judge has no result, in one line; None if it has a result."""
     citations: CitationCounts = CitationCounts()
     confidence: float | None = None
-    """Share of all rollouts, including failed ones, that agree with the result; None for a single rollout."""
+    """Share of the rollouts that agree with the result. Failed rollouts count as disagreeing. It is None if there was a
+    single rollout."""
     judge: str
-    """Id of the model: `anthropic/claude-opus-5-5`."""
+    """Id of the model that judged, such as `anthropic/claude-opus-5-5`."""
     usage: Usage = Usage()
     """Usage and cost of all rollouts, including retries."""
 
     @property
     def failure_cause(self) -> NoVerdictCause:
-        """The kind of reason why there is no result; `evidence` if no model was called."""
+        """The kind of reason why there is no result. It is `evidence` if no model was called."""
         cause: NoVerdictCause = (self.result_metadata or {}).get("cause", "evidence")
         return cause
 
 
 class RubricResultCounts(Frozen):
-    """Numbers of the stored results of one judge with one version of a rubric."""
+    """Number of stored results and failures of one judge with one version of a rubric."""
 
     rubric_id: str
     rubric_version: int
     judge: str
-    """Id of the model, or the rules with their version."""
+    """Id of the judge: a model, or the rules engine with its version."""
     results: int
     failures: int
     """Number of subjects that could not be judged."""
 
 
 class ResultSet(Frozen):
-    """A named set of requests and their results. All results have the same schema."""
+    """A named set of requests and their results. All results in a set have the same schema."""
 
     id: str
     collection_id: str
     name: str
-    """Name in the form of a path, such as `failure-analysis/summaries/v1`."""
+    """Name of the set, in the form of a path, such as `failure-analysis/summaries/v1`."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the answers; None for free text."""
     created_at: str
-    """ISO 8601, UTC."""
+    """Time of creation, in ISO 8601, UTC."""
 
 
 class ResultCounts(Frozen):
-    """Numbers of requests and results in a result set."""
+    """Number of requests and results in a result set."""
 
     requests: int = 0
     results: int = 0
@@ -316,12 +331,15 @@ class ResultCounts(Frozen):
 
     @property
     def pending(self) -> int:
-        """Number of requests without an answer or an error. Repeating the call sends them again."""
+        """Number of requests that have neither an answer nor an error.
+
+        Repeating the call sends these requests again.
+        """
         return self.requests - self.results - self.errors
 
 
 class ResultSetSummary(ResultSet):
-    """A result set with the numbers of its requests by outcome."""
+    """A result set with the number of its requests by outcome."""
 
     request_count: int
     result_count: int
@@ -340,34 +358,35 @@ class ResultSetSummary(ResultSet):
 
 
 class Result(Frozen):
-    """One request and its outcome. A pending request has neither output nor error."""
+    """One request with its outcome. A pending request has neither an output nor an error."""
 
     id: str
     result_set_id: str
     number: int
     """Position of the request in the set, from 0."""
     request: str
-    """Content id of the request as submitted."""
+    """Content id of the request in the form in which it was submitted."""
     prompt: tuple[Segment, ...]
     user_metadata: dict[str, JsonValue] = Field(default_factory=dict)
     model: str
-    """`provider/name`."""
+    """The model, as `provider/name`."""
     effort: str | None = None
     key: str | None = None
-    """Content id of the whole question, including the content of references; None until the question is sent."""
+    """Content id of the whole question, including the content that references insert. It is None until the question is
+    sent."""
     output: dict[str, Any] | None = None
-    """`{"output": text, "citations": […]}`, or an object that matches the set's schema. In such an object, a string
-    that cites is `{"text": …, "citations": […]}`."""
+    """The answer: `{"output": text, "citations": […]}`, or an object that matches the set's schema. In such an object,
+    a string with citations is replaced by `{"text": …, "citations": […]}`."""
     error: str | None = None
-    """Why the request has no answer, in one line."""
+    """The reason why the request has no answer, in one line."""
     final: bool = False
     """True for an error that would occur again if the same request were repeated."""
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
-    """Cost of this result; 0 if the answer was already stored."""
+    """Cost of this result in USD; 0 if the answer was already stored."""
     created_at: str
-    """Time of the answer, or of the request if there is no answer, in ISO 8601, UTC."""
+    """Time of the answer in ISO 8601, UTC. If there is no answer, this is the time of the request."""
 
     @property
     def open(self) -> bool:
@@ -387,7 +406,8 @@ class ResultLine(Frozen):
     number: int
     user_metadata: dict[str, JsonValue]
     output: dict[str, Any] | None
-    """The answer. A text with citations is `{"text": …, "citations": […]}`; each citation has its status."""
+    """The answer. A text with citations is replaced by `{"text": …, "citations": […]}`, and each citation has its
+    status."""
     error: str | None
     model: str
     input_tokens: int

@@ -1,4 +1,4 @@
-"""Rubrics, collections and label sets, with the prompt templates of rubrics."""
+"""Define rubrics with their prompt templates, collections and label sets."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from evalscribe.model.output_schema import has_citations, validate_schema
 
 
 class ValidatedModel(Frozen):
-    """Base of values that raise `RubricError` if they are invalid."""
+    """Base class of values that raise `RubricError` if they are invalid."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)  # become descriptions in `evalscribe schema rubric`
 
@@ -44,7 +44,7 @@ class ValidatedModel(Frozen):
 
 
 def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
-    """Create a part of a rubric with `make`. The paths in its errors begin with `path`."""
+    """Create a part of a rubric by calling `make`. In its errors, the place of the problem begins with `path`."""
     try:
         return make(value)
     except RubricError as error:
@@ -67,7 +67,8 @@ def _problem(error: ValidationError, fields: tuple[str, ...]) -> str:
 
 
 VARIABLES = ("agent_run", "rubric", "output_schema")
-"""The variables of prompt templates. A rubric's templates together must use each of them, in braces, and no others."""
+"""The variables of prompt templates. In a rubric, the templates together must use each of these variables, in braces,
+and no other variables."""
 _DEFAULT = """\
 Judge the agent run below by this rubric.
 
@@ -96,9 +97,10 @@ Your answer is one JSON object that fits this JSON Schema:
 
 
 def split_template(content: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each literal text with the variable that follows it, or None.
+    """Split a template.
 
-    Raises `ValueError` for any other use of braces.
+    Yield each literal text together with the variable that follows it, or with None if no variable follows. Raises
+    `ValueError` for any other use of braces.
     """
     for literal, name, spec, conversion in Formatter().parse(content):
         if name is None:
@@ -107,7 +109,7 @@ def split_template(content: str) -> Iterator[tuple[str, str | None]]:
         if name not in VARIABLES:
             variables = ", ".join(f"{{{variable}}}" for variable in VARIABLES)
             raise ValueError(
-                f"{{{name[:40]}}} is not a variable; there is {variables}. Literal braces are written {{{{ and }}}}"
+                f"{{{name[:40]}}} is not a variable; variables: {variables}. Literal braces are written {{{{ and }}}}"
             )
         if spec or conversion:
             raise ValueError(f"{{{name}}} takes no format or conversion; write only the name in the braces")
@@ -132,7 +134,10 @@ class PromptTemplateMessage(ValidatedModel):
 
 
 def default_templates(response_xml_key: str | None) -> tuple[PromptTemplateMessage, ...]:
-    """Return the prompt for a rubric without its own. If `response_xml_key` is None, the prompt asks for plain JSON."""
+    """Return the prompt for a rubric that has no prompt of its own.
+
+    If `response_xml_key` is None, the prompt asks for plain JSON.
+    """
     ending = _TAGGED.replace("KEY", response_xml_key) if response_xml_key else _CONSTRAINED
     return (PromptTemplateMessage(role="user", content=_DEFAULT + ending),)
 
@@ -196,7 +201,7 @@ class ModelOption(ValidatedModel):
 
     @property
     def id(self) -> str:
-        """`provider/name`."""
+        """Id of the model, in the form `provider/name`."""
         return f"{self.provider}/{self.model_name}"
 
 
@@ -204,7 +209,7 @@ DEFAULT_MODEL = ModelOption(provider="anthropic", model_name="claude-opus-5-5")
 
 
 def _model_option(value: Any) -> Any:
-    """Convert a model's id, `provider/name`, to a `ModelOption`."""
+    """Convert the id of a model, `provider/name`, to a `ModelOption`."""
     if isinstance(value, str):
         provider, slash, name = value.partition("/")
         if not slash:
@@ -223,7 +228,10 @@ def _messages(value: Any) -> Any:
 
 
 def _copied_schema(path: str) -> Any:
-    """Return a validator that checks and copies a schema. Later changes by the caller then have no effect."""
+    """Return a validator that checks and copies a schema.
+
+    Because of the copy, later changes by the caller have no effect.
+    """
 
     def copied(schema: Any) -> Any:
         validate_schema(schema, path)
@@ -277,8 +285,8 @@ class Rubric(ValidatedModel):
     def digest(self) -> str:
         """Content id of everything except id and version. Equal digests mean equal judges.
 
-        The order of the schema's properties counts, because a judge that explains before it decides is a different
-        judge.
+        The order of the properties in the schema matters, because a judge that explains before it decides is a
+        different judge.
         """
         fields = self.model_dump(mode="json", exclude={"id", "version"})
         return content_id({**fields, "output_schema": json.dumps(self.output_schema)})

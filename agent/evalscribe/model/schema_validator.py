@@ -16,7 +16,8 @@ from rfc3339_validator import validate_rfc3339
 from rfc3986_validator import validate_rfc3986
 
 MAX_SECONDS = 2.0
-"""Maximum seconds of CPU time for one pattern search. `regex` measures the CPU time of the whole process."""
+"""Maximum CPU time of one pattern search, in seconds. The library `regex` measures the CPU time of the whole process.
+"""
 
 
 @lru_cache(maxsize=256)
@@ -33,7 +34,7 @@ def compiled(pattern: str) -> regex.Pattern[str]:
 
 @lru_cache(maxsize=256)
 def pattern_matches(pattern: str, text: str) -> bool | None:
-    """Return whether `text` contains a match of `pattern`; None if the search takes longer than `MAX_SECONDS`.
+    """Return whether `text` contains a match of `pattern`. Return None if the search takes longer than `MAX_SECONDS`.
 
     Results are cached, because one answer is checked several times.
     """
@@ -44,7 +45,7 @@ def pattern_matches(pattern: str, text: str) -> bool | None:
 
 
 def make_validator(schema: dict[str, Any]) -> Validator:
-    """Return a validator for the schema; its `iter_errors` yields the errors of an answer."""
+    """Return a validator for the schema. The validator's `iter_errors` yields the errors in an answer."""
     validator: Validator = _Validator(schema, format_checker=_FORMATS)
     return validator
 
@@ -63,12 +64,13 @@ def _pattern(_: Validator, pattern: str, value: object, __: object) -> Iterator[
 
 
 _FROM_JSONSCHEMA = ("date", "ipv4", "ipv6", "uuid")
-# jsonschema checks the formats below only if other packages are installed. Those are called directly, because
-# jsonschema's extra `format-nongpl` also installs rfc3987-syntax, whose import takes 2.7 s of CPU.
+# jsonschema checks the formats below only if certain other packages are installed. We call these packages directly
+# instead of installing jsonschema's extra `format-nongpl`. The extra also contains rfc3987-syntax, whose import takes
+# 2.7 s of CPU time.
 _CHECKS: dict[str, Callable[[str], object]] = {
     "date-time": validate_rfc3339,
     "time": lambda text: validate_rfc3339(f"1970-01-01T{text}"),
-    # jsonschema's own check only looks for an "@".
+    # jsonschema's own check of this format only looks for an "@".
     "email": re.compile(r"[^@\s]+@[^@\s]+").fullmatch,
     "hostname": lambda text: FQDN(text, min_labels=1).is_valid,
     "uri": lambda text: validate_rfc3986(text, rule="URI"),

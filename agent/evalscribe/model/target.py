@@ -1,4 +1,4 @@
-"""Targets of experiments: deployments, prompts, and the calls and replies of targets."""
+"""Define the targets of experiments: deployments and prompts. Define the calls to targets and their replies."""
 
 import re
 from typing import Annotated, Any, Literal, Protocol
@@ -17,23 +17,27 @@ ComponentKind = Literal["python", "http", "cmd"]
 
 
 class Component(Frozen):
-    """A Python function, a URL or a command that takes an input and returns an output."""
+    """A part of a target: a Python function, a URL or a command that takes an input and returns an output."""
 
     name: str
     type: ComponentType = "agent"
     kind: ComponentKind
     address: str
-    """`package.module:function`, a URL, or a command line. Command lines are split as in a shell, but run without
-    one."""
+    """Address of the component: `package.module:function`, a URL, or a command line. A command line is split like in a
+    shell, but it runs without a shell."""
     headers: dict[str, str] = Field(default_factory=dict)
-    """For `http`: names of the environment variables with the values, by header name. Values are never stored."""
+    """Headers of HTTP requests: for each header name, the name of the environment variable that contains the value.
+    Values are never stored."""
     provider: str = COMPONENT
     model: str = ""
-    """Name of the model in runs and reports; by default the component's name."""
+    """Name of the model in runs and reports. By default, the name of the component."""
 
     @property
     def shown(self) -> str:
-        """The address for display: `python:package.module:function`, or the URL itself."""
+        """The address in the form for display, such as `python:package.module:function`.
+
+        A URL is displayed unchanged.
+        """
         return self.address if self.kind == "http" else f"{self.kind}:{self.address}"
 
 
@@ -43,16 +47,16 @@ class SourceState(Frozen):
     commit: str | None = None
     """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files in the folder differ from the commit; if so, the commit does not identify the code."""
+    """Whether files in the folder differ from the commit. If so, the commit alone does not identify the code."""
     code: str | None = None
     """Content id of the differences from the commit; outside git, content id of the folder's Python files."""
 
 
 class Deployment(Frozen):
-    """One build of one or more components. Immutable."""
+    """One build of one or more components. A deployment is immutable."""
 
     id: str
-    """`dep-…`"""
+    """Id of the deployment, in the form `dep-…`."""
     name: str = ""
     components: tuple[Component, ...]
     folder: str
@@ -60,7 +64,7 @@ class Deployment(Frozen):
     commit: str | None = None
     """Commit of the repository that contains the folder; None outside git."""
     dirty: bool | None = None
-    """Whether files in the folder differed from the commit; if so, the commit does not identify the code."""
+    """Whether files in the folder differed from the commit. If so, the commit alone does not identify the code."""
     code: str | None = None
     """Content id of the differences from the commit; outside git, content id of the folder's Python files."""
     python: str = ""
@@ -71,12 +75,16 @@ class Deployment(Frozen):
 
     @property
     def content(self) -> str:
-        """Content id that ignores the time of recording. Equal builds of the same components have equal ids."""
+        """Content id of the deployment without the time at which it was recorded.
+
+        Equal builds of the same components have equal ids.
+        """
         return short_id("dep", self.model_dump(mode="json", exclude={"id", "created_at"}))
 
     @property
     def build(self) -> str:
-        """The build for display: `1a2b3c4d`, `1a2b3c4d (dirty), code 9f8e7d6c`, `not in git, code 9f8e7d6c`."""
+        """The build in the form for display, such as `1a2b3c4d`, `1a2b3c4d (dirty), code 9f8e7d6c` or `not in git, code
+        9f8e7d6c`."""
         code = f", code {self.code.removeprefix('sha256:')[:8]}" if self.code else ""
         if self.commit is None:
             return f"not in git{code}"
@@ -88,11 +96,17 @@ _INPUT = re.compile(r"input(?:\.[\w-]+)*")
 
 
 class UnknownVariable(ValueError):
-    """A template's variable is not allowed, or the input lacks it. The message is one line."""
+    """Raised if a template uses a variable that is not allowed or that the input does not have.
+
+    The message is one line.
+    """
 
 
 def prompt_variables(template: str) -> tuple[str, ...]:
-    """Return the template's variables, as `input.a.b`. Raises `UnknownVariable` for anything else in double braces."""
+    """Return the variables of a template in the form `input.a.b`.
+
+    Raises `UnknownVariable` for anything else in double braces.
+    """
     variables = tuple(match[1] for match in _VARIABLE.finditer(template))
     unknown = [name for name in variables if not _INPUT.fullmatch(name)]
     if unknown:
@@ -116,12 +130,12 @@ class TargetMessage(Frozen):
 
 class TargetPromptVersion(Frozen):
     id: str
-    """`pv-…`, a content id."""
+    """Id of the version, in the form `pv-…`. It is a content id."""
     prompt_id: str
     number: int
-    """From 1."""
+    """Number of the version of its prompt, from 1."""
     model: str
-    """`provider/name`."""
+    """The model, as `provider/name`."""
     messages: tuple[TargetMessage, ...]
     max_tokens: int = 4096
     effort: Effort | None = None
@@ -132,24 +146,28 @@ class TargetPromptVersion(Frozen):
 
 class TargetPrompt(Frozen):
     id: str
-    """`prompt-…`"""
+    """Id of the prompt, in the form `prompt-…`."""
     name: str
-    """Unique; commands accept it in place of the id."""
+    """Unique name of the prompt. Commands accept the name in place of the id."""
     created_at: str
     versions: tuple[TargetPromptVersion, ...] = Field(default=())
-    """All versions, the newest last."""
+    """All versions of the prompt. The newest version is the last."""
 
 
 def fill_template(template: str, value: JsonValue) -> str:
-    """Replace `{{input}}` and `{{input.a.b}}` by the values: texts unchanged, other values as JSON.
+    """Replace variables such as `{{input}}` and `{{input.a.b}}` by their values.
 
-    Variables within inserted values are not replaced. Raises `UnknownVariable`.
+    A text is inserted unchanged, and any other value as JSON. Variables inside inserted values are not replaced. Raises
+    `UnknownVariable` if the input does not have a variable.
     """
     return _VARIABLE.sub(lambda match: to_text(_member(value, match[1])), template)
 
 
 def _member(value: JsonValue, name: str) -> JsonValue:
-    """Return the value of a variable. For the input `{"items": [{"id": 7}]}`, `input.items.0.id` is 7."""
+    """Return the value of a variable.
+
+    For example, the value of `input.items.0.id` is 7 for the input `{"items": [{"id": 7}]}`.
+    """
     for part in name.split(".")[1:]:
         try:
             value = get_member(value, part)
@@ -162,53 +180,53 @@ TargetFailureKind = Literal["error", "timeout", "cancelled"]
 
 
 class TargetCall(Frozen):
-    """Input of a target for one trial of an item. Targets never get the expected output."""
+    """Input of a target for one trial of an item. A target never gets the expected output."""
 
     run_id: str
     item_key: str
     repetition: int
-    """From 1."""
+    """Number of the repetition of the item, from 1."""
     input: JsonValue
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
     timeout_s: float = 300.0
 
     @property
     def idempotency_key(self) -> str:
-        """A key that is the same if the trial is repeated because its worker died."""
+        """Idempotency key of the trial. If the trial is repeated because its worker died, the key stays the same."""
         return f"{self.run_id}/{self.item_key}/{self.repetition}"
 
 
 class TargetReply(Frozen):
-    """A target's answer. Scorers use the fields other than `output` to check how the answer was produced."""
+    """A target's answer. Scorers use the other fields than `output` to check how the answer was produced."""
 
     output: JsonValue
     transcript: Transcript | None = None
     """The target's messages, with tool calls and their results."""
     state: dict[str, JsonValue] = Field(default_factory=dict)
-    """Snapshots of the target's state by name, for the scorer `state_equals`."""
+    """Snapshots of the target's state, by name. The scorer `state_equals` uses them."""
     usage: Usage | None = None
-    """None if the target does not report its usage."""
+    """Usage of the target in the trial; None if the target does not report it."""
     model: str | None = None
     duration_ms: float = 0.0
     log: str = ""
-    """The end of a command's standard error, or of a Python function's printed output."""
+    """End of the standard error of a command, or of the output that a Python function printed."""
 
 
 class TargetFailure(Frozen):
-    """The reason why a target gave no answer in a trial; other items are not affected."""
+    """The reason why a target gave no answer in one trial. Other items are not affected by the failure."""
 
     kind: TargetFailureKind = "error"
     reason: str
-    """One line."""
+    """The reason in one line."""
     log: str = ""
-    """Traceback or the end of standard error."""
+    """The traceback, or the end of the standard error."""
     transcript: Transcript | None = None
     usage: Usage | None = None
     duration_ms: float = 0.0
 
 
 class ToolUse(Frozen):
-    """One call of a tool in a trace."""
+    """One tool call in a trace."""
 
     tool: str
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
@@ -217,29 +235,29 @@ class ToolUse(Frozen):
 
 
 class Trace(Frozen):
-    """Trace of a target's actions in a trial, for scorers. Fields that the target does not report are None."""
+    """Record of a target's actions in a trial, for use by scorers. Fields that the target does not report are None."""
 
     recorded: bool = True
-    """Whether the target returned its messages. Without messages, it is unknown whether it called tools."""
+    """Whether the target returned its messages. Without the messages, it is unknown whether the target called tools."""
     tools: tuple[ToolUse, ...] = ()
-    """Tool calls in order."""
+    """The tool calls, in order."""
     model_calls: int | None = None
     tokens: int | None = None
-    """Input and output tokens."""
+    """Number of input and output tokens together."""
     duration_ms: float | None = None
     errors: tuple[str, ...] = ()
     state: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 class Target(Protocol):
-    """The system under test. Its replies contain only valid JSON, with secrets redacted."""
+    """The system under test. Its replies contain only valid JSON, and secrets in them are redacted."""
 
     async def answer(self, call: TargetCall) -> TargetReply | TargetFailure:
-        """Run one trial. A problem that concerns only this item is returned as a `TargetFailure`.
+        """Run one trial of an item. A problem that affects only this item is returned as a `TargetFailure`.
 
         Raises:
             EvalscribeError: The problem affects all items.
         """
 
     async def close(self) -> None:
-        """End every process that the target started, within two seconds."""
+        """End all processes that the target started, within two seconds."""

@@ -1,4 +1,4 @@
-"""Compare expected tool calls with the calls that were made."""
+"""Compare expected tool calls with the actual tool calls."""
 
 import json
 import re
@@ -21,9 +21,11 @@ READ_ONLY_VERBS = frozenset(
     "think",
     "view",
 }
-"""First words in the names of read-only tools. Differences in their calls count only if no other calls differ."""
+"""First words in the names of read-only tools. Differences in calls of read-only tools count only if no other calls
+differ."""
 HANDOVER_VERBS = frozenset(["escalate", "handoff", "transfer"])
-"""First words in the names of tools that hand the work over to somebody else. Graders rarely check their calls."""
+"""First words in the names of tools with which an agent hands its work over to somebody else. Graders rarely check
+calls of such tools."""
 MAX_ARGUMENTS_SHOWN = 2
 MAX_VALUE = 60
 MISSING = object()
@@ -43,14 +45,14 @@ class ToolCallDifference(NamedTuple):
     expected: int | None = None
     """Index in the list of expected calls; None for an unexpected call."""
     actual: int | None = None
-    """Index in the list of actual calls. For an expected call that was never made, the index of the tool's last call if
-    that failed, else None."""
+    """Index in the list of actual calls. For an expected call that was never made, this is the index of the last call
+    of its tool if that call failed; otherwise None."""
     arguments: tuple[str, ...] = ()
-    """Names of the differing arguments: first those with plain values, then those with lists and objects."""
+    """Names of the arguments that differ. Arguments with plain values come before arguments with lists and objects."""
 
 
 class Mismatch(NamedTuple):
-    """The place where an argument differs, with both values."""
+    """A place at which an argument differs, with the actual and the expected value."""
 
     place: str
     actual: object
@@ -61,11 +63,12 @@ class Mismatch(NamedTuple):
 
 
 def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple[ToolCallDifference, ...]:
-    """Return the differences: first those of expected calls, then unexpected calls.
+    """Return the differences between expected and actual calls.
 
-    Each actual call is paired with at most one expected call. Pairs with the fewest differing arguments are formed
-    first. For each tool, expected calls that were made with other arguments come before expected calls that were never
-    made. Differences in calls that change nothing are omitted if other calls differ.
+    Differences in expected calls come before unexpected calls. Each actual call is paired with at most one expected
+    call. Calls with the fewest differing arguments are paired first. For each tool, expected calls that were made with
+    other arguments come before expected calls that were never made. Differences in calls that change nothing are
+    omitted if other calls differ.
     """
     free = {index: call for index, call in enumerate(actual) if not call.failed}
     candidates = sorted(
@@ -90,7 +93,7 @@ def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple
 
 
 def describe_difference(difference: ToolCallDifference, expected: Sequence[Action], actual: Sequence[Action]) -> str:
-    """Describe a difference in one line."""
+    """Describe one difference between expected and actual calls in one line."""
     number = difference.actual if difference.expected is None else difference.expected
     action = (actual if difference.expected is None else expected)[number or 0]
     if difference.kind != "otherwise":
@@ -117,14 +120,16 @@ def describe_difference(difference: ToolCallDifference, expected: Sequence[Actio
 
 
 def innermost_mismatch(name: str, actual: Mapping[str, JsonValue], expected: Mapping[str, JsonValue]) -> Mismatch:
-    """Return the first difference within an argument, such as `flights[1].date "May 2" instead of "May 1"`."""
+    """Return the first place at which the two values of an argument differ, such as `flights[1].date "May 2" instead of
+    "May 1"`."""
     return _innermost(name, actual.get(name, MISSING), expected.get(name, MISSING))
 
 
 def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
-    """Describe a call by its tool and the first argument that no successful call of the tool in `other_calls` has.
+    """Describe a call by its tool and by an argument that distinguishes it from other calls.
 
-    Arguments with plain values come before lists and objects.
+    This is the first argument that no successful call of the tool in `other_calls` has. Arguments with plain values
+    come before lists and objects.
     """
     other_arguments = [call.arguments for call in other_calls if call.tool == action.tool and not call.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))
@@ -139,22 +144,23 @@ def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
 
 
 def changes_state(tool: str) -> bool:
-    """Return whether a tool's name suggests that the tool changes something that a grader can check afterwards."""
+    """Return whether, judging by its name, a tool changes something that a grader can check afterwards."""
     return _first_word(tool) not in READ_ONLY_VERBS | HANDOVER_VERBS
 
 
 def hands_over(tool: str) -> bool:
-    """Return whether a tool's name suggests that the tool hands the work over to somebody else."""
+    """Return whether, judging by its name, a tool hands the work over to somebody else."""
     return _first_word(tool) in HANDOVER_VERBS
 
 
 def _missed(number: int, action: Action, index: int | None, actual: Sequence[Action]) -> ToolCallDifference | None:
-    """Return how the actual call at `index` differs from the expected call; None if they are equal.
+    """Return the difference between the expected call and the actual call at `index`; None if the calls are equal.
 
-    If `index` is None, the call was never made.
+    If `index` is None, the expected call was never made.
     """
     if index is None:
-        # A success after a refusal means that the model did not give up, so only refusals at the end count.
+        # If a call succeeded after a refused call, the model did not give up. Therefore only a refusal of the tool's
+        # last call counts.
         calls = [(n, call) for n, call in enumerate(actual) if call.tool == action.tool]
         return ToolCallDifference("never", action.tool, number, calls[-1][0] if calls and calls[-1][1].failed else None)
     arguments = sorted(
@@ -165,7 +171,7 @@ def _missed(number: int, action: Action, index: int | None, actual: Sequence[Act
 
 
 def _unexpected(unpaired: Mapping[int, Action]) -> Iterator[ToolCallDifference]:
-    """Yield the first unexpected call of each tool that changes something."""
+    """Yield the first unexpected call of each tool, for tools that change something."""
     tools: set[str] = set()
     for index, action in unpaired.items():
         if changes_state(action.tool) and action.tool not in tools:
@@ -184,7 +190,10 @@ def _differing_arguments(actual: Action, expected: Action) -> Iterator[str]:
 
 
 def _covers(actual: object, expected: object) -> bool:
-    """Return whether a value equals the expected value. Additional members of objects are ignored."""
+    """Return whether a value equals the expected value.
+
+    Additional members of objects in the actual value are ignored.
+    """
     if isinstance(actual, dict) and isinstance(expected, dict):
         return all(key in actual and _covers(actual[key], value) for key, value in expected.items())
     if isinstance(actual, list) and isinstance(expected, list):

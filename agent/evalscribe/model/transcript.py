@@ -1,6 +1,6 @@
-"""Agent runs, transcripts and messages.
+"""Define agent runs, transcripts and messages.
 
-Parses agent runs in the formats of other tools, renders transcripts as text, and parses such text.
+Parse agent runs in the formats of other tools. Render transcripts as text, and parse such text.
 """
 
 import json
@@ -18,13 +18,13 @@ from evalscribe.json_data import clean_json
 
 ROLES = ("system", "user", "assistant", "tool")
 MAX_PART_TEXT = 200
-"""Maximum number of characters of a string in a message part that is not text, such as an image's data."""
+"""Maximum number of characters of strings in message parts that are not text, such as the data of an image."""
 _REASONING = ("reasoning", "thinking", "redacted_thinking")
 _Parts = tuple[list[str], list[str], list[dict[str, Any]], list[Any]]
 
 
 def normalise_role(message: Any) -> Any:
-    """Change the role `developer` to `system`; raise an error for any other unknown role."""
+    """Change the role `developer` to `system`. Raises `ValueError` for any other unknown role."""
     if not isinstance(message, dict):
         return message
     role = message.get("role")
@@ -37,7 +37,10 @@ def normalise_role(message: Any) -> Any:
 
 
 def move_unknown_fields(value: Mapping[str, Any], known_fields: frozenset[str]) -> dict[str, Any]:
-    """Move unknown fields into `metadata` and drop nulls. A field gets a suffix if `metadata` already has its name."""
+    """Move unknown fields into `metadata`, and drop fields that are null.
+
+    If `metadata` already has a key with the name of the field, the name gets a suffix.
+    """
     if value.keys() <= known_fields and None not in value.values():
         return dict(value)
     present = {key: part for key, part in value.items() if part is not None}
@@ -50,7 +53,10 @@ def move_unknown_fields(value: Mapping[str, Any], known_fields: frozenset[str]) 
 
 
 def normalise_agent_run(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Put messages that are outside a transcript into a new one, and convert a mapping of transcripts to a list."""
+    """Normalise an agent run.
+
+    Messages outside a transcript are put into a new transcript. A mapping of transcripts is converted to a list.
+    """
     fields = dict(value)
     if "transcripts" not in fields and "messages" in fields:
         fields["transcripts"] = [{"messages": fields.pop("messages")}]
@@ -65,7 +71,10 @@ def _with_name(name: str, transcript: Any) -> Any:
 
 
 def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Normalise a tool call. `function` can be an object with name and arguments, and arguments can be JSON text."""
+    """Normalise a tool call.
+
+    Its `function` can be an object that contains the name and the arguments, and the arguments can be JSON text.
+    """
     fields = dict(value)
     if isinstance(fields.get("function"), dict):
         function = dict(fields.pop("function"))
@@ -86,7 +95,10 @@ def _parse_arguments(text: str) -> dict[str, Any]:
 
 
 def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Normalise a tool's message: read the tool's name from `function` or `name`, and turn the error into one text."""
+    """Normalise a message with the result of a tool.
+
+    The name of the tool is read from `function` or `name`, and the error is converted to text.
+    """
     fields = dict(value)
     if "function" not in fields and isinstance(fields.get("name"), str):
         fields["function"] = fields.pop("name")
@@ -101,7 +113,7 @@ def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
     """Join a message's content into one text.
 
-    Parts that are not text become placeholders, with the part in `metadata`.
+    Parts that are not text are replaced by placeholders and moved into `metadata`.
     """
     fields = dict(value)
     if with_reasoning and isinstance(fields.get("reasoning_content"), str):
@@ -122,7 +134,10 @@ def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str,
 
 
 def _parts(content: list[Any]) -> _Parts:
-    """Split content into texts, reasoning, tool calls, and shortened other parts."""
+    """Split the content of a message into texts, reasoning, tool calls, and all other parts.
+
+    The other parts are shortened.
+    """
     parts: _Parts = ([], [], [], [])
     texts, reasoning, calls, other_parts = parts
     for part in content:
@@ -152,7 +167,10 @@ def _reasoning(part: Mapping[str, Any]) -> str:
 
 
 def _placeholder(part: Any, kind: Any) -> str:
-    """Return a placeholder such as `[image]` for a part that is not text. For a tool's result, return its text."""
+    """Return a placeholder, such as `[image]`, for a part that is not text.
+
+    If the part is a tool's result, return the text of the result.
+    """
     if kind == "tool_result":
         inner = part.get("content")
         return inner if isinstance(inner, str) else "\n".join(_parts(inner)[0]) if isinstance(inner, list) else ""
@@ -161,7 +179,7 @@ def _placeholder(part: Any, kind: Any) -> str:
 
 
 def _short(part: Any) -> Any:
-    """Shorten the strings in a part that is not text."""
+    """Shorten the long strings in a message part that is not text."""
     if isinstance(part, dict):
         return {key: _short(inner) for key, inner in part.items()}
     if isinstance(part, list):
@@ -176,9 +194,9 @@ def _new_id() -> str:
 
 
 class _NormalisedModel(Frozen):
-    """Base of values that keep unknown fields in `metadata`, where judges see them.
+    """Base class of values that keep unknown fields in `metadata`, where judges can see them.
 
-    Null becomes the field's default.
+    A field that is null gets its default.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
@@ -200,7 +218,10 @@ class _NormalisedModel(Frozen):
 
 @cache
 def _names(shape: type[_NormalisedModel]) -> frozenset[str]:
-    """Return the names of the model's fields. Cached, because every message needs them and pydantic is slow."""
+    """Return the names of the fields of a pydantic model.
+
+    The result is cached, because every message needs these names and pydantic returns them slowly.
+    """
     return frozenset(shape.model_fields)
 
 
@@ -217,11 +238,11 @@ class TranscriptToolCall(_NormalisedModel):
 
 
 class _Message(_NormalisedModel):
-    """Base of the messages of all roles."""
+    """Base class of messages, for all roles."""
 
     content: str = ""
-    """The text. If the content is a list of parts, they are joined. An image becomes `[image]`, and its shortened data
-    is in `metadata["parts"]`."""
+    """Text of the message. If the content is a list of parts, they are joined. An image becomes `[image]`, and its
+    shortened data is stored in `metadata["parts"]`."""
     id: str | None = None
 
     @classmethod
@@ -240,7 +261,7 @@ class UserMessage(_Message):
 class AssistantMessage(_Message):
     role: Literal["assistant"] = "assistant"
     reasoning: str = ""
-    """All reasoning of the message, in order."""
+    """All reasoning in the message, in order."""
     model: str | None = None
     tool_calls: tuple[TranscriptToolCall, ...] = ()
 
@@ -273,12 +294,12 @@ class Transcript(_NormalisedModel):
 
 
 class AgentRun(_NormalisedModel):
-    """One eval with its transcripts. By convention, scores are in `metadata["scores"]`."""
+    """One eval with its transcripts. By convention, the eval's scores are in `metadata["scores"]`."""
 
     id: str = Field(default_factory=_new_id)
     name: str | None = None
     transcripts: tuple[Transcript, ...]
-    """At least one."""
+    """Transcripts of the agent run. There is at least one."""
 
     @field_validator("transcripts")
     @classmethod
@@ -293,7 +314,10 @@ class AgentRun(_NormalisedModel):
 
     @property
     def digest(self) -> str:
-        """Content id of everything that a judge can see. Ids are not part of it."""
+        """Content id of everything that a judge can see.
+
+        Ids of agent runs, transcripts and messages are not part of it.
+        """
         messages: Any = {"__all__": {"id": True}}
         unseen: Any = {"id": True, "transcripts": {"__all__": {"id": True, "messages": messages}}}
         return content_id(self.model_dump(mode="json", exclude=unseen))
@@ -303,15 +327,16 @@ MAX_PROBLEMS = 3
 
 
 def parse_agent_run(text: str | Mapping[str, Any], location: str) -> AgentRun:
-    """Parse one agent run from a JSON object or its text. Replaces secrets, and characters that cannot be stored.
+    """Parse one agent run from a JSON object or its text.
 
-    Raises `DataError` with the place: `runs.json: transcripts[0].messages[2]: no role`.
+    Secrets and characters that cannot be stored are replaced. Raises `DataError` with the place of the problem, such as
+    `runs.json: transcripts[0].messages[2]: no role`.
     """
     value = _json(text, location) if isinstance(text, str) else text
     if not isinstance(value, Mapping):
         raise DataError(f"{location}: an agent run is a JSON object with transcripts, not {_kind(value)}")
     try:
-        from evalscribe.redaction.redact import redact_json  # slow to load, and some lists need none
+        from evalscribe.redaction.redact import redact_json  # imported here because the import is slow
 
         return AgentRun.model_validate(redact_json(clean_json(dict(value))))
     except DataError as error:
@@ -323,7 +348,11 @@ def parse_agent_run(text: str | Mapping[str, Any], location: str) -> AgentRun:
 
 
 def parse_agent_runs(text: str, location: str) -> list[AgentRun]:
-    """Parse every agent run of a file: one object, a list, or one object per line. Raises `DataError`."""
+    """Parse all agent runs in a file.
+
+    The file contains one JSON object, a list of objects, or one object per line. Raises `DataError` if the file is
+    invalid.
+    """
     text = text.removeprefix("\ufeff")
     values = _values(text, location)
     if not values:
@@ -332,7 +361,7 @@ def parse_agent_runs(text: str, location: str) -> list[AgentRun]:
 
 
 def _values(text: str, location: str) -> list[tuple[str, Any]]:
-    """Return the JSON objects, each with its place for error messages."""
+    """Return the JSON values in a file, each with its place for error messages."""
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and _is_json_object(lines[0][1]):
         return [(f"{location}:{number}", _json(line, f"{location}:{number}")) for number, line in lines]
@@ -343,7 +372,10 @@ def _values(text: str, location: str) -> list[tuple[str, Any]]:
 
 
 def _is_json_object(line: str) -> bool:
-    """Return whether a line is a complete JSON object. If the first line is one, the file has one object per line."""
+    """Return whether a line is a complete JSON object.
+
+    If the first line of a file is such an object, the file has one object per line.
+    """
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -370,7 +402,10 @@ def _message(message: str) -> str:
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    """Format a path such as `transcripts[0].messages[3].content`, without the role that pydantic inserts."""
+    """Format the place of a problem, such as `transcripts[0].messages[3].content`.
+
+    The role that pydantic inserts into the place is left out.
+    """
     path = ""
     for previous, part in zip(("", *location), location, strict=False):
         if isinstance(part, int):
@@ -386,9 +421,11 @@ def _kind(value: object) -> str:
 
 TurnKind = Literal["says", "thinks", "calls", "fails"]
 TEXT, ARGUMENT, BLOCK = " " * 2, " " * 4, " " * 6
-"""Indentation of a message's text, of a call's argument, and of the lines of an argument with several lines."""
+"""Indentation of three kinds of line: the text of a message, an argument of a call, and the lines of an argument that
+has several lines."""
 MAX_LINE = 200
-"""Maximum number of characters of a line with a JSON value. A longer value is rendered with one member per line."""
+"""Maximum number of characters of a line with a JSON value. If the value is longer, it is rendered with one member per
+line."""
 _PLAIN = re.compile(r"[\w.:/@-]+")
 _TURN_KINDS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
@@ -401,44 +438,44 @@ _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[\[\]{},]')
 
 
 class TranscriptTurn(Frozen):
-    """A message, reasoning, tool call or tool result in a transcript, or an expected call."""
+    """One turn in a transcript: a message, reasoning, a tool call or a tool result. Also used for an expected call."""
 
     number: int
-    """Number of the message, from 1; 0 for an expected call."""
+    """Number of the message in the transcript, from 1. It is 0 for an expected call."""
     role: Literal["system", "user", "assistant", "tool"]
     kind: TurnKind = "says"
     name: str | None = None
-    """Name of the tool that is called or that answers."""
+    """Name of the tool that is called or that returned the result."""
     first: int
-    """Line number of the turn's header, from 1."""
+    """Number of the line with the turn's header, from 1."""
     last: int
     text: str = ""
-    """The text without indentation; for a call, the rendered arguments."""
+    """Text of the turn without indentation. For a call, this is the rendered arguments."""
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     places: dict[str, int] = Field(default_factory=dict)
-    """Line number of each argument."""
+    """Number of the line on which each argument begins."""
 
 
 def render_transcript(transcript: Transcript) -> str:
-    """Render a transcript. Equal messages give equal text."""
+    """Render a transcript as text. Equal messages are rendered as equal text."""
     turns = (_turn(number, message) for number, message in enumerate(transcript.messages, 1))
     return "\n".join(line for lines in turns for line in lines)
 
 
 def render_calls(calls: Iterable[TranscriptToolCall]) -> str:
-    """Render calls, such as expected calls, as they would appear in a transcript."""
+    """Render tool calls, such as expected calls, in the form in which they appear in a transcript."""
     return "\n".join(
         line for call in calls for line in (f"calls {_name(call.function)}", *_argument_lines(call.arguments))
     )
 
 
 def parse_transcript(text: str) -> tuple[TranscriptTurn, ...]:
-    """Parse a text from `render_transcript`. In any other text, parse the lines that look like turns."""
+    """Parse a text that `render_transcript` returned. In any other text, only lines that look like turns are parsed."""
     return tuple(_turns(text.split("\n"), _HEADER))
 
 
 def parse_calls(text: str) -> tuple[TranscriptTurn, ...]:
-    """Parse a text from `render_calls`. In any other text, parse the lines that look like calls."""
+    """Parse a text that `render_calls` returned. In any other text, only lines that look like calls are parsed."""
     return tuple(_turns(text.split("\n"), _CALL))
 
 
@@ -477,7 +514,7 @@ def _name(name: str) -> str:
 
 
 def _members(line: str) -> Iterator[str]:
-    """Split a long JSON value into one line per member. Only white space at line ends is lost."""
+    """Split a long JSON value into lines with one member each. Nothing is lost except white space at line ends."""
     if len(line) <= MAX_LINE or line[:1] not in "[{":
         yield line
         return

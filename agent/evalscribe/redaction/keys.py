@@ -21,7 +21,8 @@ _ALPHABETS = {
     "w": "[A-Za-z0-9_-]",
     "x": "[0-9A-Fa-f]",
 }
-"""Regular expressions for the letters in the body column of `_TABLE`. The letter `g` stands for a whole UUID."""
+"""For each letter in the body column of `_TABLE`, the regular expression that it stands for. The letter `g` stands for
+a whole UUID."""
 
 _TABLE = """
 anthropic-key           w16+        sk-ant-
@@ -186,9 +187,9 @@ private-key             b20+        LS0tLS1CRUdJTiBSU0EgUFJJVkFURS LS0tLS1CRUdJT
 private-key             b20+        LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEU LS0tLS1CRUdJTiBFTkNSWVBURUQgUFJJVkFURS
 private-key             b20+        LS0tLS1CRUdJTiBEU0EgUFJJVkFURS RWRTY0Iy
 """
-"""One key format per line: kind, body, prefixes. A body consists of letters of `_ALPHABETS`, each followed by a length
-(with `+` for "or more"), and of literal text between them. A `?` at the end means that the key must also look random,
-because ordinary words can have its format."""
+"""One key format per line: kind, body, prefixes. A body consists of letters of `_ALPHABETS` and of literal text between
+them. Each letter is followed by a length, with `+` for "or more". A `?` at the end of the body means that the key must
+also look random, because ordinary words can have its format."""
 
 _WITHOUT_PREFIX = (
     ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
@@ -199,7 +200,7 @@ _WITHOUT_PREFIX = (
         r"(?:(?:\s|\\[nr]){1,4}+[A-Za-z0-9+/=]++(?!-|:))*",
     ),
 )
-"""Kind, first three characters and pattern of each key format that needs a pattern of its own."""
+"""Key formats that `_TABLE` cannot describe: the kind of key, its first three characters, and a pattern."""
 _ANYHOW = re.compile(
     r"(?P<mailchimp_key>[0-9a-f]{32}-us[0-9]{1,2}(?![\w-]))"
     r"|(?P<newrelic_key>[A0-9a-f][0-9a-fuxA]{29,41}+(?:FFFFNRAL|NRAL|-NRMA)(?![\w-]))"
@@ -209,7 +210,7 @@ _ANYHOW = re.compile(
     r"|(?P<discord_token>[MNO][\w-]{23,27}+\.[\w-]{6,7}+\.[\w-]{27,}+)"
     r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
 )
-"""Formats of keys whose first characters are not distinctive."""
+"""Matches keys whose first characters do not reveal their format."""
 _TAILS = frozenset(("NRAL", "NRMA", *(f"us{n:02}" for n in range(1, 40)), *(f"-us{n}" for n in range(1, 10))))
 
 _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
@@ -218,10 +219,10 @@ _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
 class Shape(NamedTuple):
     kind: str
     prefix: str
-    """The literal prefix; empty for formats in `_WITHOUT_PREFIX`."""
+    """The prefix with which keys of this format begin. It is empty for the formats in `_WITHOUT_PREFIX`."""
     body: str
     random: bool
-    """True if the text after the prefix must also look random."""
+    """True if the text after the prefix must look random."""
 
 
 class Key(NamedTuple):
@@ -239,7 +240,7 @@ def _shapes() -> Iterator[Shape]:
 def _pattern(body: str) -> str:
     """Translate a body of `_TABLE` into a regular expression.
 
-    If the body has an exact length, the word must end after it.
+    If the last length in the body is exact, the key must end at the end of a word.
     """
     pattern, exact = "", False
     for letter, length, or_more, uuid, literal in _PART.findall(body):
@@ -252,7 +253,10 @@ def _pattern(body: str) -> str:
 
 
 def _by_beginning() -> dict[str, list[Shape]]:
-    """Index the key formats by the first three characters of their prefix (or fewer). Long prefixes come first."""
+    """Group the key formats by the first three characters of their prefix, or fewer if the prefix is shorter.
+
+    In each group, formats with long prefixes come first.
+    """
     shapes: dict[str, list[Shape]] = defaultdict(list)
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
         shapes[shape.prefix[:3]].append(shape)
@@ -268,11 +272,15 @@ _PREFIXES = {
     if len(beginning) == 3
 }
 _compiled = lru_cache(1024)(re.compile)
-"""Compiles patterns on demand. Most processes need few of them, and compiling all takes as long as a short command."""
+"""Compiles patterns on demand. Most processes need only a few patterns, and compiling all of them takes as long as a
+short command."""
 
 
 def may_begin(text: str, start: int, end: int) -> bool:
-    """Return whether a key can begin at `start`, judging by the characters there and the word that ends at `end`."""
+    """Return whether a key can begin at `start`.
+
+    Only the characters at `start` and the end of the word at `end` are checked.
+    """
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]
@@ -284,7 +292,7 @@ def may_begin(text: str, start: int, end: int) -> bool:
 
 
 def may_begin_before(text: str, start: int) -> bool:
-    """Return whether a key can begin at `start`, if it is one that consists of several parts."""
+    """Return whether a key that consists of several parts can begin at `start`."""
     beginning = text[start : start + 3]
     if prefixes := _PREFIXES.get(beginning):
         return text.startswith(prefixes, start)
@@ -292,7 +300,7 @@ def may_begin_before(text: str, start: int) -> bool:
 
 
 def key_at(text: str, start: int) -> Key | None:
-    """Return the key that begins at `start`; None if there is none."""
+    """Return the key that begins at `start`; None if no key begins there."""
     beginning = text[start : start + 3]
     for prefix in (beginning, beginning[:2]):
         for shape in _SHAPES.get(prefix, ()):
@@ -310,16 +318,18 @@ _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in 
 _SHORTEST = 20
 _RUN = b"a" * _SHORTEST
 _SEGMENT = 40
-"""Maximum characters of one part of a key that has several parts, such as `dp.st.production.…`."""
+"""Maximum number of characters of one part of a key that has several parts, such as `dp.st.production.…`."""
 _SEGMENTS = 9
 """Maximum number of parts before a key's first run of `_SHORTEST` characters, as in `hooks.slack.com/services/…/…/`."""
 _INSIDE = ".~/:|,+"
 """Characters that can separate the parts of a key."""
 _ESCAPES = frozenset("\\%[;")
 _ODD = _ESCAPES | frozenset(_INSIDE)
-"""If one of these characters comes directly before a run, the key can begin before the run or within it."""
+"""If one of these characters comes directly before a run of key characters, the key can begin before the run or inside
+it."""
 _ESCAPED = {"n": 1, "r": 1, "t": 1, "b": 1, "f": 1, "u": 5, "x": 3}
-"""Number of characters of an escape sequence after its backslash. A key can begin right after the sequence."""
+"""For each kind of escape sequence, its number of characters after the backslash. A key can begin right after an escape
+sequence."""
 _COLOR_END = re.compile(r"[0-9]{0,3}m")
 
 
@@ -330,7 +340,7 @@ class KeyMatch(NamedTuple):
 
 
 def find_keys(scanned: ScannedText) -> Iterator[KeyMatch]:
-    """Yield the keys in a text from left to right, also those that follow another key directly."""
+    """Yield the keys in a text from left to right, including keys that directly follow another key."""
     text, classes, end = scanned.text, scanned.lowered.translate(_CLASSES), 0
     start = classes.find(_RUN)
     while start >= 0:
@@ -359,9 +369,9 @@ def redact_keys(scanned: ScannedText) -> str:
 
 
 def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
-    """Find the key to which the run at `run` belongs.
+    """Find the key to which the run of characters at `run` belongs.
 
-    The key begins at the run or in one of the parts before it, but not before `end`.
+    The key begins at the run or in one of the parts before the run, but not before `end`.
     """
     start = run
     for _ in range(_SEGMENTS):
@@ -369,7 +379,7 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
             for key_start in _unescaped(text, start):
                 if key_start >= end and (key := key_at(text, key_start)) and key.end > run:
                     escaped = text[key_start - 1 : key_start] == "\\" and text[key_start] in _ESCAPED
-                    return KeyMatch(key_start + escaped, key.end, key.kind)  # `\n` stays whole, as in JSON
+                    return KeyMatch(key_start + escaped, key.end, key.kind)  # an escape such as `\n` stays whole
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
@@ -377,7 +387,10 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
 
 
 def _unescaped(text: str, start: int) -> list[int]:
-    """Return the positions at which a key can begin: `start`, and the end of an escape sequence that begins there."""
+    """Return the positions at which a key can begin.
+
+    These are `start` and, if an escape sequence begins at `start`, the end of this sequence.
+    """
     before, first = text[start - 1 : start], text[start : start + 1]
     if before == "\\" and first in _ESCAPED:
         return [start, start + _ESCAPED[first]]

@@ -18,14 +18,15 @@ _WORDS: tuple[tuple[str, str], ...] = (
     *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
-"""Pairs of lower-case words. The first word is searched for only if the second is in the text or is empty."""
+"""Pairs of lower-case words. The first word is only searched for in a text if the text contains the second word, or if
+the second word is empty."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""Lower-case words, each with the characters that can follow it. If these are empty, any character can."""
+"""For each lower-case word, the characters that can follow it. If they are empty, any character can follow."""
 
 
 class ScannedText:
-    """A text with a lower-case copy of the same length and the words of `_WORDS` that it contains."""
+    """A text, with a lower-case copy of the same length and with those words of `_WORDS` that the text contains."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -46,7 +47,7 @@ class ScannedText:
     def matches(self, pattern: re.Pattern[str], following: Following) -> Iterator[re.Match[str]]:
         """Work like `pattern.finditer`, for a pattern that always begins with one of the words in `following`.
 
-        The pattern is tried only where these words are, which takes a hundredth of the time.
+        The pattern is only tried at these words. This takes a hundredth of the time of `finditer`.
         """
         passed = 0
         for start in self._places(following):
@@ -57,7 +58,7 @@ class ScannedText:
     def sub(self, pattern: re.Pattern[str], replaced: Callable[[re.Match[str]], str], following: Following) -> str:
         """Work like `pattern.sub`, for a pattern that always begins with one of the words in `following`.
 
-        The pattern is tried only where these words are, as in `matches`.
+        As in `matches`, the pattern is only tried at these words.
         """
         pieces, end = [], 0
         for match in self.matches(pattern, following):
@@ -80,7 +81,7 @@ class ScannedText:
 
 
 SHORT = 48
-"""Maximum characters of a name or text for which results are cached. Short names and texts recur often."""
+"""Maximum number of characters of a name or text for which results are cached. Short names and texts often recur."""
 
 _STRONG_NAME = re.compile(r"secret|passw|passphrase|pwd|credential|token|authorization", re.IGNORECASE)
 _QUALIFIED_KEY = re.compile(
@@ -89,7 +90,7 @@ _QUALIFIED_KEY = re.compile(
     re.IGNORECASE,
 )
 _ENV_KEY = re.compile(r"[A-Z][A-Z0-9_]*_KEY(?![A-Za-z0-9_])")
-"""Matches upper-case names such as `WANDB_KEY`. Their values are secrets even if they look like hashes."""
+"""Matches upper-case names such as `WANDB_KEY`. The value of such a name is a secret even if it looks like a hash."""
 _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
@@ -104,7 +105,7 @@ _UUID_NAME = re.compile(
     r"|(?:heroku|snyk|railway|postmark|hubspot|docker|squarespace|sendbird|consul|nomad)[A-Za-z_-]{0,20}token",
     re.IGNORECASE,
 )
-"""Matches names whose value is a secret even if it is a UUID. The value of any other name is usually an id then."""
+"""Matches names whose value is a secret even if it is a UUID. For all other names, a UUID is usually an id."""
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH = re.compile(
@@ -116,7 +117,8 @@ _SPACE = re.compile(r"\s")
 TEMPLATE = re.compile(
     r"\$\{|\{\{|://|^\.{0,2}/|\[redacted:|\.(?:pem|key|crt|cer|env|json|[jt]sx?|py|txt|md|ya?ml|toml|html)$"
 )
-"""Matches text that does not occur in keys: a placeholder, a URL, a path, a file name or a redaction mark."""
+"""Matches a placeholder, a URL, a path, a file name or a redaction mark. A text that contains one of these is not a
+key."""
 _JOINT = re.compile(r"[^A-Za-z0-9]+")
 _READABLE_PIECE = re.compile(r"(?:[A-Z]?[a-z]{2,20}+){0,6}+[0-9]{0,4}|[A-Z]{0,20}[0-9]{0,4}|[0-9]+|[a-z]")
 _LONGEST = 8000
@@ -135,7 +137,7 @@ def may_name(name: str) -> bool:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a literal that is assigned to `name` is a secret, as opposed to an id, a hash or words."""
+    """Return whether a literal that is assigned to `name` is a secret, and not an id, a hash or words."""
     if not _SHORTEST <= len(value) <= _LONGEST:
         return False
     shortest, strong = _secrets_of(name) if len(name) > SHORT else _secrets_of_short(name)
@@ -160,9 +162,9 @@ def is_basic(value: str) -> bool:
 
 
 def _secrets_of(name: str) -> tuple[int | None, bool]:
-    """Return the minimum length of a secret assigned to `name`, and whether such a secret can look like a hash.
+    """Return the minimum length of a secret that is assigned to `name`, and whether such a secret can look like a hash.
 
-    The length is None if no secret is assigned to such a name.
+    The length is None if names like this are not used for secrets.
     """
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
@@ -171,7 +173,7 @@ def _secrets_of(name: str) -> tuple[int | None, bool]:
 
 
 _SHORTEST = 10
-"""Minimum characters of any secret."""
+"""Minimum number of characters of any secret."""
 _secrets_of_short = lru_cache(8192)(_secrets_of)
 
 
@@ -183,7 +185,7 @@ def looks_random(value: str) -> bool:
 def readable(value: str) -> bool:
     """Return whether a value consists of readable words and numbers.
 
-    An example is the invented value `test-token-2`.
+    Readable values, such as `test-token-2`, are usually invented and not secrets.
     """
     return all(_READABLE_PIECE.fullmatch(piece) for piece in _JOINT.split(value))
 
@@ -195,7 +197,7 @@ def _bits(value: str) -> float:
 
 
 _GAP = r"(?:\s|\\[nrt])"
-"""White space, or an escape sequence for it in a JSON string."""
+"""Matches white space, or an escape sequence for white space in a JSON string."""
 _BLOCK = re.compile(
     r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -259,9 +261,9 @@ def redact_block(scanned: ScannedText) -> str:
 
 
 def _block(match: re.Match[str]) -> str:
-    """Replace a private key by one mark.
+    """Replace a private key by one redaction mark.
 
-    If the key is concatenated from string literals in code, each literal is replaced.
+    If code concatenates the key from string literals, each literal is replaced.
     """
     block, body = match[0], match[2] or ""
     if any(quote in block for quote in "\"'`"):
@@ -273,7 +275,7 @@ def _block(match: re.Match[str]) -> str:
 def redact_url_login(scanned: ScannedText) -> str:
     """Redact logins in URLs such as `https://user:password@host`.
 
-    The slashes can be escaped, or the URL percent-encoded.
+    The slashes in a URL can be escaped, and the URL can be percent-encoded.
     """
     text = scanned.text
     if "@" in text:
@@ -304,12 +306,12 @@ def redact_convex(scanned: ScannedText) -> str:
 
 
 def redact_signatures(scanned: ScannedText) -> str:
-    """Redact the signatures in links that grant access, such as Azure's shared access links and S3's signed links."""
+    """Redact the signatures in links that grant access, such as shared access links of Azure and signed links of S3."""
     return scanned.sub(_SIGNATURE, _secret_replacer("signature", looks_random), {"sig": b"=n%"})
 
 
 def redact_cookies(scanned: ScannedText) -> str:
-    """Redact the values of `Cookie` and `Set-Cookie` in headers and JSON, and the values in a cookie file."""
+    """Redact the values of `Cookie` and `Set-Cookie` in headers and in JSON. Also redact the values in cookie files."""
     pieces, end = [], 0
     for head in scanned.matches(_COOKIE, {"cookie": b""}):
         if head.end() >= end:
@@ -334,7 +336,7 @@ def _end_of_cookies(text: str, head: re.Match[str]) -> int:
 
 
 def redact_cookie(value: str) -> str:
-    """Redact the random-looking parts of a cookie value such as `sid=…; theme=dark`."""
+    """Redact the random-looking parts of a cookie's value, such as the value of `sid` in `sid=…; theme=dark`."""
     return _COOKIE_PAIR.sub(_secret_replacer("cookie", _is_cookie), value)
 
 
@@ -356,7 +358,8 @@ def redact_user_option(scanned: ScannedText) -> str:
 
 
 def _secret_replacer(kind: str, secret: Callable[[str], bool]) -> Callable[[re.Match[str]], str]:
-    """Return a function that replaces a match's second group by a mark if `secret` returns True for it."""
+    """Return a function that replaces the second group of a match by a redaction mark if `secret` returns True for this
+    group."""
 
     def replaced(match: re.Match[str]) -> str:
         if match[2].startswith("[redacted:") or not secret(match[2]):
@@ -371,7 +374,7 @@ def _any(_: str) -> bool:
 
 
 ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
-"""Lower-case words that occur in names to which secrets are assigned."""
+"""Words, in lower case, that occur in the names to which secrets are assigned."""
 
 _CREDENTIALS = re.compile(
     r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,8}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,8}"
@@ -391,7 +394,8 @@ _ASSIGNED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 LONG_PART = 32
-"""If a part of a value such as `a.b.c` has this many characters, the value is not taken for an expression."""
+"""Minimum number of characters of a long part in a value such as `a.b.c`. A value with a long part is not taken for an
+expression."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*[!.,*]*")
 _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")
@@ -413,7 +417,7 @@ def redact_assigned(scanned: ScannedText) -> str:
 
 
 def redact_header(value: str) -> str:
-    """Redact the secret after the scheme in the value of a header such as `Authorization`."""
+    """Redact the secret that follows the scheme in the value of a header such as `Authorization`."""
     scheme, space, secret = value.partition(" ")
     return f"{scheme} [redacted:authorization]" if space and " " not in secret and _is_opaque(secret) else value
 
@@ -425,7 +429,7 @@ def _credentials(match: re.Match[str]) -> str:
 
 
 def _is_opaque(value: str) -> bool:
-    """Return whether a bearer token is a secret, as opposed to readable words such as `test-token` or an expression."""
+    """Return whether a bearer token is a secret, and not readable words such as `test-token` or an expression."""
     expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
     return len(value) >= 8 and any(c.isdigit() for c in value) and not readable(value) and not expression
 
@@ -435,7 +439,7 @@ def _assigned(match: re.Match[str]) -> str:
     before = _NAME.search(match.string, max(0, match.start() - 40), match.start())
     name = (before[0] if before else "") + lead
     first = before.start() if before else match.start()
-    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # here no value is code
+    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # `?name=value` in a URL
     if not quote and ("," in lead or (not queried and _is_expression(lead, value))):
         return match[0]
     if lead[-1] in " \t" and not _SEPARATED.search(lead) and not name.startswith("--"):
@@ -447,7 +451,10 @@ _SEPARATED = re.compile(r"[=:,>]")
 
 
 def _is_expression(lead: str, value: str) -> bool:
-    """Return whether an unquoted value is code. In `NAME=value`, as in a `.env` file, an identifier is a literal."""
+    """Return whether an unquoted value is code.
+
+    In `NAME=value`, as in a `.env` file, a value that looks like an identifier is a literal.
+    """
     if _CHAIN.fullmatch(value):
         return True
     words = _WORD.findall(value)

@@ -14,11 +14,11 @@ from evalscribe.redaction.patterns import SHORT, ScannedText, is_secret, kind_of
 from evalscribe.text import cut, printable
 
 _ROUNDS = 4
-"""Maximum number of rounds after the first. A key directly after a redaction mark can be missed until the next round.
-Only hostile text would need more rounds."""
+"""Maximum number of rounds of redaction after the first round. In one round, a key directly after a redaction mark can
+be missed. Only hostile text would need more rounds."""
 _NEAR = 4
-"""Number of lines that are redacted again, starting with a changed line. A value can be a line or two below its
-name."""
+"""Number of lines, starting with a changed line, that are redacted again. Several lines are needed because a value can
+be one or two lines below its name."""
 _NAMING = frozenset((*patterns.ASSIGNED, "cookie"))
 
 
@@ -26,27 +26,27 @@ class RedactionPass(NamedTuple):
     """A function that redacts one kind of secret."""
 
     words: frozenset[str]
-    """Lower-case words. The pass can change a text only if it contains one of them; if there are none, it can change
-    any text."""
+    """Words in lower case. The pass can only change a text that contains one of these words. If there are no words, the
+    pass can change any text."""
     redacted: Callable[[ScannedText], str]
 
 
 class Hints(NamedTuple):
-    """Which redaction steps a text and its parts need, found by scanning the text once."""
+    """The redaction passes that a text and its parts need. They are found by scanning the text once."""
 
     passes: tuple[RedactionPass, ...] = ()
-    """The passes that found something in the text."""
+    """The redaction passes that found something in the text."""
     has_secret_names: bool = False
-    """True if the text, read as JSON, might have a member whose name marks its value as a secret."""
+    """True if the text is JSON and might contain a member whose name shows that its value is a secret."""
 
 
 NO_HINTS = Hints()
 
 
 def redact(text: str, hints: Hints | None = None) -> str:
-    """Replace every secret by `[redacted:<kind>]`. Keeps the number of lines, and takes linear time.
+    """Replace every secret by `[redacted:<kind>]`. The number of lines does not change. Redaction takes linear time.
 
-    `hints` are the hints of a larger text that contains this text; None if no such text was scanned.
+    `hints` are the hints of a larger text that contains this text. They are None if no such text was scanned.
     """
     redacted = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
@@ -57,7 +57,7 @@ def redact(text: str, hints: Hints | None = None) -> str:
 
 
 def _around_changes(before: str, after: str) -> str:
-    """Redact once more near the changed lines. The rest of the text needs no second round."""
+    """Redact the text once more near the changed lines. The rest of the text does not need another round."""
     lines = after.split("\n")
     changed = [
         n
@@ -97,7 +97,7 @@ def _is_worth(redaction_pass: RedactionPass, scanned: ScannedText) -> bool:
 
 
 def _redact_colored(scanned: ScannedText) -> str:
-    """Redact secrets that have color codes inside. Lines with such a secret lose all their colors."""
+    """Redact secrets with color codes inside. A line with such a secret loses all its color codes."""
     text = scanned.text
     if not patterns.COLOR_INSIDE.search(text):
         return text
@@ -131,14 +131,14 @@ _PASSES = (
 
 
 _redact_short = lru_cache(8192)(redact)
-"""Caches its results, because short texts such as names and roles recur often."""
+"""Redact a short text. The result is cached, because short texts, such as names and roles, often recur."""
 
 
 def redact_json(value: object, hints: Hints | None = None) -> object:
-    """Redact every string of a JSON value, including member names. A member is redacted like the text `name = value`.
+    """Redact every string of a JSON value, including member names.
 
-    Returns the same object if it has nothing to redact. `hints` are those of all strings of the value together; None to
-    compute them.
+    A member is redacted like the text `name = value`. If there is nothing to redact, the same object is returned.
+    `hints` are the hints of all strings in the value together. If they are None, they are computed.
     """
     if hints is None:
         hints = find_hints("\n".join(collect_strings(value)))
@@ -163,7 +163,7 @@ def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
 
 
 def _member(name: str, value: object, hints: Hints) -> object:
-    """Redact a member's value. Each text in a list is redacted like the text `name = text`."""
+    """Redact the value of a member. If the value is a list, each text in it is redacted like `name = text`."""
     if isinstance(value, list):
         return [_member(name, item, hints) for item in value]
     if not isinstance(value, str):
@@ -189,7 +189,7 @@ MAX_MESSAGE = 300
 
 
 def safe_message(message: str, *secrets: str) -> str:
-    """Return a message as one line of limited length, without control characters or secrets."""
+    """Return a message as one line of limited length, without control characters and secrets."""
     for secret in filter(None, secrets):
         message = message.replace(secret, "[redacted:key]")
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
@@ -198,7 +198,7 @@ def safe_message(message: str, *secrets: str) -> str:
 def require_no_secret(value: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
     """Raise `UsageError` if a value contains a secret.
 
-    The message calls the value `where` and does not quote it.
+    The message refers to the value as `where` and does not quote it.
     """
     if redact_json(value) != value:
         raise UsageError(f"{where} contains what looks like a secret, which would be stored: {instead}", fields=fields)

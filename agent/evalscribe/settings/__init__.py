@@ -1,11 +1,11 @@
-"""Every setting, together with the place it came from.
+"""Provide every setting, together with the place from which it came.
 
-A setting comes from the first of these places that has it: command line, environment, `.env.local`, `.env`,
+A setting is taken from the first of these places that contains it: command line, environment, `.env.local`, `.env`,
 evalscribe.toml, default.
 
-A key is sent only to the vendor's default host, to the deployment that the key itself names, or to a host that was
-named in the same place as the key or in a more trusted one. Files of the folder might be a stranger's, so they cannot
-redirect a key that came from the environment (`settings.access`).
+A key is only sent to the vendor's default host, to the deployment that the key itself names, or to a host that was
+named in the same place as the key or in a more trusted place. Files in the folder might come from a stranger, so they
+cannot redirect a key that came from the environment (see `settings.access`).
 """
 
 from collections.abc import Callable, Mapping
@@ -60,7 +60,10 @@ RULES = "rules"
 
 
 class Options(Frozen):
-    """The caller's options; None if unset. No option contains a key. The option `key_file` names a file that does."""
+    """The options that the caller gave.
+
+    An unset option is None. No option contains a key, but `key_file` names a file that contains one.
+    """
 
     judge: str | None = None
     budget: float | None = None
@@ -81,25 +84,25 @@ class Options(Frozen):
     convex_dir: Path | None = None
     """Folder in which to run `npx convex run`."""
     batch: bool = False
-    """True to send model calls through Message Batches, for half the price. Answers can take up to a day."""
+    """True to send model calls in Message Batches. They cost half as much, but answers can take up to a day."""
     fresh: bool = False
     """True to ignore stored answers."""
     map: tuple[str, ...] | None = None
-    """Columns of a table of results with their fields, each as `input=question`."""
+    """Pairs of a field and a table column, in the form `input=question`, for reading a table of results."""
     threshold: float | None = None
-    """Minimum score that passes, for sources that do not state what passed. None means 1."""
+    """Minimum score that counts as passed, for sources that do not say which evals passed. None means 1."""
     tasks: Path | None = None
     """Folder of the tasks that were run."""
     reference_run: Path | None = None
-    """A run whose answers are the reference answers."""
+    """The run whose answers serve as reference answers."""
     replay_command: str | None = None
-    """Command that grades an answer outside the sandbox."""
+    """Command that grades an answer again, outside the sandbox."""
     yes: bool = False
-    """True to consent to model calls, which cost money, without being asked."""
+    """True if the user consents in advance to model calls, which cost money."""
 
 
 class SettingRow(Frozen):
-    """A line of the output of `doctor`. A secret is shown only as `set` or `missing`."""
+    """One setting in the output of `evalscribe doctor`. A secret is only shown as `set` or `missing`."""
 
     name: str
     value: str
@@ -108,65 +111,68 @@ class SettingRow(Frozen):
 
 class Settings(Frozen):
     root: Path
-    """The workspace. It is the nearest folder, from the working folder upwards, with evalscribe.toml or .git, else the
-    working folder."""
+    """The folder of the workspace. It is the nearest folder, from the working folder upwards, that contains
+    evalscribe.toml or .git. If there is none, it is the working folder."""
     judge: SettingValue[str | None]
-    """The judge; None to choose one according to which keys are set."""
+    """Name of the judge; None to choose a judge by the API keys that are set."""
     budget: SettingValue[float]
-    """Maximum US dollars that one command can spend on models."""
+    """Maximum amount in US dollars that one command may spend on models."""
     concurrency: SettingValue[int]
     max_tokens: SettingValue[int | None]
     context_tokens: SettingValue[int | None]
-    """Context window, in tokens of prompt and answer together, of models whose window is unknown."""
+    """Context window of models whose context window is unknown, as the maximum number of tokens of prompt and answer
+    together."""
     engine: SettingValue[str]
     """Engine that runs judges: `local` or `ray`."""
     ray_address: SettingValue[str | None]
-    """`HOST:PORT` of a Ray cluster's head; None for a local cluster."""
+    """Address (`HOST:PORT`) of the head of a Ray cluster; None to use a local cluster."""
     reports: SettingValue[Path]
     collection: SettingValue[str | None]
     """Id or name of the default collection."""
     visualizer: SettingValue[str | None]
-    """Address of the page that shows runs. Links use it; it is never contacted."""
+    """Web address of the page that shows runs. The address is only used in links and is never contacted."""
     page_url: SettingValue[str | None]
-    """Address at which the pages of `view --bundle` are published. Links use it; it is never contacted."""
+    """Web address at which the pages of `view --bundle` are published. The address is only used in links and is never
+    contacted."""
     cascade: CascadeTable = CascadeTable()
     """Configuration of `--cascade`."""
     replay: ReplayTable | None = None
-    """How to grade an answer again; None if evalscribe.toml does not configure it."""
+    """Description of how an answer is graded again; None if evalscribe.toml does not contain it."""
     replay_command: SettingValue[str] | None = None
     """Command that grades an answer outside the sandbox; None if the user did not name one."""
     places: SettingsSources
 
     @property
     def store(self) -> Path:
-        """The folder of stored evidence and verdicts. It is beside the reports folder."""
+        """The folder of the store, which contains evidence and verdicts. It is beside the reports folder."""
         return self.reports.value.parent / ".evalscribe"
 
     @property
     def store_place(self) -> Path | str:
-        """Where the store is: a folder, or the postgresql:// address of a database, which can contain a password.
+        """The place of the store: a folder, or the postgresql:// address of a database.
 
-        Raises `UsageError` if the address is invalid.
+        The address can contain a password. Raises `UsageError` if the address is invalid.
         """
         store_setting = database.store_url(self.places)
         return store_setting.value if store_setting else self.store
 
     def convex(self) -> Access:
-        """Return the deployment and its key.
+        """Return the Convex deployment and its key.
 
-        Raises `AccessError` or `UsageError` that names the setting to change.
+        Raises `AccessError` or `UsageError`, which name the setting to change.
         """
         return access.convex_access(self.places)
 
     @property
     def names_convex(self) -> bool:
-        """True if a deployment, or a key for one, is set. It need not be valid."""
+        """True if a Convex deployment or a key for one is set, even if its value is invalid."""
         return access.names_deployment(self.places)
 
     def provider(self, name: str) -> Access | None:
-        """Return the host and key of a provider such as `anthropic`; None if it needs a key and none is set.
+        """Return the host and the key of a provider such as `anthropic`.
 
-        Raises `UsageError` if the key would go to a host that a stranger could have named.
+        Returns None if the provider needs a key and no key is set. Raises `UsageError` if the key would be sent to a
+        host that a stranger could have named.
         """
         return access.model_access(self.places, access.PROVIDERS[name])
 
@@ -187,19 +193,19 @@ class Settings(Frozen):
     def user_names_judge(self) -> bool:
         """True if the command line or the environment names the judge.
 
-        That counts as consent to call it. A name in a file does not.
+        This counts as consent to call the judge. A name in a file does not count as consent.
         """
         return self.judge.origin.trust in (COMMAND_LINE, ENVIRONMENT)
 
     def github(self) -> Access:
-        """Return GitHub's API, with a token if one is set.
+        """Return the address of GitHub's API, with a token if one is set.
 
-        Raises `UsageError` if the token would go to a host that a stranger could have named.
+        Raises `UsageError` if the token would be sent to a host that a stranger could have named.
         """
         return access.github_access(self.places)
 
     def describe(self) -> tuple[SettingRow, ...]:
-        """Return each setting with its value and where it came from, for `doctor`."""
+        """Return each setting with its value and its origin, for the output of `evalscribe doctor`."""
         settings: dict[str, SettingValue[str]] = {
             "judge": self._described_judge(),
             "budget": SettingValue(value=f"{self.budget.value:g} USD", origin=self.budget.origin),
@@ -228,11 +234,11 @@ class Settings(Frozen):
         return (*rows, self._store_row(), *_access_rows("Convex", self.convex), *chain.from_iterable(models), *forges)
 
     def _described_judge(self) -> SettingValue[str]:
-        """Return the judge that would be used. Its origin states why."""
+        """Return the judge that would be used. The origin of the result says why this judge was chosen."""
         key = access.PROVIDERS[DEFAULT_MODEL.provider].key_name
         try:
             name = self.judge_name
-        except EvalscribeError as error:  # a check of `doctor` reports this error
+        except EvalscribeError as error:  # another check of `evalscribe doctor` reports this error
             name = self.judge.value or str(error).split("\n")[0]
         if name == RULES:
             reason = self.judge.origin.where if self.judge.value else f"{key} is not set"
@@ -256,9 +262,9 @@ class Settings(Frozen):
 
 
 def load(options: Options, cwd: Path, environ: Mapping[str, str]) -> Settings:
-    """Read every source of settings once.
+    """Read all sources of settings once.
 
-    Raises `UsageError` or `NotFoundError`, which name the source and the setting but never a value.
+    Raises `UsageError` or `NotFoundError`, which name the source and the setting but never the value.
     """
     root = workspace_root(cwd)
     config = load_config(root)
@@ -294,9 +300,9 @@ def workspace_root(cwd: Path) -> Path:
 
 
 def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str], config: ConfigFile) -> SettingsSources:
-    """Return the sources, the most trusted first.
+    """Return the sources of settings. The most trusted source comes first.
 
-    `--env-file` replaces the .env files, and CONVEX_* variables of the environment are then not read.
+    If `--env-file` is given, its file replaces the .env files, and the environment's CONVEX_* variables are not read.
     """
     options_source = _options_source(options, cwd)
     if options.env_file:
@@ -372,7 +378,7 @@ def _number(
 def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> SettingValue[Path]:
     """Return the reports folder.
 
-    If a file of the workspace names the path, the path is relative to the workspace and must stay inside it, also when
+    If a file in the workspace sets the path, the path is relative to the workspace and must be inside it, even after
     links are followed.
     """
     if setting is None:

@@ -1,4 +1,7 @@
-"""Model names, and the rules that decide which key can go to which host: model providers, Convex and GitHub."""
+"""Parse model names, and decide which key may be sent to which host.
+
+This concerns model providers, Convex and GitHub.
+"""
 
 import difflib
 import re
@@ -27,11 +30,11 @@ class Provider(Frozen):
     name: str
     """Name of the provider, as used in `provider/name`."""
     title: str
-    """Display name."""
+    """Name of the provider for display."""
     url: str
-    """The vendor's own address, without a trailing slash."""
+    """Address of the vendor's own API, without a trailing slash."""
     compatible: bool = False
-    """True if the address can be set to another server that speaks the same protocol and needs no key."""
+    """True if the user can set the address to another server that has the same API and needs no key."""
 
     @property
     def key_name(self) -> str:
@@ -55,7 +58,7 @@ PROVIDER_NAMES = tuple(name for provider in PROVIDERS.values() for name in (prov
 def price_rows() -> tuple[dict[str, Any], ...]:
     """Return the rows of the price file.
 
-    In a row, `model` is `provider/name`, and rates are US dollars per million tokens.
+    In each row, `model` is `provider/name` and the rates are US dollars per million tokens.
     """
     return tuple(tomllib.loads(files("evalscribe.settings").joinpath("prices.toml").read_text("utf-8"))["price"])
 
@@ -63,7 +66,7 @@ def price_rows() -> tuple[dict[str, Any], ...]:
 def full_model_name(name: str) -> str:
     """Return a model's name as `provider/name`. The provider can be left out for models in the price file.
 
-    Raises `UsageError` with the most similar known name if the name is anything else.
+    Raises `UsageError`, which suggests the most similar known name, if the name is anything else.
     """
     provider, _, model = name.partition("/")
     if provider in PROVIDERS and model:
@@ -82,7 +85,10 @@ def full_model_name(name: str) -> str:
 
 
 def did_you_mean(name: str) -> str:
-    """Return ` (did you mean …?)` with the known model whose name is most similar, or an empty string."""
+    """Return the text ` (did you mean …?)` with the most similar name of a known model.
+
+    The result is empty if no name is similar.
+    """
     names = {
         spelling: model_name
         for model_name in _known_models()
@@ -117,10 +123,10 @@ _CONNECTION_FIELDS = ("key_file", "via", "convex_dir")
 
 
 class Access(Frozen):
-    """A host, and the key that can be sent to it."""
+    """A host and the key that may be sent to this host."""
 
     url: str
-    """Address without a trailing slash."""
+    """Address of the host, without a trailing slash."""
     url_origin: Origin
     key: SecretStr | None = None
     key_origin: Origin | None = None
@@ -137,16 +143,16 @@ class _Key(Frozen):
 
     @property
     def deployment(self) -> str | None:
-        """The address of the deployment that the key contains."""
+        """Address of the deployment that the key names."""
         match = _DEPLOYMENT_KEY.fullmatch(self.secret.get_secret_value())
         return f"https://{match[1]}.convex.cloud" if match else None
 
 
 def model_access(places: SettingsSources, provider: Provider) -> Access | None:
-    """Return a provider's host and key.
+    """Return the host and the key of a provider.
 
-    Returns None if no key is set, unless a compatible server is configured, which needs none. Raises `UsageError` if a
-    source less trusted than the key's names the host.
+    If no key is set, returns None, unless a compatible server that needs no key is configured. Raises `UsageError` if
+    the source that names the host is less trusted than the source of the key.
     """
     key, host = find_setting(places, provider.key_name), find_setting(places, provider.url_name)
     url = host_url(host, provider.url_name) if host else provider.url
@@ -161,7 +167,7 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
 
 
 def without_key(provider: str) -> Access:
-    """Return the vendor's host without a key, for a model that is used only for estimates and never called."""
+    """Return the vendor's host without a key. Used for models that are only needed for estimates and never called."""
     return Access(url=PROVIDERS[provider].url, url_origin=DEFAULT)
 
 
@@ -169,8 +175,8 @@ def convex_access(places: SettingsSources) -> Access:
     """Return the Convex deployment and its key.
 
     Raises:
-        AccessError: Nothing is set.
-        UsageError: A value is invalid, or deployment and key do not belong together.
+        AccessError: Neither a deployment nor a key is set.
+        UsageError: A value is invalid, or the deployment and the key do not belong together.
     """
     key, host = _convex_key(places), find_setting(places, DEPLOYMENT_NAME)
     if key is None:
@@ -184,9 +190,10 @@ def convex_access(places: SettingsSources) -> Access:
 
 
 def host_url(value: SettingValue[str], name: str) -> str:
-    """Return an http address, which must have no login or query, without its trailing slash.
+    """Return an http address without its trailing slash.
 
-    Raises `UsageError` that names the setting and its source.
+    Raises `UsageError`, which names the setting and its source, if the value is not an http address or contains a login
+    or a query.
     """
     try:
         parts = urlsplit(value.value)
@@ -210,8 +217,8 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
 def npx_environment(places: SettingsSources) -> dict[str, str]:
     """Return the key of `key_file` as an environment variable for `npx convex`.
 
-    The tool reads all other settings itself, from the environment and its folder. Raises `UsageError` if the command
-    line names a deployment, because the tool has no way to receive it.
+    All other settings are read by `npx convex` itself, from the environment and from its folder. Raises `UsageError` if
+    the command line names a deployment, because it cannot be passed to `npx convex`.
     """
     command_line = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
     if command_line is None:
@@ -234,7 +241,7 @@ def _nothing_set(places: SettingsSources) -> str:
 def _convex_key(places: SettingsSources) -> _Key | None:
     """Return the key of the most trusted source that has one.
 
-    If a source has several, a deploy key comes first, as in `npx convex`.
+    If this source has several keys, a deploy key comes first, as in `npx convex`.
     """
     for place in places:
         for name in (*DEPLOY_KEYS, SELF_HOSTED_KEY):
@@ -245,12 +252,15 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """Return what a placeholder in place of a key tells the user to do; empty for a real key."""
+    """If the value is a placeholder for a key, return the instruction to the user that it contains.
+
+    The result is empty if the value is a real key.
+    """
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 
 
 def names_deployment(places: SettingsSources) -> bool:
-    """Return whether any setting names a deployment or a key for one, even if its value is invalid."""
+    """Return whether any setting names a Convex deployment or a key for one, even if its value is invalid."""
     names = (*DEPLOY_KEYS, SELF_HOSTED_KEY)
     keys = (place.get(name) for place in places for name in names)
     return find_setting(places, DEPLOYMENT_NAME) is not None or any(key and key.value != _IGNORED for key in keys)
@@ -261,7 +271,9 @@ def _checked(key: _Key) -> _Key:
     if problem := missing_key(value):
         raise AccessError(f"{where} says: {problem}")
     if value.startswith(("project:", "preview:")):
-        raise UsageError(f"{where} is a project or preview key, which names no deployment: use a deployment's key")
+        raise UsageError(
+            f"{where} is a project or preview key, which does not name a deployment: use a deployment's key"
+        )
     if "|" not in value or not value.isascii() or not value.isprintable():
         raise UsageError(f"{where} has no `|` or is damaged: create a new deploy key and set the whole key")
     return key
@@ -298,21 +310,24 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
 
 
 def _is_pair(places: SettingsSources, origin: Origin) -> bool:
-    """Return whether the source of an address also has a self-hosted key. If so, the two belong together."""
+    """Return whether the source of an address also contains a self-hosted key.
+
+    If so, the address and the key belong together.
+    """
     return any(place.origin == origin and place.get(SELF_HOSTED_KEY) for place in places)
 
 
 GITHUB_TOKENS = ("GITHUB_TOKEN", "GH_TOKEN")
 GITHUB_API_NAME = "GITHUB_API_URL"
-"""Name of the setting for the API's address. GitHub Actions sets it, too."""
+"""Environment variable with the address of GitHub's API. GitHub Actions also sets it."""
 GITHUB_NAMES = (*GITHUB_TOKENS, GITHUB_API_NAME)
 GITHUB_API = "https://api.github.com"
 
 
 def github_access(places: SettingsSources) -> Access:
-    """Return GitHub's API, with the token if one is set.
+    """Return the address of GitHub's API, with the token if one is set.
 
-    Raises `UsageError` if a source less trusted than the token's names the host.
+    Raises `UsageError` if the source that names the host is less trusted than the source of the token.
     """
     token, api_setting = find_setting(places, *GITHUB_TOKENS), find_setting(places, GITHUB_API_NAME)
     url = host_url(api_setting, GITHUB_API_NAME) if api_setting else GITHUB_API

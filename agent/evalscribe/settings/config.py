@@ -1,4 +1,4 @@
-"""The sources of settings: command line, environment, .env files and evalscribe.toml."""
+"""Read the sources of settings: command line, environment, .env files and evalscribe.toml."""
 
 import io
 import json
@@ -18,14 +18,18 @@ from evalscribe.model.cascade import Tag
 
 T = TypeVar("T")
 COMMAND_LINE, ENVIRONMENT, FOLDER = 3, 2, 1
-"""How far a source is trusted, which decides where a key can go. Files of the folder might be a stranger's."""
+"""Levels of trust in a source of settings. A key is never sent to a host that a less trusted source names. Files in the
+folder are trusted least, because they might come from a stranger."""
 BUILT_IN = 4
 ENV_FILES = (".env.local", ".env")
 MAX_FILE_BYTES = 1024 * 1024
 
 
 class Origin(Frozen):
-    """Where a value comes from, as `doctor` prints it: `environment`, `.env.local`, `default`."""
+    """The source of a value.
+
+    `where` is its name in the output of `evalscribe doctor`, such as `environment`, `.env.local` or `default`.
+    """
 
     where: str
     trust: int
@@ -40,7 +44,10 @@ DEFAULT = Origin(where="default", trust=BUILT_IN)
 
 
 class SettingsSource(Frozen):
-    """The settings of one source, by environment variable name. All are stored as secrets, because some are."""
+    """The settings of one source, by the names of their environment variables.
+
+    All values are stored as secrets, because some of them are secrets.
+    """
 
     origin: Origin
     settings: dict[str, SecretStr]
@@ -54,12 +61,15 @@ SettingsSources = tuple[SettingsSource, ...]
 
 
 def find_setting(places: SettingsSources, *names: str) -> SettingValue[str] | None:
-    """Return the first value that has one of the names, searching from the most trusted source to the least trusted."""
+    """Return the first setting that has one of the names.
+
+    The sources are searched from the most trusted to the least trusted.
+    """
     return next((setting for place in places for name in names if (setting := place.get(name))), None)
 
 
 def settings_source(where: str, trust: int, settings: Mapping[str, str | None], names: Iterable[str]) -> SettingsSource:
-    """Return a source that contains only the named settings. An empty value counts as unset."""
+    """Return a source that contains only the settings in `names`. An empty value counts as unset."""
     values = {name: (settings.get(name) or "").strip() for name in names}
     origin = Origin(where=where, trust=trust)
     return SettingsSource(origin=origin, settings={name: SecretStr(value) for name, value in values.items() if value})
@@ -68,7 +78,8 @@ def settings_source(where: str, trust: int, settings: Mapping[str, str | None], 
 def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> SettingsSource:
     """Read a file of `NAME=value` lines.
 
-    Variables in values are not expanded, because `$OTHER_KEY` in a host's address would send that key to the host.
+    Variables in values are not expanded. Otherwise, `$OTHER_KEY` in the address of a host would send that key to the
+    host.
     """
     from dotenv import dotenv_values
 
@@ -78,7 +89,10 @@ def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> S
 
 
 def read_settings_file(path: Path) -> str:
-    """Read a small text file. Raises `NotFoundError` or `UsageError`, which never quote its content."""
+    """Read a small text file with settings.
+
+    Raises `NotFoundError` or `UsageError`, which never quote the content of the file.
+    """
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UsageError(f"{path} is too large for a settings file")
@@ -94,26 +108,27 @@ TagName = Annotated[str, Field(pattern=r"^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$"
 
 
 class TagTable(Frozen):
-    """A table `[cascade.tags.NAME]`."""
+    """A table `[cascade.tags.NAME]` in evalscribe.toml. It defines one tag."""
 
     about: TableText
-    """Meaning of the tag, as explained to the model that assigns tags."""
+    """Description of the tag's meaning for the model that assigns tags."""
     rubric: TableText
-    """Rubric that the expensive model uses, as `NAME` or `NAME@VERSION`."""
+    """Rubric that the expensive model applies to failures with the tag, as `NAME` or `NAME@VERSION`."""
 
 
 class CascadeTable(Frozen):
     tag: TableText = "anthropic/claude-haiku-5-5"
-    """The cheap model, `provider/name`."""
+    """The cheap model, as `provider/name`."""
     judge: TableText = "anthropic/claude-opus-5-5"
-    """The expensive model, `provider/name`."""
+    """The expensive model, as `provider/name`."""
     rules: Annotated[bool, Field(strict=True)] = True
-    """True to let the rules decide first where they are certain. Applies to analyses only."""
+    """True to let the rules engine judge first, where it is certain. Only applies to analyses."""
     tags: dict[TagName, TagTable] | None = None
-    """Tags in order of precedence. A failure is judged by its first tag. None means the built-in tags."""
+    """Tags in order of precedence. The first tag of a failure determines how it is judged. None means the built-in
+    tags."""
 
     def issues(self) -> tuple[Tag, ...]:
-        """Return the tags that are configured."""
+        """Return the configured tags."""
         return tuple(Tag(name=name, about=tag.about, rubric=tag.rubric) for name, tag in (self.tags or {}).items())
 
 
@@ -123,14 +138,14 @@ Text = Annotated[str, Field(min_length=1, strict=True)]
 
 class ConvexTable(Frozen):
     deployment: Text | None = None
-    """Address of the deployment that holds the runs."""
+    """Address of the deployment that contains the runs."""
     visualizer: Text | None = None
-    """Address of the page that shows runs. Used for links."""
+    """Web address of the page that shows runs. It is only used in links."""
 
 
 class GitHubTable(Frozen):
     api_url: Text | None = None
-    """Address of the API of a GitHub Enterprise server."""
+    """Address of the API, if it belongs to a GitHub Enterprise server."""
 
 
 class SourcesTable(Frozen):
@@ -138,42 +153,45 @@ class SourcesTable(Frozen):
 
 
 class ReplayTable(Frozen):
-    """The table `[replay]`, which states how one answer is graded again.
+    """The table `[replay]` in evalscribe.toml.
 
-    Paths are relative to the file's folder, and `{eval}` stands for the eval's name. The command runs in a sandbox, and
-    only if a replay is requested.
+    It describes how one answer is graded again. Paths are relative to the folder of the file, and `{eval}` stands for
+    the name of the eval. The command only runs if a replay is requested, and it runs in a sandbox.
     """
 
     command: Text
-    """Command that grades an answer. It starts in the answer's folder and must exit with 0 if the answer passes.
-    Placeholders: `{eval}`, `{suite}`, `{answer}`, `{reference}`, `{python}` (the Python that runs evalscribe) and
-    `{attempt}` (from 1)."""
+    """Command that grades an answer. The command starts in the folder of the answer and must exit with status 0 if the
+    answer passes. Placeholders: `{eval}`, `{suite}`, `{answer}`, `{reference}`, `{python}` (the Python that runs
+    evalscribe) and `{attempt}` (from 1)."""
     suite: Text
-    """Folder with the evals. The command can read it, except for hidden files, which are left out."""
+    """Folder that contains the evals. The command can read all files in the folder except hidden files."""
     reference: Text = "{eval}/answer"
-    """Path of the folder with the reference answer, relative to the suite."""
+    """Path of the folder with the reference answer, relative to the suite's folder."""
     grader: Text = "{eval}"
-    """Path of the folder with the files that grade the eval, relative to the suite. They are compared with the run's
-    files."""
+    """Path of the folder with the files that grade the eval, relative to the suite's folder. These files are compared
+    with the grader files of the run."""
     time_limit: Annotated[float, Field(gt=0, le=3600, allow_inf_nan=False)] = 60.0
-    """Maximum seconds for one answer."""
+    """Maximum seconds for grading one answer."""
 
 
 class UserReplayTable(Frozen):
     """The table `[replay]` in the user's own file."""
 
     command: Text
-    """Command that grades an answer outside the sandbox, like the one in `REPLAY_COMMAND`."""
+    """Command that grades an answer outside the sandbox, like the command in the variable `REPLAY_COMMAND`."""
 
 
 class UserConfigFile(Frozen):
-    """The user's own file, which applies in every folder. Unlike files of a folder, it can name a program to run."""
+    """The user's own configuration file.
+
+    It applies in every folder. Unlike files in a folder, it may name a program to run.
+    """
 
     replay: UserReplayTable | None = None
 
 
 class ConfigFile(Frozen):
-    """The file evalscribe.toml. It never contains a key, because it is kept in git."""
+    """The file evalscribe.toml. Because it is committed to git, it never contains an API key."""
 
     judge: Text | None = None
     budget: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
@@ -187,14 +205,14 @@ class ConfigFile(Frozen):
     store_url: Text | None = None
     """Address of a database that serves as the store, without a password."""
     page_url: Text | None = None
-    """Address at which the pages of `view --bundle` are published. Used for links."""
+    """Web address at which the pages of `view --bundle` are published. It is only used in links."""
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()
     replay: ReplayTable | None = None
 
     def by_variable(self) -> dict[str, str | None]:
-        """Return the settings by the names of their environment variables."""
+        """Return the settings in the file by the names of their environment variables."""
         settings = {
             "EVALSCRIBE_JUDGE": self.judge,
             "EVALSCRIBE_BUDGET": self.budget,
@@ -214,29 +232,32 @@ class ConfigFile(Frozen):
 
 
 def load_config(root: Path) -> ConfigFile:
-    """Load evalscribe.toml, or the defaults if it does not exist.
+    """Load evalscribe.toml.
 
-    Raises `UsageError` that names the line and the key.
+    If the file does not exist, return the defaults. Raises `UsageError`, which names the line and the key, if the file
+    is invalid.
     """
     return _load(root / CONFIG_NAME, ConfigFile)
 
 
 REPLAY_COMMAND = "EVALSCRIBE_REPLAY_COMMAND"
-"""Environment variable with a command that grades answers outside the sandbox. It must isolate them itself."""
+"""Environment variable with a command that grades answers outside the sandbox. The command itself must isolate the
+answers."""
 
 
 def replay_command(option: str | None, environ: Mapping[str, str]) -> SettingValue[str] | None:
     """Return the command that grades answers outside the sandbox; None if the user did not name one.
 
-    Only the command line, the process environment and the user's own file can name it. Files of a folder, including
-    `.env`, might be a stranger's. Raises the errors of `load_config`.
+    Only the command line, the process environment and the user's own file can name this command. Files in a folder,
+    including `.env`, cannot name it, because they might come from a stranger. Raises `UsageError` if the user's own
+    file is invalid.
     """
     if option:
         return SettingValue(value=option, origin=Origin(where="command line", trust=COMMAND_LINE))
     if command := environ.get(REPLAY_COMMAND, "").strip():
         return SettingValue(value=command, origin=Origin(where="environment", trust=ENVIRONMENT))
     home = environ.get("XDG_CONFIG_HOME") or (f"{environ['HOME']}/.config" if environ.get("HOME") else "")
-    if not Path(home).is_absolute():  # a relative path is invalid by the XDG specification, and would be in this folder
+    if not Path(home).is_absolute():  # the XDG specification forbids relative paths
         return None
     path = Path(home, "evalscribe", "config.toml")
     table = _load(path, UserConfigFile).replay
@@ -261,7 +282,9 @@ def _load(path: Path, kind: type[Config]) -> Config:
 
 
 def save_setting(root: Path, key: str, value: str) -> Path:
-    """Set a top-level key in the workspace's evalscribe.toml, and leave everything else as it is. Returns the file.
+    """Set a top-level key in the workspace's evalscribe.toml.
+
+    Everything else in the file stays unchanged. Returns the path of the file.
 
     Raises:
         UsageError: The file is invalid, or the key cannot be set without changing something else.
@@ -294,7 +317,7 @@ def save_setting(root: Path, key: str, value: str) -> Path:
 
 
 def _first(error: ValidationError, text: str) -> str:
-    """Describe the first error with its line.
+    """Describe the first error, with the number of its line.
 
     The value is left out, because it might be an API key in the wrong place.
     """
@@ -305,9 +328,9 @@ def _first(error: ValidationError, text: str) -> str:
 
 
 def _line_of(keys: list[str], text: str) -> int:
-    """Return the number of the line with the last of nested keys.
+    """Return the number of the line that contains the innermost of several nested keys.
 
-    Each key is searched for from the line of the previous one.
+    The search for each key starts at the line of the key around it.
     """
     lines, at = text.splitlines(), 0
     for key in keys:

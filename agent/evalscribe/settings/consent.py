@@ -1,4 +1,4 @@
-"""Consent of the user to call models, which costs money."""
+"""Manage the user's consent to model calls, which cost money."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ ADVICE = "Add `yes`, or name the model with `judge`"
 
 
 class Consent:
-    """Permission to call models, which costs money.
+    """Permission for model calls, which cost money.
 
-    A user at a terminal confirms the estimate once, for all calls of a command. Without a terminal, a model may be
-    called only if the user named it, or agreed in advance to any model. Neither a key nor a model name in a file counts
-    as permission.
+    A user at a terminal confirms the estimate once for all calls of a command. Without a terminal, a model may only be
+    called if the user named this model or agreed in advance to all models. A key does not count as permission, and
+    neither does a model name in a file.
     """
 
     def __init__(
@@ -31,9 +31,10 @@ class Consent:
         """Store what the user has agreed to.
 
         Args:
-            agreed: True if any model may be called.
-            permitted: Models that the user named.
-            ask: Asks the user a question and returns True for a yes. None if nobody can be asked.
+            agreed: True if the user has agreed to calls of all models.
+            permitted: Names of the models that the user named.
+            ask: A function that asks the user a question and returns True if the answer is yes. None if nobody can be
+                asked.
             limit: Text about the budget that is added to the question.
         """
         self.agreed = agreed
@@ -44,11 +45,11 @@ class Consent:
         self._limit = limit
 
     def name(self, *models: str) -> None:
-        """Permit models, because the user named them."""
+        """Permit calls of these models because the user named them."""
         self._permitted.update(models)
 
     def check(self, *models: str, advice: str = ADVICE) -> None:
-        """Raise `ConsentError` if these models may not be called and nobody can be asked.
+        """Raise `ConsentError` if one of the models may not be called and nobody can be asked.
 
         The message includes `advice`.
         """
@@ -60,9 +61,10 @@ class Consent:
             )
 
     def require(self, *models: str, estimate: "Estimate | None" = None) -> None:
-        """Run `check`, and then ask the user at a terminal, unless the user has agreed already.
+        """Run `check`.
 
-        Raises `ConsentError` if there is no consent.
+        Then ask the user at the terminal, unless the user has already agreed. Raises `ConsentError` if the user does
+        not consent.
         """
         self.check(*models)
         if estimate is not None:

@@ -1,8 +1,8 @@
-"""Find the store, which is a folder or a database on a server, and the database's password.
+"""Find the address of the store, which is a folder or a database on a server. Also find the database's password.
 
-A password goes only to a host that was named by the same source as the password or by a more trusted one. Libpq takes
-the password from the address, else from PGPASSWORD or ~/.pgpass. The last two belong to the user, so they are not used
-if only a file of the folder names the address.
+A password is only sent to a host that was named by the same source as the password or by a more trusted source. Libpq
+takes the password from the address. If the address contains none, it takes the password from PGPASSWORD or ~/.pgpass.
+These two belong to the user, so they are not used if only a file in the folder names the address.
 """
 
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
@@ -13,16 +13,17 @@ from evalscribe.settings.config import FOLDER, SettingsSources, SettingValue, fi
 URL_NAME = "EVALSCRIBE_STORE_URL"
 SCHEMES = ("postgresql", "postgres")
 PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
-"""Parameters that an address can have. Others could name the user's files and services."""
+"""Parameters that an address may contain. Other parameters could refer to files and services of the user."""
 NO_FILE = "/dev/null/none"
 """A path that can never exist. Libpq ignores a missing file."""
 _IN_GIT = "evalscribe.toml"
 
 
 def store_url(places: SettingsSources) -> SettingValue[str] | None:
-    """Return the address of the store's database for libpq; None if the store is a folder.
+    """Return the address of the store's database, for libpq.
 
-    Raises `UsageError`, which names the source but never the address.
+    Returns None if the store is a folder. Raises `UsageError` if the address is invalid. The message names the source
+    but never the address.
     """
     setting = find_setting(places, URL_NAME)
     if setting is None:
@@ -63,9 +64,9 @@ def _checked(address: str, where: str) -> str:
 
 
 def _without_other_passwords(address: str) -> str:
-    """Return the address with settings that keep libpq from adding a password.
+    """Return the address with settings that prevent libpq from using another password.
 
-    Libpq would take it from the environment or the home folder.
+    Libpq would take such a password from the environment or from the home folder.
     """
     parts = urlsplit(address)
     password = [] if parts.password else [("password", "")]

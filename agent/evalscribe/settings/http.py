@@ -1,4 +1,4 @@
-"""HTTP clients that take settings from the environment, and limits on the size of answers."""
+"""Help to create HTTP clients that take settings from the environment. Limit the size of their answers."""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -14,9 +14,9 @@ CONNECTION_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_C
 
 @contextmanager
 def explain_connection_errors() -> Iterator[None]:
-    """Convert errors that occur while a client is created.
+    """Convert errors that occur while an HTTP client is created.
 
-    Raises `UsageError` if environment variables prevent creating it.
+    Raises `UsageError` if environment variables prevent the client from being created.
     """
     try:
         yield
@@ -25,45 +25,49 @@ def explain_connection_errors() -> Iterator[None]:
         if not variables:
             raise
         raise UsageError(
-            f"nothing can be reached with {', '.join(variables)} as set in the environment: {error}"
+            f"no connection can be made with {', '.join(variables)} as set in the environment: {error}"
         ) from None
 
 
 MIB = 1024 * 1024
 LARGEST_ERROR = MIB // 4
-"""Maximum bytes of an error's body. A longer body is truncated, not refused, because the status already says what
-failed."""
+"""Maximum bytes of the body of an error response. A longer body is truncated instead of being refused, because the
+status already says what failed."""
 EVENT_LINES = 1000
-"""Maximum lines of one server-sent event. For each new line, the Anthropic SDK copies all earlier lines of the
-event."""
+"""Maximum number of lines of one server-sent event. The number is limited because the Anthropic SDK copies all earlier
+lines of the event for each new line."""
 EVENTS = "text/event-stream"
 
 
 class AnswerTooLarge(httpx2.DecodingError):
-    """The answer is larger than allowed. The message does not name the server."""
+    """Raised if an answer is larger than allowed. The message does not name the server."""
 
 
 @dataclass(frozen=True)
 class AnswerLimits:
-    """Limits on the size of an answer, in bytes after decompression."""
+    """Limits on the size of an answer. The size is measured in bytes after decompression."""
 
     body: int
-    """Maximum bytes of an answer that is read as a whole, and of a single line or server-sent event."""
+    """Maximum bytes of an answer that is read as a whole. Also the maximum bytes of a single line or server-sent event.
+    """
     lines: int = 0
     """Maximum bytes of an answer that is read line by line."""
     json_lines: bool = False
-    """True to read every answer line by line. Otherwise only server-sent events are read in this way."""
+    """True to read every answer line by line. Otherwise, only server-sent events are read line by line."""
 
 
 MODEL_ANSWER = AnswerLimits(body=8 * MIB, lines=32 * MIB)
-"""Limits for a model's answer. An answer of 128,000 tokens with every character escaped has 3 MB. A stream needs 150 to
-500 bytes for every few tokens."""
+"""Limits for a model's answer. An answer of 128,000 tokens in which every character is escaped has 3 MB. In a stream,
+every few tokens need 150 to 500 bytes."""
 BATCH_RESULTS = AnswerLimits(body=8 * MIB, lines=1024 * MIB, json_lines=True)
-"""Limits for the results of a batch: up to a thousand answers, one per line."""
+"""Limits for the results of a batch, which contain up to 1,000 answers with one answer per line."""
 
 
 def model_limits(request: httpx2.Request) -> AnswerLimits:
-    """Return the limits for a request by its path, because batch results have no content type of their own."""
+    """Return the limits for the answer to a request.
+
+    They depend on the request's path, because batch results have no content type of their own.
+    """
     return BATCH_RESULTS if request.url.path.endswith("/results") else MODEL_ANSWER
 
 
@@ -72,7 +76,7 @@ def limit_answers(
 ) -> Callable[[httpx2.Response], Awaitable[None]]:
     """Return a response hook for `httpx2.AsyncClient`.
 
-    It makes reading an answer that is too large raise `AnswerTooLarge`.
+    With this hook, reading an answer that is too large raises `AnswerTooLarge`.
 
     Args:
         limits: The limits of every answer, or a function that returns the limits for a request.
@@ -81,7 +85,7 @@ def limit_answers(
     async def limit(response: httpx2.Response) -> None:
         chosen = limits if isinstance(limits, AnswerLimits) else limits(response.request)
         response.stream = _Limited(response, chosen)
-        # `_Limited` yields decompressed bytes, so these two headers would be wrong.
+        # `_Limited` yields decompressed bytes, so the values of these two headers would be wrong.
         for name in ("content-encoding", "content-length"):
             response.headers.pop(name, None)
 
@@ -89,7 +93,7 @@ def limit_answers(
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The decompressed body of a response. Reading it beyond the limits raises `AnswerTooLarge`."""
+    """The decompressed body of a response. `AnswerTooLarge` is raised if more than the limits is read."""
 
     def __init__(self, response: httpx2.Response, limits: AnswerLimits) -> None:
         self._is_error = response.status_code >= 400
@@ -98,7 +102,8 @@ class _Limited(httpx2.AsyncByteStream):
         self._limits = limits
         self._most = LARGEST_ERROR if self._is_error else limits.lines if self._by_line else limits.body
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        # This also counts bytes that decompress to nothing, such as those after the end of a gzip stream.
+        # `_Counted` also counts compressed bytes that decompress to nothing, such as bytes after the end of a gzip
+        # stream.
         raw = _Counted(response.stream, self._most)
         self._inner = httpx2.Response(
             response.status_code, headers=response.headers, stream=raw, request=response.request
@@ -126,7 +131,10 @@ class _Limited(httpx2.AsyncByteStream):
                 raise
 
     async def _lines(self) -> AsyncGenerator[bytes]:
-        """Yield whole lines only. If a line came in pieces, the SDKs would copy its start again for each piece."""
+        """Yield only whole lines.
+
+        If a line were yielded in parts, the SDKs would copy its beginning again for each part.
+        """
         pieces: list[bytes] = []
         size, event = 0, _Event(self._limits.body)
         async with aclosing(self._parts()) as parts:
@@ -154,7 +162,10 @@ class _Event:
         self._lines = self._size = 0
 
     def add(self, lines: bytes) -> None:
-        """Add whole lines to the size. Raises `AnswerTooLarge` if the event then has too many lines or bytes."""
+        """Add whole lines to the size of the event.
+
+        Raises `AnswerTooLarge` if the event then has too many lines or bytes.
+        """
         for line in lines.splitlines():
             if not line:
                 self._lines = self._size = 0
@@ -168,7 +179,10 @@ class _Event:
 
 
 class _Counted(httpx2.AsyncByteStream):
-    """A response's bytes as sent over the network, before decompression. Reading too many raises `AnswerTooLarge`."""
+    """The bytes of a response as sent over the network, before decompression.
+
+    Raises `AnswerTooLarge` if too many bytes are read.
+    """
 
     def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
         self._stream = stream

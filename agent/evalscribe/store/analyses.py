@@ -37,7 +37,7 @@ from evalscribe.store.tables import documents, evals, runs, steps, texts, transc
 from evalscribe.store.tables import evidence as table
 
 FAILED = ("failed", "error")
-"""Statuses of an imported eval that make it a failure."""
+"""Statuses that make an imported eval a failure."""
 
 _RUN = TypeAdapter(Run)
 _PUT_RUN = upsert(runs)
@@ -77,7 +77,10 @@ _DELETE_ORPHANS = (
 
 
 class EvalCounts(Frozen):
-    """Numbers of a run's evals by outcome, as in `Run`, or changes of these numbers (negative for a decrease)."""
+    """Number of a run's evals by outcome, as in `Run`.
+
+    Also used for changes of these numbers, which are negative for a decrease.
+    """
 
     passed: int = 0
     failed: int = 0
@@ -95,7 +98,10 @@ def counts_of_status(status: str, n: int = 1) -> EvalCounts:
 
 
 def save_run(connection: Connection, database: Database, run: Run) -> None:
-    """Save a run as described by its source, replacing an earlier description. Imported evals stay."""
+    """Save a run as its source describes it, replacing any earlier description of the run.
+
+    Keep the evals that were imported into the run.
+    """
     previous = connection.execute(_ROW, {"run_id": run.id}).one_or_none()
     recorded = previous.recorded if previous else _recover_deleted(connection, run.id)
     stored_run = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
@@ -105,9 +111,10 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
 
 
 def _recover_deleted(connection: Connection, run_id: str) -> int:
-    """Remove the data of deleted evals for a run without a row. Return the number of imported evals that remain.
+    """Remove the remaining data of deleted evals from a run that has no row in `runs`.
 
-    Such evals and data can remain if a run is imported again while `sweep` deletes it.
+    Return the number of the run's imported evals. Such data and evals can exist if the run is imported again while
+    `sweep` deletes it.
     """
     for statement in _DELETE_ORPHANS:
         connection.execute(statement, {"run_id": run_id})
@@ -115,7 +122,7 @@ def _recover_deleted(connection: Connection, run_id: str) -> int:
 
 
 def save_failures(connection: Connection, run: Run) -> None:
-    """Replace the failures that a run lists. Imported evals stay as they are."""
+    """Replace the failures that the run's source listed. Imported evals do not change."""
     connection.execute(_LISTED, {"run_id": run.id})
     if rows := [{**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures)]:
         connection.execute(_LIST, rows)
@@ -141,14 +148,14 @@ def without_failures(database: Database, row: Row[Any]) -> Run:
 
 
 def run_from_row(database: Database, row: Row[Any]) -> Run:
-    """Load a run as described by its source, from a row. Raises `DataError` for a damaged row."""
+    """Convert a row into the run as its source described it. Raises `DataError` if the row is damaged."""
     return database.unpacked(row.body, _RUN, f"runs {row.run_id}")
 
 
 def add_counts(connection: Connection, database: Database, run_id: str, recorded: int, change: EvalCounts) -> None:
     """Update a run's counts after an import.
 
-    `recorded` is the number of added evals; `change` is added to the other counts.
+    `recorded` is the number of evals that the import added. `change` is added to the counts by outcome.
     """
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     counted = _complete(row.recorded, run_from_row(database, row))
@@ -159,7 +166,11 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
 
 
 def recount(connection: Connection, database: Database, run_id: str) -> None:
-    """Recompute a run's counts, from its evals if the import is complete, otherwise from the source's counts."""
+    """Recompute a run's counts.
+
+    If all of the run's evals were imported, count them. Otherwise copy the counts from the source's description of the
+    run.
+    """
     row = connection.execute(_ROW, {"run_id": run_id}).one()
     source_run = run_from_row(database, row)
     counts = EvalCounts(passed=source_run.passed, failed=source_run.failed, total=source_run.total)
@@ -188,7 +199,10 @@ def eval_in(row: Row[Any]) -> Eval:
 
 
 def eval_values(run_id: str, eval: Eval) -> dict[str, Any]:
-    """Return the row, without `number`, of a failed eval that the source lists but that was not imported."""
+    """Return the row of a failed eval that the source lists but that was not imported.
+
+    The row does not have a `number` yet.
+    """
     return {
         "run_id": run_id,
         "eval_id": eval.id,
@@ -224,7 +238,7 @@ def _values(run: Run, recorded: int) -> dict[str, Any]:
 
 _EVIDENCE = TypeAdapter[Evidence | UnreadableEvidence](Evidence | UnreadableEvidence)
 _PUT_EVIDENCE = upsert(table)
-# Reads everything in one statement, so that no other process can replace the evidence in between.
+# One statement reads the evidence and its documents, so no other process can replace the evidence between two reads.
 _GET = (
     select(table.c.body, documents.c.number, documents.c.role, documents.c.path, texts.c.body.label("text"))
     .outerjoin(
@@ -247,7 +261,7 @@ def save_evidence(connection: Connection, run_id: str, evidence: Evidence | Unre
 def load_evidence(
     connection: Connection, database: Database, run_id: str, eval_id: str
 ) -> Evidence | UnreadableEvidence | None:
-    """Load evidence. Raises `DataError` if it is damaged."""
+    """Load the evidence of an eval; None if there is none. Raises `DataError` if the evidence is damaged."""
     rows = connection.execute(_GET, {"run_id": run_id, "eval_id": eval_id}).all()
     if not rows:
         return None
@@ -269,7 +283,8 @@ def _body(evidence: Evidence | UnreadableEvidence) -> dict[str, Any]:
 _LABEL = TypeAdapter(HumanLabel)
 _LABELS = select(tables.labels.c.label_json).order_by(tables.labels.c.run_id, tables.labels.c.number)
 _ROWS = 500
-"""Maximum number of rows in one statement. The rows of a large run thus need not fit into memory at once."""
+"""Maximum number of rows in one statement. Because of this limit, the rows of a large run do not have to fit into
+memory at once."""
 _CLEAR = {
     table.name: delete(table).where(table.c.run_id == bindparam("run_id")) for table in (tables.findings, tables.labels)
 }
@@ -286,7 +301,7 @@ def save_labels(connection: Connection, run_id: str, human_labels: Sequence[Huma
 def load_labels(connection: Connection, database: Database) -> tuple[HumanLabel, ...]:
     """Load the labels of all runs, grouped by run, in the order in which they were stored.
 
-    Raises `DataError` for a damaged one.
+    Raises `DataError` if a label is damaged.
     """
     try:
         return tuple(_LABEL.validate_python(body) for body in connection.scalars(_LABELS))
@@ -317,7 +332,7 @@ def _label(label: HumanLabel) -> dict[str, Any]:
 
 
 def _json(value: FindingSummary | HumanLabel) -> StoredJson:
-    """Render a value as JSON. Raises `DataError` for an unpaired surrogate."""
+    """Render a value as JSON. Raises `DataError` if it contains an unpaired surrogate."""
     try:
         return without_nul(value.model_dump_json())
     except ValueError as error:
@@ -337,7 +352,7 @@ _BY_KEY = (
 )
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
-"""Stored names of the classes. They must not change, even if the classes are renamed."""
+"""Name under which each class is stored. These names must not change, even if a class is renamed."""
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _RUNS_BY_NAME = (
     select(tables.runs.c.run_id)
@@ -376,7 +391,7 @@ _SIGHTINGS = TypeAdapter(_Sightings)
 
 
 def open_store(place: Path | str) -> "AnalysisStore":
-    """Open the store in a folder or on a server. Raises the errors of `open_database`."""
+    """Open the store in a folder or on a server. Raises the same errors as `open_database`."""
     return AnalysisStore(open_database(place))
 
 
@@ -390,20 +405,20 @@ class AnalysisStore:
         self._database = database
 
     def put_run(self, run: Run) -> None:
-        """Store a run. Evals that were already imported stay."""
+        """Store a run. Keep the evals that were already imported into it."""
         with self._database.writing() as connection:
             save_run(connection, self._database, run)
             save_failures(connection, run)
 
     def get_run(self, run_id: str) -> Run | None:
-        """Load a run with its failures, both imported and listed ones."""
+        """Load a run with its failures: those that were imported and those that its source only lists."""
         with self._database.reading() as connection:
             return load_run(connection, self._database, run_id)
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         """Return the ids of stored runs that begin with `prefix`, sorted.
 
-        If there is none, return the ids of the experiment runs with this name, oldest first.
+        If no id does, return the ids of the experiment runs named `prefix`, oldest first.
         """
         with self._database.transaction() as connection:
             run_ids = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
@@ -439,16 +454,19 @@ class AnalysisStore:
             save_findings(connection, run_id, findings)
 
     def put_sightings(self, run_id: str, fingerprints: Sequence[FailureFingerprint]) -> None:
-        """Replace all fingerprints of a run's failures."""
+        """Replace the stored fingerprints of a run's failures."""
         self._put(tables.sightings, run_id=run_id, body=pack(_Sightings(tuple(fingerprints))))
 
     def sightings(self, run_id: str) -> tuple[FailureFingerprint, ...]:
-        """Return the fingerprints in the order in which they were stored; empty if there are none."""
+        """Return the fingerprints of a run's failures in the order in which they were stored.
+
+        The result is empty if none are stored.
+        """
         fingerprints = self._get(tables.sightings, _SIGHTINGS, run_id=run_id)
         return fingerprints.root if fingerprints else ()
 
     def put_labels(self, labels: Mapping[str, Sequence[HumanLabel]]) -> None:
-        """Replace all human labels of these runs. Labels of other runs stay."""
+        """Replace all human labels of the given runs. Keep the labels of other runs."""
         with self._database.writing() as connection:
             for run_id, run_labels in labels.items():
                 save_labels(connection, run_id, run_labels)
@@ -477,13 +495,16 @@ class AnalysisStore:
         self._put(tables.proofs, run_id=run_id, eval_id=proof.eval_id, body=pack(proof))
 
     def proofs(self, run_id: str) -> tuple[Proof, ...]:
-        """Return the proofs about a run's failures. The failures' evidence may have changed since the proof."""
+        """Return the proofs from replays of a run's failures.
+
+        A failure's evidence can have changed after its proof was stored.
+        """
         with self._database.reading() as connection:
             rows = connection.execute(_PROOFS, {"run_id": run_id}).all()
         return tuple(self._database.unpacked(row.body, _PROOF, f"proofs {run_id} {row.eval_id}") for row in rows)
 
     def request_approval(self, patch: Patch) -> bool:
-        """Record that a person is asked to approve a patch.
+        """Record that a person has been asked to approve a patch.
 
         Returns:
             True if this replaced an unanswered request for another patch of the same recommendation.
@@ -497,20 +518,20 @@ class AnalysisStore:
     def take_approval(self, patch: Patch) -> bool:
         """Close the request to approve exactly this patch.
 
-        Return False if there is none, for example because it was answered.
+        Returns False if there is no such request, for example because it was already answered.
         """
         values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
         with self._database.writing() as connection:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
 
     def drop_approval(self, patch: Patch) -> None:
-        """Delete any request to approve a patch of the same recommendation."""
+        """Delete the request to approve a patch of this recommendation, if there is one."""
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
-        """Store the progress of an analysis, with new findings.
+        """Store the progress of an analysis and append its new findings.
 
-        `first` is the number of the first new finding, from 1.
+        `first` is the number of the first new finding. Findings are numbered from 1.
         """
         row = {"run_id": analysis.run_id, "body": pack(analysis)}
         rows = [
@@ -522,7 +543,10 @@ class AnalysisStore:
                 connection.execute(insert(tables.judged_groups), rows)
 
     def end_running(self, run_id: str) -> None:
-        """Delete the stored progress of an analysis, after it has written its report or before another one begins."""
+        """Delete the stored progress of an analysis.
+
+        Called after the analysis has written its report, or before the run is analysed again.
+        """
         with self._database.writing() as connection:
             for statement in _END_RUNNING:
                 connection.execute(statement, {"run_id": run_id})
@@ -530,7 +554,7 @@ class AnalysisStore:
     def running(self) -> tuple[RunningAnalysis, ...]:
         """Return the analyses that have not written their report, sorted by run id.
 
-        A run with a `holder` is still analysed.
+        Such an analysis is still running if its run has a `holder`; otherwise it was interrupted.
         """
         with self._database.reading() as connection:
             rows = connection.execute(_RUNNING).all()
@@ -539,21 +563,24 @@ class AnalysisStore:
         )
 
     def judged(self, run_id: str, after: int, most: int) -> tuple[Finding, ...]:
-        """Return a running analysis's findings in the order of the verdicts: at most `most`, after the first
-        `after`."""
+        """Return findings of a running analysis in the order of their verdicts.
+
+        Skip the first `after` findings and return at most `most`.
+        """
         values = {"run_id": run_id, "after": after, "most": most}
         with self._database.reading() as connection:
             rows = connection.execute(_JUDGED_GROUPS, values).all()
         return tuple(self._database.unpacked(row.body, _FINDING, f"judged_groups {run_id}") for row in rows)
 
     def holder(self, run_id: str) -> str | None:
-        """Describe the process that has locked a run; None if it is not locked. Does not block other processes."""
+        """Describe the process that has locked a run; None if the run is not locked. Does not block other processes."""
         return self._database.run_holder(run_id)
 
     def lock(self, run_id: str) -> AbstractContextManager[None]:
-        """Lock a run while it is analysed; the lock ends with the process.
+        """Lock a run while it is analysed.
 
-        Raises `UnavailableError`, which names the holder, if another process has locked the run.
+        The lock is released when the process ends. Raises `UnavailableError`, naming the holder, if another process has
+        locked the run.
         """
         return self._database.run_lock(run_id)
 

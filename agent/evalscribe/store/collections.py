@@ -28,7 +28,7 @@ from evalscribe.store.statements import matching, upsert
 from evalscribe.text import dollars, join_first, pluralise
 
 MOST_NAMES = 20
-"""Maximum number of names that an error lists."""
+"""Maximum number of names listed in an error message."""
 
 _RUBRIC = TypeAdapter(Rubric)
 _LABELS = TypeAdapter(LabelSet)
@@ -55,7 +55,7 @@ _COUNT_BY_KIND = {
         ("result set", tables.result_sets.c.id),
     )
 }
-"""Statements that count the objects in a collection, by kind of object."""
+"""For each kind of object, the statement that counts such objects in a collection."""
 _OF: BindParameter[str] = bindparam("of_id")
 _SETS = tables.result_sets
 _DELETE_CONTENTS = (
@@ -92,7 +92,7 @@ _PUT_FAILURE = upsert(tables.judge_results, unless=tables.judge_results.c.kind =
 
 
 def open_collections(place: Path | str) -> "CollectionStore":
-    """Open the collections of the store in a folder or on a server. Raises the errors of `open_database`."""
+    """Open the collections of the store in a folder or on a server. Raises the same errors as `open_database`."""
     return CollectionStore(open_database(place))
 
 
@@ -107,7 +107,7 @@ class CollectionStore:
         self._database = database
 
     def add_collection(self, collection: Collection) -> None:
-        """Add a collection. Raises `UsageError` if the id belongs to a collection of another name."""
+        """Add a collection. Raises `UsageError` if a collection with another name has the same id."""
         with self._database.writing() as connection:
             row = _first(connection, _COLLECTION, id=collection.id)
             if row is None:
@@ -125,22 +125,24 @@ class CollectionStore:
             return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
 
     def contents(self, collection_id: str) -> str:
-        """Describe what `remove_collection` deletes, such as `2 runs, 1 rubric`; empty if there is nothing.
+        """Describe what `remove_collection` deletes, such as `2 runs, 1 rubric`; empty if it would delete nothing.
 
-        Raises `UsageError` if an experiment stores its runs there.
+        Raises `UsageError` if an experiment stores its runs in the collection.
         """
         with self._database.reading() as connection:
             _require_no_experiment(connection, collection_id)
             return _describe_contents(connection, collection_id)
 
     def remove_collection(self, collection_id: str) -> None:
-        """Remove a collection with its rubrics, label sets and result sets; its runs stay until `RunStore.sweep`.
+        """Remove a collection with its rubrics, label sets and result sets.
+
+        `RunStore.sweep` deletes its runs later, if nothing else uses them.
 
         Raises:
             UsageError: An experiment stores its runs in this collection.
             NotFoundError: The collection does not exist.
         """
-        # A concurrent import, or addition of a rubric, waits and then fails because the collection is missing.
+        # A concurrent import or `add_rubric` waits for this transaction, then fails because the collection is missing.
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             _require_no_experiment(connection, collection_id)
@@ -155,7 +157,7 @@ class CollectionStore:
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             row = _first(connection, _LATEST, collection_id=collection_id, id=rubric.id)
-            # Compares only the digest, because an unreadable older version must not block a new one.
+            # Only the digests are compared, so that an unreadable older version does not block the new version.
             if row is not None and row["digest"] == rubric.digest:
                 return rubric.model_copy(update={"version": row["version"]})
             stored = rubric.model_copy(update={"version": row["version"] + 1 if row else 1})
@@ -165,7 +167,7 @@ class CollectionStore:
     def rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
         """Return a version of a rubric, by default the latest.
 
-        Raises `NotFoundError` with the existing rubrics or versions.
+        Raises `NotFoundError`, listing the existing rubrics or versions.
         """
         key = {"collection_id": collection_id, "id": rubric_id}
         with self._database.transaction() as connection:
@@ -189,11 +191,11 @@ class CollectionStore:
             return tuple(self._rubric(row) for row in rows)
 
     def remove_rubric(self, collection_id: str, rubric_id: str) -> None:
-        """Delete all versions of a rubric. Results of judges that used the rubric stay."""
+        """Delete all versions of a rubric. Keep the results of judges that used the rubric."""
         self._database.execute(_REMOVE_RUBRIC, {"of_id": collection_id, "rubric_id": rubric_id})
 
     def add_label_set(self, collection_id: str, labels: LabelSet) -> None:
-        """Add a label set. Raises `UsageError` if the id belongs to a different one."""
+        """Add a label set. Raises `UsageError` if a different label set has the same id."""
         with self._database.writing() as connection:
             existing = {label_set.id: label_set for label_set in self._label_sets(connection, collection_id)}
             if labels.id not in existing:
@@ -223,7 +225,10 @@ class CollectionStore:
         return self._result(row) if row else None
 
     def result_counts(self) -> tuple[RubricResultCounts, ...]:
-        """Count the stored results of each rubric version and judge. The newest version of a rubric comes first."""
+        """Count the stored results of each judge with each rubric version.
+
+        The newest version of a rubric comes first.
+        """
         with self._database.transaction() as connection:
             return tuple(
                 RubricResultCounts(
@@ -237,14 +242,17 @@ class CollectionStore:
             )
 
     def results_by_rubric(self, rubric_id: str, version: int, judge: str) -> Iterator[JudgeResult]:
-        """Yield the results of a judge with one version of a rubric, sorted by subject."""
+        """Yield a judge's results for one version of a rubric, sorted by subject."""
         key = {"rubric_id": rubric_id, "rubric_version": version, "judge": judge}
         with self._database.transaction() as connection:
             rows = _rows(connection, _OF_RUBRIC, **key)
         yield from map(self._result, rows)
 
     def results_about(self, subjects: Sequence[str]) -> tuple[JudgeResult, ...]:
-        """Return the judge results about subjects. A subject is the id of an agent run, or `<run id>/<path>`."""
+        """Return the judge results about the given subjects.
+
+        A subject is named by its agent run id or by `<run id>/<path>`.
+        """
         with self._database.transaction() as connection:
             return tuple(map(self._result, _rows(connection, _RESULTS_ABOUT, subjects=list(subjects))))
 
@@ -278,7 +286,7 @@ def _require_no_experiment(connection: Connection, collection_id: str) -> None:
 
 
 def _describe_contents(connection: Connection, collection_id: str) -> str:
-    """Describe the contents, such as `2 runs, 1 rubric`; empty if there are none."""
+    """Describe the contents of a collection, such as `2 runs, 1 rubric`; empty if it has none."""
     values = {"collection_id": collection_id}
     numbers = {kind: connection.scalar(count, values) or 0 for kind, count in _COUNT_BY_KIND.items()}
     counts = [pluralise(number, kind) for kind, number in numbers.items() if number]
@@ -288,7 +296,7 @@ def _describe_contents(connection: Connection, collection_id: str) -> str:
 
 def _require_version(connection: Connection, latest: RowMapping, version: int) -> RowMapping:
     key = {"collection_id": latest["collection_id"], "id": latest["id"]}
-    # The user chose the number. It might not fit into the 64 bits of SQLite.
+    # The user chose the version number. It might not fit into SQLite's 64-bit integers.
     row = _first(connection, _VERSION, version=version, **key) if 1 <= version <= latest["version"] else None
     if row is None:
         raise _not_found(f"version {version} of rubric {latest['id']!r}", [f"1 to {latest['version']}"])

@@ -1,4 +1,4 @@
-"""Store texts by content id, and documents that refer to them. Delete rows that nothing refers to."""
+"""Store texts by content id, and the documents that refer to these texts. Delete rows that nothing refers to."""
 
 import json
 import zlib
@@ -60,20 +60,20 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 class Texts:
-    """Texts to be stored. Equal texts are compressed once."""
+    """Texts waiting to be stored. Each distinct text is compressed only once."""
 
     def __init__(self) -> None:
         self._bodies: dict[str, bytes] = {}
 
     def add(self, text: str) -> str:
-        """Add a text and return its id. Raises `DataError` for an unpaired surrogate."""
+        """Add a text and return its id. Raises `DataError` if the text contains an unpaired surrogate."""
         digest = digest_of(text)
         if digest not in self._bodies:
             self._bodies[digest] = _compress(text)
         return digest
 
     def put(self, connection: Connection) -> None:
-        # Sorted by key, so that concurrent writers of the same texts never deadlock.
+        # The texts are sorted by key, so that concurrent writers of the same texts never deadlock.
         execute_many(
             connection,
             _INSERT_TEXT,
@@ -82,14 +82,14 @@ class Texts:
 
 
 def digest_of(text: str) -> str:
-    """Return the content id of a text. Raises `DataError` for an unpaired surrogate."""
+    """Return the content id of a text. Raises `DataError` if the text contains an unpaired surrogate."""
     return _digest_of_short(text) if len(text) <= SHORT else _digest(text)
 
 
 def json_of(value: object, description: str) -> str:
     """Render a value as JSON with sorted keys.
 
-    Raises `DataError`, naming `description`, if JSON or UTF-8 cannot represent it.
+    Raises `DataError` if JSON or UTF-8 cannot represent the value. The message calls the value `description`.
     """
     try:
         text = _ENCODER.encode(value)
@@ -117,7 +117,7 @@ def _compress(text: str) -> bytes:
 
 
 SHORT = 4_000
-"""Maximum number of characters of a text whose digest is cached. Short texts often repeat, such as tasks."""
+"""Maximum number of characters of a text whose digest is cached. Short texts, such as tasks, often repeat."""
 _digest_of_short = lru_cache(1_000)(_digest)
 _compress_short = lru_cache(1_000)(lambda text: zlib.compress(text.encode()))
 
@@ -139,14 +139,14 @@ _CLEAR = {True: delete(documents).where(*_EVAL, _RECORDED), False: delete(docume
 
 
 class PackedDocuments:
-    """Documents of one or more evals to be stored. Equal texts are compressed once."""
+    """Documents of one or more evals, waiting to be stored. Each distinct text is compressed only once."""
 
     def __init__(self) -> None:
         self._rows: list[dict[str, Any]] = []
         self._texts = Texts()
 
     def add(self, run_id: str, eval_id: str, new_documents: Sequence[Document], *, first: int) -> None:
-        """Add documents, numbered from `first`."""
+        """Add documents of an eval. The first document gets the number `first`."""
         key = {"run_id": run_id, "eval_id": eval_id}
         for number, document in enumerate(new_documents, first):
             digest = self._texts.add(document.text)
@@ -159,7 +159,7 @@ class PackedDocuments:
 
 
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, gathered: Sequence[Document]) -> None:
-    """Replace the gathered documents of an eval's evidence. Imported ones stay."""
+    """Replace the documents that were gathered as an eval's evidence. Keep its imported documents."""
     packed = PackedDocuments()
     packed.add(run_id, eval_id, gathered, first=-len(gathered))
     connection.execute(_CLEAR[False], {"run_id": run_id, "eval_id": eval_id})
@@ -167,7 +167,8 @@ def replace_gathered(connection: Connection, run_id: str, eval_id: str, gathered
 
 
 def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *, recorded: bool) -> None:
-    """Delete the imported documents of these evals if `recorded`, else the documents gathered as their evidence."""
+    """Delete documents of the given evals: their imported documents if `recorded` is true, otherwise the documents
+    gathered as their evidence."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         connection.execute(_CLEAR[recorded], values)
 
@@ -175,7 +176,7 @@ def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *,
 def load_documents(
     connection: Connection, database: Database, run_id: str, eval_id: str, *, recorded: bool
 ) -> tuple[Document, ...]:
-    """Load documents. Raises `DataError` for a damaged text."""
+    """Load documents. Raises `DataError` if a text is damaged."""
     rows = connection.execute(_READ[recorded], {"run_id": run_id, "eval_id": eval_id}).all()
     return tuple(
         Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.body).decode()) for row in rows
@@ -189,11 +190,12 @@ ROUND = 50_000
 
 _Condition = ColumnElement[bool]
 _UnneededRows = tuple[str, Table, _Condition, tuple[str, ...]]
-"""A kind of unneeded rows: its name, table and condition, and the columns whose size is reported."""
+"""One kind of unneeded row: its name, its table, the condition that selects such rows, and the columns whose size is
+reported."""
 
 
 def sweep(database: Database, *, dry_run: bool) -> tuple[SweptRows, ...]:
-    """Delete unneeded rows, or with `dry_run` only count them. Returns the counts by kind of row."""
+    """Delete unneeded rows, or only count them if `dry_run` is true. Returns the counts by kind of row."""
     return tuple(
         _sweep_rows(database, unneeded_rows, dry_run=dry_run) for unneeded_rows in _unneeded_rows(dry_run=dry_run)
     )
@@ -213,7 +215,8 @@ def _unneeded_rows(*, dry_run: bool) -> tuple[_UnneededRows, ...]:
         has_eval = exists().where(evals.c.run_id == table.c.run_id, evals.c.eval_id == table.c.eval_id)
         return or_(without_run(table), ~has_eval)
 
-    # Unneeded documents are deleted before texts, so every remaining document protects its text, even a new one.
+    # Unneeded documents are deleted before texts, so every remaining document, even one added meanwhile, protects its
+    # text.
     conditions = (documents.c.digest == texts.c.digest, *([~without_eval(documents)] if dry_run else []))
     is_referenced = exists().where(*conditions)
     return (
@@ -238,14 +241,15 @@ _OF_EXPERIMENTS = or_(
     *(exists().where(run_items.c[name] == texts.c.digest) for name in ("output", "transcript", "state", "log")),
     *(exists().where(scores.c[name] == texts.c.digest) for name in ("input", "output", "evidence")),
 )
-"""Texts of datasets and trials. They are kept even if the trials are not in a collection yet."""
+"""Condition for texts of datasets, trials and scores. Such texts are kept even if no collection contains the trials
+yet."""
 _JUDGED = exists().where(evals.c.run_id == runs.c.run_id, judge_results.c.agent_run_id == evals.c.eval_id)
 _UNUSED = and_(
     runs.c.recorded > 0,
     *(~_of_run(table) for table in (collection_runs, reports, findings, labels, evidence)),
     ~_JUDGED,
 )
-"""Imported runs that are in no collection and that no other row refers to."""
+"""Condition for imported runs that are in no collection and were neither analysed, labelled nor judged."""
 
 
 def _sweep_rows(database: Database, unneeded_rows: _UnneededRows, *, dry_run: bool) -> SweptRows:

@@ -19,7 +19,7 @@ from evalscribe.store.tables import HEAD, revisions, verdicts
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _STORE_TABLES = frozenset((revisions.name, verdicts.name))
-"""Tables that a store has in every revision. A database with only alembic's table can belong to another program."""
+"""Tables that every revision of the store has. A database with only alembic's table can belong to another program."""
 
 
 class DatabasePlace(Protocol):
@@ -27,7 +27,7 @@ class DatabasePlace(Protocol):
 
     @property
     def shown(self) -> str:
-        """Name for messages, without a password."""
+        """Name of the database in messages, without a password."""
 
     def engine(self) -> Engine: ...
     def version(self, engine: Engine) -> str:
@@ -38,40 +38,44 @@ class DatabasePlace(Protocol):
 
     def damaged(self, problem: str) -> DataError: ...
     def foreign(self) -> DataError:
-        """Return the error for a database that belongs to another program."""
+        """Return the error for the case that the database belongs to another program."""
 
     def upgrading(self, engine: Engine) -> AbstractContextManager[Connection]:
-        """Wait for an exclusive transaction to create or upgrade the database."""
+        """Wait for exclusive access, then open a transaction in which the database can be created or upgraded."""
 
     def begin_reading(self, connection: Connection) -> None:
         """Begin a read transaction that does not see later writes of other processes."""
 
     def begin_writing(self, connection: Connection) -> None:
-        """Begin a write transaction. Only one can exist at a time."""
+        """Begin a write transaction. Only one write transaction can be open at a time."""
 
     def give_back(self, engine: Engine) -> int:
-        """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
+        """Give unused space back to the disk if no other process uses the database. Return the number of bytes."""
 
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
-        """Lock a run; the lock ends with the process. If it is locked, raise `UnavailableError` with the holder."""
+        """Lock a run.
+
+        The lock is released when the process ends. Raises `UnavailableError`, naming the holder, if the run is already
+        locked.
+        """
 
     def run_holder(self, engine: Engine, run_id: str) -> str | None:
-        """Describe the process that has locked a run; None if it is not locked. Takes no lock itself."""
+        """Describe the process that has locked a run; None if the run is not locked. Takes no lock itself."""
 
     def claimed(self, name: str) -> AbstractContextManager[bool]:
-        """Try to claim a name, and yield whether this succeeded. The claim ends with the process."""
+        """Try to claim a name, and yield whether this succeeded. The claim is released when the process ends."""
 
     def problem(self) -> str | None:
-        """Read the whole database, and describe the first problem; None if there is none."""
+        """Read the whole database, and describe the first problem found; None if there is no problem."""
 
     def check(self) -> None:
         """Raise `UnavailableError` if another process has taken over a lock of this process."""
 
 
 def upgrade(place: DatabasePlace, engine: Engine) -> None:
-    """Upgrade a database.
+    """Upgrade a database to the newest revision.
 
-    Raises `DataError`, and changes nothing, if another program or a newer evalscribe created it.
+    Raises `DataError` and changes nothing if another program or a newer evalscribe created the database.
     """
     if revision(engine) == HEAD:
         return
@@ -97,7 +101,7 @@ def _refuse_foreign(place: DatabasePlace, connection: Connection) -> None:
 
 
 def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
-    """Refuse a store of unknown revision, because alembic would run every migration again over its tables."""
+    """Raise `DataError` if the store's revision is unknown, because alembic would run all migrations again."""
     if not inspect(connection).has_table(revisions.name):
         return
     numbers = connection.scalars(select(revisions.c.version_num)).all()
@@ -131,11 +135,13 @@ _GET = {table.name: by_key(table) for table in tables.metadata.tables.values()}
 
 
 _opened: dict[DatabasePlace, None] = {}
-"""Stores that this process has opened, the most recent one last."""
+"""Stores that this process has opened. The store that was opened last comes last."""
 
 
 def open_database(place: Path | str) -> "Database":
-    """Open the database in a folder or at a postgresql:// URL. A missing folder is created, private and ignored by git.
+    """Open the database in a folder or at a postgresql:// URL.
+
+    A missing folder is created. Other users cannot read it, and git ignores it.
 
     Raises:
         AccessError: The folder or database may not be written.
@@ -157,9 +163,10 @@ def open_database(place: Path | str) -> "Database":
 
 
 def damage() -> DataError | None:
-    """Return the error for a damaged store; None if no opened store is damaged. It distinguishes damage from a bug.
+    """Return the error for a damaged store; None if no opened store is damaged.
 
-    Checks every store that this process has opened, the latest first, because a server may have opened several.
+    Called after an unexpected exception, to distinguish damage from a bug. Checks every store that this process has
+    opened, the most recent first, because a server process can open several stores.
     """
     problems = ((place, place.problem()) for place in reversed(_opened))
     return next((place.damaged(problem) for place, problem in problems if problem), None)
@@ -174,16 +181,16 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """Open a transaction. Either all of it is written or nothing."""
+        """Open a transaction. Either all of its changes are written or none."""
         with self.place.explained(), self.readable(), self._engine.begin() as connection:
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """Open a transaction that sees the database as it is at its first statement.
+        """Open a transaction that sees the database in its state at the transaction's first statement.
 
-        Raises `UnavailableError` if another process has taken over a lock. Writing is never refused for that reason,
-        because the data may have been paid for.
+        Raises `UnavailableError` if another process has taken over a lock of this process. Write transactions do not
+        raise it, because the data that they write might have been paid for.
         """
         with self.place.explained(), self.readable(), self._engine.connect() as connection:
             self.place.check()
@@ -192,7 +199,7 @@ class Database:
 
     @contextmanager
     def readable(self) -> Iterator[None]:
-        """Raise `DataError` if the `with` block cannot turn a row into a value, because the row is damaged.
+        """Raise `DataError` if the `with` block cannot convert a row because the row is damaged.
 
         Rows can be damaged because SQLite lets any program put any value into any column.
         """
@@ -207,13 +214,16 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Open an exclusive write transaction. The data that it reads cannot change before it writes."""
+        """Open an exclusive write transaction.
+
+        No other process can change the data between its reads and its writes.
+        """
         with self.transaction() as connection:
             self.place.begin_writing(connection)
             yield connection
 
     def row(self, table: Table, **key: object) -> Any:
-        """Return the row with this primary key, or None."""
+        """Return the row with the given primary key, or None."""
         with self.transaction() as connection:
             self.place.check()
             return connection.execute(_GET[table.name], key).mappings().one_or_none()
@@ -223,7 +233,7 @@ class Database:
             connection.execute(statement, values)
 
     def unpacked(self, body: bytes, shape: TypeAdapter[T], description: str) -> T:
-        """Unpack a value. Raises `DataError`, naming `description`, if it is damaged."""
+        """Unpack a stored value. Raises `DataError` if the value is damaged. The message calls it `description`."""
         try:
             return shape.validate_json(self.unzip(body))
         except (ValidationError, DataError) as error:
@@ -239,7 +249,7 @@ class Database:
     def run_lock(self, run_id: str) -> Iterator[None]:
         """Lock a run for this process.
 
-        If it is locked, raise `UnavailableError` with the holder and the time of locking.
+        Raises `UnavailableError`, with the holder and the time of locking, if another process has locked the run.
         """
         with ExitStack() as stack:
             with self.place.explained():
@@ -247,7 +257,7 @@ class Database:
             yield
 
     def run_holder(self, run_id: str) -> str | None:
-        """Describe the process that has locked a run; None if it is not locked."""
+        """Describe the process that has locked a run; None if the run is not locked."""
         with self.place.explained():
             return self.place.run_holder(self._engine, run_id)
 
@@ -260,11 +270,11 @@ class Database:
             yield acquired
 
     def describe(self) -> str:
-        """Describe an open database for `doctor`."""
+        """Describe an open database in the output of `evalscribe doctor`."""
         return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
 
     def give_back(self) -> int:
-        """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
+        """Give unused space back to the disk if no other process uses the database. Return the number of bytes."""
         with self.place.explained():
             return self.place.give_back(self._engine)
 
@@ -273,10 +283,13 @@ class Database:
 
 
 def pack(value: BaseModel) -> bytes:
-    """Pack a value. Raises `DataError` for an unpaired surrogate, which JSON and Python allow but UTF-8 does not."""
+    """Render a value as JSON and compress it.
+
+    Raises `DataError` for an unpaired surrogate. JSON and Python allow unpaired surrogates, but UTF-8 does not.
+    """
     try:
         return zlib.compress(value.model_dump_json().encode())
-    except ValueError as error:  # pydantic's own exception for it cannot be named without importing pydantic_core
+    except ValueError as error:  # naming pydantic's own exception would need an import of pydantic_core
         raise unstorable() from error
 
 
@@ -293,7 +306,10 @@ def _place(place: Path | str) -> DatabasePlace:
 def _replace_nul(
     _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
 ) -> tuple[str, Any]:
-    """Replace NUL characters, which Postgres texts cannot contain, in all parameters of statements on both engines."""
+    """Replace NUL characters in all parameters of a statement, on both engines.
+
+    Texts in Postgres cannot contain NUL.
+    """
     return statement, [_clean_row(row) for row in parameters] if many else _clean_row(parameters)
 
 

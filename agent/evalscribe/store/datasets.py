@@ -33,7 +33,7 @@ _PUT = insert_or_change(tables.draft_items, "digest", "likeness", "content", "so
 
 
 def select_items(table: Table) -> Select[Any]:
-    """Select the items of a table together with their texts."""
+    """Select the items in a table, together with their texts."""
     texts = tables.texts
     return select(table.c.item_key, table.c.number, table.c.source, texts.c.body).join(
         texts, texts.c.digest == table.c.digest
@@ -41,13 +41,16 @@ def select_items(table: Table) -> Select[Any]:
 
 
 def in_order(table: Table, owner: str) -> Select[Any]:
-    """Select, in order, the items whose column `owner` is `:of` and whose number is above `:number`."""
+    """Select the items of one draft or version that have a number above `:number`, in order.
+
+    The parameter `:of` is the value of the column `owner`.
+    """
     items = select_items(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
     return items.order_by(table.c.number)
 
 
 def item_in(database: Database, row: RowMapping) -> Item:
-    """Load an item. Raises `DataError` for a damaged row."""
+    """Convert a row into an item. Raises `DataError` if the row is damaged."""
     item = database.unpacked(row["body"], _ITEM_ADAPTER, f"item {row['item_key']}")
     return item.model_copy(update={"source": row["source"]}) if row["source"] else item
 
@@ -58,14 +61,14 @@ class DraftItems:
     def __init__(self, items: Sequence[Item]) -> None:
         """Convert items.
 
-        If several have the same key, keep the last. Raises `DataError` for an item that cannot be stored.
+        If several items have the same key, keep the last of them. Raises `DataError` if an item cannot be stored.
         """
         self._texts = Texts()
         self._rows = [self._row(item) for item in {item.key: item for item in items}.values()]
         self.contents: dict[str, str] = {row["item_key"]: row["content"] for row in self._rows}
 
     def put(self, connection: Connection, dataset_id: str, first: int) -> None:
-        """Write the items. New items come at the end, numbered from `first`."""
+        """Write the items. Items with new keys are added at the end of the draft and numbered from `first`."""
         self._texts.put(connection)
         numbered = [{"dataset_id": dataset_id, "number": n, **row} for n, row in enumerate(self._rows, first)]
         execute_many(connection, _PUT, numbered)
@@ -84,7 +87,7 @@ class DraftItems:
 
 
 MOST_USERS = 10
-"""Maximum number of experiments that an error lists."""
+"""Maximum number of experiments listed in an error message."""
 AT_ONCE = 500
 """Maximum number of items read or looked up at once."""
 
@@ -128,7 +131,7 @@ class DatasetStore:
         self._database = database
 
     def add(self, dataset: Dataset) -> None:
-        """Add a dataset. Raises `UsageError` if its name is taken."""
+        """Add a dataset. Raises `UsageError` if another dataset has the same name."""
         with self._database.writing() as connection:
             require_free(connection, _FIND, "dataset", dataset.name)
             connection.execute(insert(_datasets), dataset.model_dump())
@@ -152,7 +155,10 @@ class DatasetStore:
             return connection.scalar(_SIZE, {"of": dataset_id}) or 0
 
     def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
-        """Put items into the draft, all or nothing. Items with existing keys replace the old ones in place."""
+        """Put all items into the draft, or none if an error occurs.
+
+        An item whose key is already in the draft replaces the item there and keeps its position.
+        """
         draft_items = DraftItems(items)
         with self._database.writing() as connection:
             existing = _contents(connection, dataset_id, list(draft_items.contents))
@@ -214,7 +220,7 @@ class DatasetStore:
     def publish_items(self, dataset_id: str, items: Sequence[Item], now: str) -> DatasetVersion | None:
         """Store these items as a version and as the draft, or return the existing version with the same content.
 
-        Returns None, changing nothing, if the draft contains unpublished changes.
+        Returns None and changes nothing if the draft contains unpublished changes.
         """
         draft_items = DraftItems(items)
         version_id = DatasetVersion.id_of(dataset_id, tuple(draft_items.contents.values()))
@@ -255,7 +261,7 @@ class DatasetStore:
             return None if row is None else item_in(self._database, row)
 
     def contents(self, dataset_id: str) -> str:
-        """Describe what `remove` deletes, such as `12 draft items, 2 versions`; empty if there is nothing.
+        """Describe what `remove` deletes, such as `12 draft items, 2 versions`; empty if it would delete nothing else.
 
         Raises `UsageError` if an experiment uses the dataset.
         """
@@ -267,14 +273,14 @@ class DatasetStore:
         return ", ".join(pluralise(number, kind) for number, kind in counts if number)
 
     def remove(self, dataset_id: str) -> None:
-        """Delete a dataset with its draft and its versions; their texts stay until `RunStore.sweep`.
+        """Delete a dataset with its draft and its versions.
 
-        Raises `UsageError` if an experiment uses it.
+        `RunStore.sweep` deletes their texts later. Raises `UsageError` if an experiment uses the dataset.
         """
         with self._database.writing() as connection:
             _require_unused(connection, dataset_id)
             versions = [row["id"] for row in all_rows(connection, _VERSIONS, dataset_id=dataset_id)]
-            # Triggers allow deleting a row only after the row that it belongs to.
+            # The triggers only allow a row to be deleted after the row that it belongs to.
             connection.execute(delete(_datasets).where(_datasets.c.id == dataset_id))
             for table in (_drafts, _versions):
                 connection.execute(delete(table).where(table.c.dataset_id == dataset_id))
@@ -301,7 +307,7 @@ def _require_unused(connection: Connection, dataset_id: str) -> None:
 
 
 def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> dict[str, str]:
-    """Return the content ids, by key, of the draft's items with these keys."""
+    """Look up the draft's items with the given keys. Return the content id of each item by key."""
     contents: dict[str, str] = {}
     for batch in in_parts(keys, AT_ONCE):
         contents.update(

@@ -1,4 +1,4 @@
-"""Store deployments, prompts, scorers and experiments. Their versions never change."""
+"""Store deployments, prompts, scorers and experiments. Stored versions of these objects never change."""
 
 from typing import Any, Literal, TypeVar
 
@@ -25,10 +25,10 @@ from evalscribe.text import pluralise
 
 
 class VersionedTables:
-    """A table of named objects, and the table of their versions."""
+    """A table of named objects and the table of the objects' versions."""
 
     def __init__(self, heads: Table, versions: Table, owner: str) -> None:
-        """Pair the tables. `owner` is the column of `versions` that has the object's id."""
+        """Combine the two tables. `owner` is the column of `versions` that contains the object's id."""
         self._heads, self._versions, self._owner = heads, versions, owner
         self._named = matching(heads, "name")
         self.find = by_id_or_name(heads)
@@ -37,7 +37,7 @@ class VersionedTables:
         self.latest = matching(versions, owner).order_by(versions.c.number.desc()).limit(1)
 
     def head(self, connection: Connection, head: dict[str, Any]) -> RowMapping:
-        """Return the row of this name, created from `head` if missing."""
+        """Return the row of the object named `head["name"]`. If it does not exist, insert `head` first."""
         row = first_row(connection, self._named, name=head["name"])
         if row is None:
             connection.execute(insert(self._heads), head)
@@ -81,7 +81,8 @@ _RUNS_OF = (
 _COLLECTION = tables.collections
 _REMOVE = (
     delete(_experiments).where(_experiments.c.id == bindparam("of_id")),
-    # After the experiment: triggers allow deleting a row only after the row that it belongs to.
+    # The versions follow the experiment, because the triggers only allow a row to be deleted after the row that it
+    # belongs to.
     delete(_versions).where(_versions.c.experiment_id == bindparam("of_id")),
     delete(_COLLECTION).where(
         _COLLECTION.c.id == bindparam("of_id"),
@@ -95,13 +96,16 @@ _CHANGE = update(_experiments).where(_experiments.c.id == bindparam("of_id"))
 
 
 class ExperimentStore:
-    """Deployments, prompts, scorers and experiments. Versions never change. Many processes may use them at once."""
+    """Deployments, prompts, scorers and experiments.
+
+    Stored versions never change. Many processes may use the store at once.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def add_deployment(self, deployment: Deployment) -> None:
-        """Store a deployment. An existing one is left unchanged."""
+        """Store a deployment. If it is already stored, change nothing."""
         row = {"id": deployment.id, "name": deployment.name, "body": pack(deployment)}
         self._database.execute(_ADD_DEPLOYMENT, row)
 
@@ -119,7 +123,7 @@ class ExperimentStore:
     def put_prompt(self, name: str, version: TargetPromptVersion) -> TargetPrompt:
         """Store a version of a prompt under the next number, unless the latest version has the same id.
 
-        A missing prompt is created with `version.prompt_id` as its id.
+        If the prompt does not exist, create it with the id `version.prompt_id`.
         """
         with self._database.writing() as connection:
             new_head = {"id": version.prompt_id, "name": name, "created_at": version.created_at}
@@ -142,7 +146,10 @@ class ExperimentStore:
             return tuple(self._prompt(connection, head) for head in all_rows(connection, PROMPTS.all))
 
     def put_scorer(self, scorer: Scorer) -> Scorer:
-        """Create a scorer, or the next version of the scorer with this name. Returns the scorer as stored."""
+        """Create a scorer, or the next version of the scorer with this name.
+
+        A scorer equal to the latest version adds no version. Returns the scorer as stored.
+        """
         with self._database.writing() as connection:
             new_head = {"id": scorer.id, "name": scorer.name, "created_at": scorer.created_at}
             head = SCORERS.head(connection, new_head)
@@ -165,14 +172,17 @@ class ExperimentStore:
             return tuple(self._scorer(connection, head) for head in all_rows(connection, SCORERS.all))
 
     def add_experiment(self, experiment: Experiment, version: ExperimentVersion) -> None:
-        """Add an experiment with its first version. Raises `UsageError` if its name is taken."""
+        """Add an experiment with its first version. Raises `UsageError` if another experiment has the same name."""
         with self._database.writing() as connection:
             require_free(connection, _FIND_EXPERIMENT, "experiment", experiment.name)
             connection.execute(insert(_experiments), experiment.model_dump())
             _insert_version(connection, version)
 
     def put_version(self, version: ExperimentVersion, *, latest: bool = True) -> ExperimentVersion:
-        """Store a version under the next number, unless it exists. If `latest` is true, make it the latest version."""
+        """Store an experiment version under the next number, unless it is already stored.
+
+        If `latest` is true, make it the experiment's latest version.
+        """
         with self._database.writing() as connection:
             row = first_row(connection, _EXPERIMENT_VERSION, id=version.id)
             if row is not None:
@@ -216,9 +226,10 @@ class ExperimentStore:
         return tuple(dict.fromkeys(name for name in experiment_names if name))
 
     def remove_experiment(self, experiment_id: str) -> None:
-        """Delete an experiment with its versions, and its own collection if that is empty.
+        """Delete an experiment with its versions.
 
-        Raises `UsageError` if the experiment still has runs; delete them first.
+        Also delete the experiment's own collection if it is empty. Raises `UsageError` if the experiment still has
+        runs.
         """
         values = {"of_id": experiment_id}
         with self._database.writing() as connection:
@@ -253,7 +264,7 @@ def _insert_version(connection: Connection, version: ExperimentVersion) -> None:
 
 
 def _rubrics(version: ExperimentVersion) -> set[str]:
-    """Return the ids of the rubrics that a version's judge uses."""
+    """Return the ids of the rubrics that the judge of an experiment version uses."""
     target = version.target
     if target.type != "judge":
         return set()
@@ -264,7 +275,8 @@ def _rubrics(version: ExperimentVersion) -> set[str]:
 def _same(first: Scorer, second: Scorer) -> bool:
     """Return True if two scorers are equal.
 
-    Their import folders are compared too, because one can change without the source.
+    The folders from which the scorers import are compared too, because a folder can change while the scorer's source
+    stays the same.
     """
     return (first.spec.id, first.folder, first.description) == (second.spec.id, second.folder, second.description)
 

@@ -1,4 +1,4 @@
-"""Translate SQLite and file errors into evalscribe's."""
+"""Translate SQLite and file errors into evalscribe's own errors."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ TEMPORARY_ERRORS = (
     *("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT"),
     "SQLITE_CONSTRAINT",
 )
-"""Temporary errors. SQLITE_CONSTRAINT means that another process wrote the same row first."""
+"""Names of temporary SQLite errors. SQLITE_CONSTRAINT means that another process wrote the same row first."""
 TRIGGER_ERROR = "SQLITE_CONSTRAINT_TRIGGER"
-"""Error of a trigger that protects rows that never change."""
+"""Name of the error that a trigger raises to protect a row from changes."""
 FULL_DISK_BYTES = 1 << 20
-"""Bytes of free space below which a disk counts as full."""
+"""Minimum bytes of free space on a disk. A disk with less free space counts as full."""
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
 
 
 def _next(path: Path) -> str:
-    """Suggest what to do.
+    """Suggest what the user can do about a temporary error.
 
     The free space is checked here, because SQLite reports a full disk like any other disk error.
     """
@@ -80,5 +80,5 @@ def _next(path: Path) -> str:
 
 
 def overdue(timeout_s: float) -> EvalscribeError:
-    """Return the error of a query that was stopped after `timeout_s` seconds."""
+    """Return the error for a query that was stopped because it took longer than `timeout_s` seconds."""
     return UnavailableError(f"the query did not end within {timeout_s:g} s: query less data, or raise the timeout")

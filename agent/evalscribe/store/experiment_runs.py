@@ -54,7 +54,7 @@ class AttemptRows:
         self._input: tuple[JsonValue, str | None] = (None, None)
 
     def item_row(self, attempt: ItemTrial) -> dict[str, Any]:
-        """Convert a trial. Raises `DataError` naming the item if it cannot be stored."""
+        """Convert a trial into a row. Raises `DataError`, naming the item, if the trial cannot be stored."""
         item, of_item = attempt.item, f"of item {attempt.item.item_key!r}"
         row = {**vars(item)}
         row["usage"] = None if item.usage is None else StoredJson(item.usage.model_dump_json())
@@ -66,10 +66,13 @@ class AttemptRows:
         return row
 
     def score(self, score: Score, evidence: ScoreEvidence) -> None:
-        """Convert a score. Raises `DataError` naming scorer and item if it cannot be stored."""
+        """Convert a score into a row.
+
+        Raises `DataError`, naming the scorer and the item, if the score cannot be stored.
+        """
         of_score = f"of scorer {score.scorer!r} for item {score.item_key!r}"
         row = {**vars(score)}
-        if evidence.scorer_input is not self._input[0]:  # Render the input once per trial: it is long.
+        if evidence.scorer_input is not self._input[0]:  # Inputs are long, so each is rendered once per trial.
             self._input = evidence.scorer_input, self._json(evidence.scorer_input, f"the input {of_score}")
         row["input"] = self._input[1]
         row["output"] = self._json(evidence.scorer_output, f"the output {of_score}")
@@ -90,7 +93,7 @@ class AttemptRows:
 
 
 def put_item(connection: Connection, row: dict[str, Any]) -> bool:
-    """Store a run item unless it exists. Returns whether the item is new."""
+    """Store a run item unless it already exists. Returns True if it was stored."""
     return execute_many(connection, _PUT_ITEM, [row]) > 0
 
 
@@ -104,13 +107,13 @@ def score_in(row: RowMapping) -> Score:
 
 
 def attempts_in(connection: Connection, database: Database, rows: Sequence[RowMapping]) -> list[ItemTrial]:
-    """Load trials. Raises `DataError` for a damaged row."""
+    """Convert rows into trials. Raises `DataError` if a row is damaged."""
     bodies = _bodies(connection, database, (row[name] for row in rows for name in _ITEM_TEXTS))
     return [_attempt(database, row, bodies) for row in rows]
 
 
 def evidence_in(connection: Connection, database: Database, row: RowMapping) -> ScoreEvidence:
-    """Load the evidence of a score. Raises `DataError` for a damaged row."""
+    """Convert a row into the evidence of a score. Raises `DataError` if the row is damaged."""
     bodies = _bodies(connection, database, (row[name] for name in _SCORE_TEXTS))
     scorer_input, output, evidence = (_value(database, bodies, row[name]) for name in _SCORE_TEXTS)
     return ScoreEvidence.model_construct(
@@ -151,13 +154,17 @@ _scores_table, _items_table, _versions = tables.scores, tables.run_items, tables
 
 
 def select_scores(query: ScoreQuery) -> Select[Any]:
-    """Select the scores of a run in order of item number, repetition and score number, after a given score."""
+    """Select the scores of a run that follow a given score.
+
+    The scores are ordered by item number, repetition and score number.
+    """
     position = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     previous_position = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
     statement = (
         select(_scores_table, _items_table.c.number.label("place"))
         .join(_items_table, _items_table.c.id == _scores_table.c.run_item_id)
-        # The condition on `number` follows from the one on `position`, but lets the database use an index.
+        # The condition on `position` implies the condition on `number`, but only the latter lets the database use an
+        # index.
         .where(
             _items_table.c.run_id == bindparam("run_id"),
             _items_table.c.number >= bindparam("place"),
@@ -187,7 +194,7 @@ def _filtered(statement: Select[Any], query: ScoreQuery) -> Select[Any]:
 PAGE = 500
 """Maximum number of items or scores read at once."""
 WHOLE_PAGE = 50
-"""Maximum number of whole trials read at once. Each of them can be large."""
+"""Maximum number of whole trials read at once. A whole trial can be large."""
 
 _runs, _items, _scores = tables.experiment_runs, tables.run_items, tables.scores
 _BY_NAME_OR_ID = (
@@ -234,7 +241,7 @@ _NOT_ARCHIVED_ANY_MORE = delete(tables.collection_runs).where(
 _REMOVE = (
     _NOT_ARCHIVED_ANY_MORE,
     delete(_runs).where(_runs.c.id == bindparam("of_id")),
-    # After the run: triggers allow deleting a score only after its run.
+    # The scores follow the run, because a trigger only allows a score to be deleted after its run.
     *(delete(table).where(table.c.run_id == bindparam("of_id")) for table in (_scores, _items)),
 )
 _SET_VERDICT = update(_items).where(_items.c.id == bindparam("of_id")).values(verdict=bindparam("new"))
@@ -250,7 +257,10 @@ class ExperimentRunStore:
         self._database = database
 
     def add(self, run: ExperimentRun) -> ExperimentRun:
-        """Store a run and return it. A name that is taken gets a suffix: `ci-2`."""
+        """Store a run and return it.
+
+        If another run has the same name, the new run's name gets a suffix, such as `ci-2`.
+        """
         with self._database.writing() as connection:
             if run.name is not None:
                 run = run.model_copy(update={"name": _free_name(connection, run.name)})
@@ -278,7 +288,7 @@ class ExperimentRunStore:
         return next(iter((*runs, *prefix_matches)), None)
 
     def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
-        """Return the ids of runs, run items or scores with this prefix; at most a hundred."""
+        """Return the ids of runs, run items or scores that begin with `prefix`, at most 100."""
         with self._database.reading() as connection:
             return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "prefix": prefix}))
 
@@ -289,14 +299,17 @@ class ExperimentRunStore:
             return tuple(map(_run, all_rows(connection, _OF_EXPERIMENT if filters else _ALL, **filters)))
 
     def claim(self, run_id: str) -> AbstractContextManager[bool]:
-        """Try to claim a run. Yields False if another process works on it. The claim ends with the process."""
+        """Try to claim a run for this process.
+
+        Yields False if another process is working on the run. The claim is released when the process ends.
+        """
         return self._database.claimed(f"experiment-{run_id}")
 
     def begin(self, run_id: str, worker: str, now: str, *, resumed: bool = False) -> ExperimentRun:
         """Mark a run as running by this worker.
 
-        A request to cancel the run is dropped only if a person has `resumed` it. Otherwise the request might have
-        arrived while the worker started.
+        If a person `resumed` the run, an earlier request to cancel it is dropped. Otherwise such a request is kept,
+        because it might have arrived while the worker started.
         """
         state_values = {
             "state": "running",
@@ -310,9 +323,9 @@ class ExperimentRunStore:
         return self._change(run_id, **state_values, **reset_values, **cancel_values)
 
     def beat(self, run_id: str, now: str) -> bool:
-        """Record a heartbeat. Returns True if someone asked to cancel the run.
+        """Record a heartbeat of a run. Returns True if someone asked to cancel the run.
 
-        Raises `UnavailableError` if the store is gone or another process has taken over the run.
+        Raises `UnavailableError` if the store was removed or another process has taken over the run.
         """
         self._database.place.check()
         return self._change(run_id, heartbeat_at=now).cancelling
@@ -321,7 +334,10 @@ class ExperimentRunStore:
         return self._change(run_id, state=state, ended_at=now, reason=reason)
 
     def gate(self, run_id: str, key: str) -> bool | None:
-        """Return the stored result of a gate that had the same inputs; None if there is none."""
+        """Return the stored result of the run's gate.
+
+        Returns None if no result is stored or the inputs of the gate have changed.
+        """
         with self._database.reading() as connection:
             passed: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
         return passed
@@ -336,11 +352,11 @@ class ExperimentRunStore:
         self._change(run_id, archived=archived)
 
     def set_budget(self, run_id: str, budget_usd: float | None) -> None:
-        """Change the budget of a run that continues."""
+        """Set a new budget for an experiment run that is being resumed."""
         self._change(run_id, budget_usd=budget_usd)
 
     def put(self, attempt: ItemTrial, scores: Sequence[tuple[Score, ScoreEvidence]]) -> None:
-        """Store one trial with its scores in one transaction. A trial that is already stored does not change."""
+        """Store one trial with its scores in one transaction. If the trial is already stored, change nothing."""
         rows = AttemptRows()
         row = rows.item_row(attempt)
         for score, evidence in scores:
@@ -352,10 +368,10 @@ class ExperimentRunStore:
     def rescore(
         self, run_id: str, scores: Sequence[tuple[Score, ScoreEvidence]], verdicts: Mapping[str, ItemVerdict]
     ) -> None:
-        """Add scores, replacing the scores that they supersede, and set verdicts by run item id, in one transaction.
+        """Add scores, mark the scores that they supersede, and set new verdicts by run item id, all in one transaction.
 
-        If another process superseded the same scores meanwhile, raises `UnavailableError`. If the run was deleted,
-        raises `NotFoundError`. In both cases, nothing is changed.
+        Raises `UnavailableError` if another process superseded the same scores meanwhile, and `NotFoundError` if the
+        run was deleted. In both cases, nothing is changed.
         """
         rows = AttemptRows()
         for score, evidence in scores:
@@ -371,7 +387,7 @@ class ExperimentRunStore:
                 raise NotFoundError(f"run {run_id!r} was deleted meanwhile: nothing was changed")
 
     def done(self, run_id: str) -> frozenset[tuple[str, int]]:
-        """Return item key and repetition of every stored trial."""
+        """Return the item key and the repetition of every stored trial."""
         with self._database.reading() as connection:
             return frozenset((row.item_key, row.repetition) for row in connection.execute(_DONE, {"run_id": run_id}))
 
@@ -381,12 +397,15 @@ class ExperimentRunStore:
             return Counter({row["verdict"]: row["n"] for row in all_rows(connection, _TALLY, run_id=run_id)})
 
     def spent(self, run_id: str) -> float:
-        """Return the cost in USD of all trials and scores, including superseded ones."""
+        """Return the total cost of a run's trials and scores in USD, including superseded scores."""
         with self._database.reading() as connection:
             return sum(connection.scalar(statement, {"run_id": run_id}) or 0.0 for statement in _SPENT)
 
     def items(self, run_id: str, verdicts: Sequence[ItemVerdict] = ()) -> Iterator[RunItem]:
-        """Yield a run's trials (only those with these verdicts, if any) in the order of items, then by repetition."""
+        """Yield a run's trials in the order of the items, then by repetition.
+
+        If `verdicts` are given, yield only trials with one of these verdicts.
+        """
         statement = _NEXT.where(_items.c.verdict.in_(verdicts)) if verdicts else _NEXT
         start = {"number": 0, "repetition": 0}
         return read_pages(
@@ -394,13 +413,16 @@ class ExperimentRunStore:
         )
 
     def finished(self, run_id: str) -> tuple[tuple[str, ItemVerdict], ...]:
-        """Return the time of each trial's answer, in ISO 8601, with the trial's verdict; oldest first."""
+        """Return when each trial was answered, as ISO 8601 text, together with the trial's verdict.
+
+        The oldest comes first.
+        """
         with self._database.reading() as connection:
             rows = connection.execute(_FINISHED, {"run_id": run_id})
             return tuple((row.created_at, row.verdict) for row in rows)
 
     def newest(self, run_id: str, most: int) -> tuple[RunItem, ...]:
-        """Return the most recently answered trials, newest first; at most `most`."""
+        """Return at most `most` of the most recently answered trials, newest first."""
         with self._database.reading() as connection:
             return tuple(map(item_in, all_rows(connection, _NEWEST, run_id=run_id, most=most)))
 
@@ -453,7 +475,7 @@ class ExperimentRunStore:
         return f"sha256:{digest.hexdigest()}"
 
     def contents(self, *run_ids: str) -> str:
-        """Describe what `remove` would delete for these runs: `2 runs, 20 trials that cost $0.12`."""
+        """Describe what `remove` would delete for the given runs, such as `2 runs, 20 trials that cost $0.12`."""
         trials = sum(sum(self.tally(run_id).values()) for run_id in run_ids)
         cost = sum(map(self.spent, run_ids))
         cost_text = f" that cost {dollars(cost)}" if cost else ""
@@ -462,7 +484,7 @@ class ExperimentRunStore:
     def remove(self, run_id: str) -> None:
         """Delete a run with its trials and scores, and take it out of its experiment's collection.
 
-        Texts and the archived run stay until `RunStore.sweep`. Raises `UsageError` if the run has not ended.
+        `RunStore.sweep` deletes its texts and its archived run later. Raises `UsageError` if the run has not ended.
         """
         with self._database.writing() as connection:
             row = first_row(connection, _RUN, id=run_id)
@@ -478,7 +500,7 @@ class ExperimentRunStore:
         self._database.close()
 
     def _run_ids(self, query: ScoreQuery) -> tuple[str, ...]:
-        """Return the ids of the runs that can have matching scores."""
+        """Return the ids of the runs that can have scores matching the query."""
         if query.run_item_id is not None and query.run_id is None:
             with self._database.reading() as connection:
                 row = first_row(connection, _ITEM, id=query.run_item_id)
@@ -498,7 +520,7 @@ LONGEST_SUFFIX = 10
 
 
 def _free_name(connection: Connection, name: str) -> str:
-    """Return the name, or the name with the first suffix that no run has: `-2`, `-3`."""
+    """Return a name that no run has: the given name, or the name with the first free suffix (`-2`, `-3` and so on)."""
     prefix = name[: NAME_LIMIT - LONGEST_SUFFIX]
     taken_names = set(connection.scalars(select(_runs.c.name).where(_runs.c.name.startswith(prefix, autoescape=True))))
     free, number = name, 1
@@ -530,7 +552,7 @@ def _run(row: RowMapping) -> ExperimentRun:
 
 
 def open_datasets(place: Path | str) -> DatasetStore:
-    """Open the datasets of a store. Raises the errors of `open_database`, like all functions below."""
+    """Open the datasets of a store. This function and those below raise the same errors as `open_database`."""
     return DatasetStore(open_database(place))
 
 

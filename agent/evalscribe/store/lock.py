@@ -1,4 +1,4 @@
-"""Lock files that the kernel releases when their process ends."""
+"""Lock files. The kernel releases a lock when the process that holds it ends."""
 
 import fcntl
 import os
@@ -16,14 +16,14 @@ from evalscribe.ids import content_id, path_part
 def run_lock(folder: Path, run_id: str) -> Iterator[None]:
     """Lock a run for this process.
 
-    If it is locked, raise `UnavailableError` with the holder and the time of locking.
+    Raises `UnavailableError`, with the holder and the time of locking, if another process has locked the run.
     """
     descriptor = _open(folder / _run_file(run_id))
     try:
         while not _try_lock(descriptor, fcntl.LOCK_EX):
             if not _try_lock(descriptor, fcntl.LOCK_SH):
                 raise UnavailableError(busy(run_id, _holder(descriptor)))
-            # Another process is reading the holder's name and releases its shared lock at once.
+            # The run is not locked. Another process only held a shared lock for a moment, to read the holder's name.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         _write_holder(descriptor)
         yield
@@ -32,7 +32,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 
 
 def run_holder(folder: Path, run_id: str) -> str | None:
-    """Describe the process that has locked a run; None if it is not locked. Does not block other processes."""
+    """Describe the process that has locked a run; None if the run is not locked. Does not block other processes."""
     try:
         descriptor = os.open(folder / _run_file(run_id), os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
@@ -48,7 +48,10 @@ def _run_file(run_id: str) -> str:
 
 
 def _try_lock(descriptor: int, kind: int) -> bool:
-    """Try to lock a file exclusively, or (to read the holder's name) shared with other readers."""
+    """Try to lock a file without waiting.
+
+    The lock is exclusive, or shared among processes that read the holder's name.
+    """
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -58,7 +61,10 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 
 @contextmanager
 def claimed(path: Path) -> Iterator[bool]:
-    """Try to lock a file, and yield whether this succeeded. The holder removes the file at the end."""
+    """Try to lock a file, and yield whether this succeeded.
+
+    The process that holds the lock removes the file at the end.
+    """
     descriptor = _open(path)
     try:
         acquired = _try_claim(descriptor, path)
@@ -73,7 +79,7 @@ def claimed(path: Path) -> Iterator[bool]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Lock a file, and wait while another process has it.
+    """Lock a file. Wait while another process has locked it.
 
     Only one process at a time may create or upgrade the database.
     """
@@ -88,7 +94,7 @@ def exclusive(path: Path) -> Iterator[None]:
 def _try_claim(descriptor: int, path: Path) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # The holder may have removed the file between our opening and locking it.
+        # The holder might have removed the file after we opened it and before we locked it.
         return os.stat(path).st_ino == os.fstat(descriptor).st_ino
     except (BlockingIOError, FileNotFoundError):
         return False
@@ -106,7 +112,7 @@ def _write_holder(descriptor: int) -> None:
 
 
 def _holder(descriptor: int) -> str | None:
-    """Describe the holder; None if another program wrote the file."""
+    """Describe the process that holds a lock; None if another program wrote the lock file."""
     match = re.match(rb"process \d+ since [-+:\d ]+", os.pread(descriptor, 200, 0))
     return match[0].decode() if match else None
 

@@ -1,7 +1,7 @@
 """Find stored objects by an id, the beginning of an id, or a name.
 
 The same rules hold for every kind of object. An id wins over a name, and a name over the beginning of an id. If several
-objects match, the error lists their ids; if none matches, the error lists the nearest names.
+objects match, the error lists their ids. If none matches, the error lists the most similar names.
 """
 
 import re
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LATEST = "latest"
 MOST_NAMED = 10
 SHORTEST_PREFIX = 4
-"""Minimum number of characters for the beginning of an id, not counting a prefix such as `exp-`."""
+"""Minimum number of characters in the beginning of an id that is looked up, not counting a prefix such as `exp-`."""
 KINDS = {
     "ds": "a dataset",
     "dsv": "a dataset version",
@@ -37,7 +37,7 @@ KINDS = {
     "item": "a run item",
     "score": "a score",
 }
-"""Kinds of objects by id prefix."""
+"""The kind of object that each id prefix stands for."""
 _ID = re.compile(r"([a-z]+)-[0-9a-f]+")
 
 
@@ -52,7 +52,10 @@ def is_prefix(prefix: str) -> bool:
 
 
 def find_by_prefix(kind: str, prefix: str, ids: Iterable[str]) -> str | None:
-    """Return the id that begins with `prefix`, or None. Raises `UsageError` with the ids if there are several."""
+    """Return the id that begins with `prefix`, or None.
+
+    Raises `UsageError`, listing the ids, if several begin with it.
+    """
     matching_ids = sorted(id for id in ids if id.startswith(prefix)) if is_prefix(prefix) else []
     if len(matching_ids) > 1:
         raise ambiguous(kind, prefix, matching_ids)
@@ -60,7 +63,7 @@ def find_by_prefix(kind: str, prefix: str, ids: Iterable[str]) -> str | None:
 
 
 def ambiguous(kind: str, name_or_id: str, ids: Sequence[str]) -> UsageError:
-    """Return the error for a name, or beginning of an id, that matches several objects."""
+    """Return the error for a name or the beginning of an id if it matches several objects."""
     return UsageError(
         f"{name_or_id[:80]!r} matches {len(ids)} {kind}s; choose one by its id: {join_first(ids, MOST_NAMED)}"
     )
@@ -72,14 +75,14 @@ def find_stored(
     """Return the object with this id, name or beginning of an id.
 
     Args:
-        kind: Kind of object, such as `dataset`.
+        kind: The kind of object, such as `dataset`.
         name_or_id: The name or id that the user gave.
         stored: The object that the store found by exact id or name; None if it found none.
-        load_all: Returns all objects of the kind, the newest last.
-        create_command: The command that creates such an object.
+        load_all: A function that returns all objects of the kind, with the newest last.
+        create_command: The command that creates an object of this kind.
 
     Raises:
-        NotFoundError: No object matches; the message lists the nearest names.
+        NotFoundError: No object matches. The message lists the most similar names.
         UsageError: Several ids begin with `name_or_id`.
     """
     if stored is not None:
@@ -92,18 +95,18 @@ def find_stored(
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """List the names that are most similar to `name`; if none is similar, the newest ones.
+    """List the names that are most similar to `name`, or the newest names if none is similar.
 
-    `names` has the newest last.
+    The newest name must come last in `names`.
     """
     near = get_close_matches(name, dict.fromkeys(names), n=3, cutoff=0.6)
     return f"nearest: {', '.join(near)}" if near else f"available: {join_last(list(dict.fromkeys(names)), MOST_NAMED)}"
 
 
 def find_version(versions: Sequence[V], name_or_id: str) -> V | None:
-    """Find a version by id, by number (`2`, `v2`), as `latest`, or by the beginning of its id.
+    """Find a version by its id, its number (`2`, `v2`), the word `latest`, or the beginning of its id.
 
-    `versions` is in order of creation. Raises `UsageError` if several ids begin with `name_or_id`.
+    `versions` must be in order of creation. Raises `UsageError` if several ids begin with `name_or_id`.
     """
     if name_or_id == LATEST:
         return versions[-1] if versions else None
@@ -122,7 +125,7 @@ def version_not_found(owner: str, name_or_id: str, versions: Sequence[V]) -> Not
 
 
 def not_found(kind: str, name_or_id: str, names: Sequence[str], create_command: str) -> NotFoundError:
-    """Return the error for an unknown name. `names` are the existing names, with the newest last."""
+    """Return the error for an unknown name. `names` are the existing names. The newest must come last."""
     hint = nearest(name_or_id, names) if names else f"there is none yet; create one with `evalscribe {create_command}`"
     return NotFoundError(f"{kind} {name_or_id[:80]!r}{_other_kind_note(kind, name_or_id)} not found; {hint}")
 
@@ -134,7 +137,10 @@ def kind_of(object_id: str) -> str | None:
 
 
 def _other_kind_note(kind: str, name_or_id: str) -> str:
-    """Return a note if `name_or_id` looks like the id of another kind of object; else an empty text."""
+    """If `name_or_id` looks like the id of another kind of object, return a note that says so.
+
+    Otherwise return an empty text.
+    """
     other_kind = kind_of(name_or_id)
     if other_kind is None or other_kind.partition(" ")[2] == kind:
         return ""
@@ -142,15 +148,15 @@ def _other_kind_note(kind: str, name_or_id: str) -> str:
 
 
 def find_dataset(datasets: "DatasetStore", name_or_id: str) -> "Dataset":
-    """Find a dataset as `find_stored` does."""
+    """Find a dataset by id, name or the beginning of its id. Raises the same errors as `find_stored`."""
     return find_stored("dataset", name_or_id, datasets.find(name_or_id), datasets.all, "datasets create")
 
 
 def find_dataset_version(datasets: "DatasetStore", dataset: "Dataset | None", name_or_id: str) -> "DatasetVersion":
     """Find a dataset version by its id or the beginning of its id.
 
-    If `dataset` is given, also find its version by number (`2`, `v2`) or as `latest`. Raises `NotFoundError` with the
-    known versions.
+    If `dataset` is given, a version of this dataset can also be named by its number (`2`, `v2`) or by the word
+    `latest`. Raises `NotFoundError`, listing the known versions.
     """
     if dataset is None:
         if version := datasets.version(name_or_id):

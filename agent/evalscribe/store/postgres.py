@@ -1,4 +1,4 @@
-"""Open a Postgres server, hold locks on it, and translate its errors."""
+"""Connect to a Postgres server, hold locks on it, and translate its errors."""
 
 import hashlib
 import os
@@ -26,15 +26,16 @@ from evalscribe.store.lock import busy
 from evalscribe.store.statements import json_text, load_sorted
 
 ACCESS_ERRORS = ("28", "42501", "25006")
-"""SQLSTATE prefixes of denied access: authentication, permissions, read-only."""
+"""SQLSTATE prefixes of errors about access: failed authentication, missing permissions, read-only transactions."""
 TEMPORARY_ERRORS = ("08", "23", "40", "53", "55", "57", "58")
-"""SQLSTATE prefixes of temporary errors: connections, conflicts, other transactions, space, locks, stops, I/O."""
+"""SQLSTATE prefixes of temporary errors: lost connections, conflicts with other transactions, lack of space or memory,
+locks, a server that stops, I/O."""
 TRIGGER_ERROR = "P0001"
-"""SQLSTATE of a trigger that protects rows that never change."""
+"""SQLSTATE of the error that a trigger raises to protect a row from changes."""
 UNSTORABLE_VALUES = ("22", "54")
 """SQLSTATE prefixes of values that cannot be stored."""
 REFUSAL_WORDS = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
-"""Words that identify a refused connection. The error of a refused connection has no SQLSTATE."""
+"""Words that show in an error message that the server refused the connection. Such errors have no SQLSTATE."""
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
 
 
 def _without_state(store_name: str, error: BaseException | None, message: str) -> EvalscribeError:
-    """Classify an error without SQLSTATE by its words. Only English messages are recognised."""
+    """Classify an error that has no SQLSTATE by the words in its message. Only English messages are recognised."""
     connection = getattr(error, "pgconn", None)
     if "database" in message and "does not exist" in message:
         return NotFoundError(f"database {store_name} does not exist.\nCreate it on that server: createdb NAME.")
@@ -90,14 +91,17 @@ def _unreachable(store_name: str, message: str) -> UnavailableError:
 
 
 def _error_text(error: BaseException | None) -> str:
-    """Return the first line of an error. Its details are left out, because they can contain stored values."""
+    """Return the first line of an error message.
+
+    The lines after it are left out, because they can contain stored values.
+    """
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
 
 
 NAME = "evalscribe"
-"""Prefix of our connections' names on the server."""
+"""Prefix of the names under which our connections appear on the server."""
 _HOLDER = re.compile(rf"{NAME} (\d+) (\S+) (\d+)")
 _LOCK_HOLDER = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -106,17 +110,20 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32) | objid::bigint = %s
 """
 _TERMINATE = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
-"""Ends our own broken connection if the server still considers it open."""
+"""Ends one of our own broken connections if the server still considers it open."""
 SESSION_END_S = 5
-"""Maximum seconds to wait until the server ends the session of a dead process; usually this takes milliseconds."""
+"""Maximum seconds to wait for the server to end the session of a dead process. Usually this takes milliseconds."""
 LOCK_PAUSE_S = 0.01
 
 
 class ServerLock:
-    """A lock on the server. If its connection breaks, `check` takes the lock again unless another process has it."""
+    """A lock on the server.
+
+    If the connection that holds the lock breaks, `check` takes the lock again unless another process has taken it.
+    """
 
     def __init__(self, name: str, connect: Callable[[str], psycopg.Connection]) -> None:
-        """Try once to take the lock. `connect` opens an autocommit session with a given name."""
+        """Try once to take the lock. `connect` opens an autocommit session with the name that it is given."""
         self.name = name
         self._connect = connect
         self._own_session = _session_name()
@@ -130,11 +137,17 @@ class ServerLock:
             raise
 
     def holder(self) -> str | None:
-        """Describe the process that holds the lock; None if there is none, or if it is not an evalscribe process."""
+        """Describe the process that holds the lock.
+
+        Returns None if no process holds it, or the holder is not an evalscribe process.
+        """
         return _describe_holder(self._holder_session() or "")
 
     def check(self) -> None:
-        """Raise `UnavailableError` if another process has taken the lock. Sends no query while the connection works."""
+        """Raise `UnavailableError` if another process has taken the lock.
+
+        Normally sends no query while the connection works.
+        """
         with self._guard:
             if self._is_broken():
                 self.acquired = self._reacquire()
@@ -167,7 +180,7 @@ class ServerLock:
         return str(row[0]) if row else None
 
     def _is_abandoned(self) -> bool:
-        """Return True if the lock is free, or a dead process of this machine holds it."""
+        """Return True if the lock is free or its holder is a dead process of this machine."""
         name = self._holder_session()
         match = _HOLDER.fullmatch(name or "")
         return name is None or (match is not None and match[2] == _host() and not _is_alive(int(match[1])))
@@ -180,7 +193,10 @@ class ServerLock:
         return self._acquire()
 
     def _is_broken(self) -> bool:
-        """Return True if the connection is broken. Sends a query only if the server has sent something."""
+        """Return True if the connection is broken.
+
+        Sends a query only if unread data from the server is waiting, which can mean that the connection was closed.
+        """
         if self._connection.closed:
             return True
         poll = select.poll()
@@ -193,7 +209,7 @@ class ServerLock:
 
 
 def _describe_holder(session_name: str) -> str | None:
-    """Describe the process whose connection has this name; None if it is not an evalscribe process."""
+    """Describe the process whose connection has this name; None if evalscribe did not give the name."""
     match = _HOLDER.fullmatch(session_name)
     if match is None:
         return None
@@ -208,7 +224,7 @@ def key(name: str) -> int:
 
 
 def _session_name() -> str:
-    """Return a name of at most 63 characters that identifies this process as the holder of a lock."""
+    """Return the connection name that identifies this process as the holder of a lock. It has at most 63 characters."""
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 
 
@@ -225,22 +241,24 @@ def _is_alive(pid: int) -> bool:
 
 
 BUSY_S = 120
-"""Maximum seconds that an operation waits for other writers. They can be on many machines."""
+"""Maximum seconds that an operation waits for other writers. The limit is high because writers can be on many machines.
+"""
 OLDEST = 14
-"""Oldest supported server version."""
+"""Oldest supported major version of the Postgres server."""
 SERVER_KEEPALIVES = {"tcp_keepalives_idle": 30, "tcp_keepalives_interval": 10, "tcp_keepalives_count": 3}
-"""Settings, in seconds except the count, with which the server drops a silent client and releases its locks."""
+"""TCP keepalive settings with which the server notices a silent client, closes its connection and releases its locks.
+All values except the count are seconds."""
 CLIENT_KEEPALIVES = {
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
     "tcp_user_timeout": 60_000,
 }
-"""The same settings for the client, to notice a silent server; `tcp_user_timeout` is in milliseconds."""
+"""TCP keepalive settings with which the client notices a silent server. `tcp_user_timeout` is in milliseconds."""
 PAUSE_S = 0.25
 PATIENCE_S = 30
-"""Maximum seconds to wait for a server that has answered before, such as during a restart. Giving up would lose data
-that was paid for."""
+"""Maximum seconds to wait for a server that has answered before but cannot be reached, for example during a restart.
+Without waiting, data that was paid for would be lost."""
 _SET_COLLATION = """
 SELECT format('ALTER TABLE %%I %%s', table_name, string_agg(format(
   'ALTER COLUMN %%I TYPE %%s COLLATE "C"', column_name, data_type), ', '))
@@ -248,7 +266,8 @@ FROM information_schema.columns
 WHERE table_schema = current_schema() AND data_type IN ('character varying', 'text') AND collation_name IS NULL
 GROUP BY table_name
 """
-"""Makes text columns compare and sort as in SQLite, independently of the server's language."""
+"""Builds the statements that make text columns compare and sort as in SQLite, whatever the language of the server is.
+"""
 
 
 def server_at(url: str) -> "DatabaseServer":
@@ -262,7 +281,7 @@ def server_at(url: str) -> "DatabaseServer":
 
 @dataclass(frozen=True)
 class DatabaseServer:
-    """An `evalscribe.store.database.DatabasePlace`."""
+    """An `evalscribe.store.database.DatabasePlace` for a database on a Postgres server."""
 
     url: str = field(repr=False)
     """Address of the database. It can contain a password."""
@@ -374,16 +393,16 @@ class DatabaseServer:
 
 
 def options(url: str) -> dict[str, Any]:
-    """Return connection options.
+    """Return the options for a connection to the given address.
 
-    Options in the address override defaults. Raises `psycopg.Error` for an invalid address.
+    Options in the address override the defaults. Raises `psycopg.Error` if the address is invalid.
     """
     defaults = {"application_name": NAME, "connect_timeout": 10, "client_encoding": "utf8", **CLIENT_KEEPALIVES}
     return {**defaults, **conninfo_to_dict(url)}
 
 
 class _RetryingConnector:
-    """Opens connections. After the first success, it waits for a server that cannot be reached."""
+    """Opens connections. Once a connection has succeeded, later attempts wait for a server that cannot be reached."""
 
     def __init__(self, connect: Callable[..., psycopg.Connection]) -> None:
         self._connect = connect

@@ -19,7 +19,7 @@ from evalscribe.store.postgres import options, translate_server_errors
 from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
 
 READER = "pg_read_all_data"
-"""Built-in role that may only read tables: no files, no writing, no large objects."""
+"""Built-in role that may only read tables. It may not write, read files or read large objects."""
 AT_A_TIME = 500
 """Maximum number of rows fetched at once."""
 SETTINGS = {
@@ -35,16 +35,17 @@ SETTINGS = {
 }
 OWNERS_SETTINGS = {"lc_messages": "C", "temp_file_limit": "1GB"}
 MOST_DIGITS = 300
-"""Whole numbers with fewer digits become an `int`. All of them also fit a float."""
+"""Whole numbers with fewer digits than this are loaded as `int`. Such numbers are also small enough for a float."""
 _JSON = (114, 3802)
 """Type ids of json and jsonb in Postgres."""
 _AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz", "date", "time", "interval")
 _USERS_FAULT = ("22", "21", "42", "0A", "54")
-"""SQLSTATE prefixes of errors in the user's query: values, names and types, unsupported features, limits."""
+"""SQLSTATE prefixes of errors that the user's query causes: invalid values, wrong names or types, unsupported features,
+exceeded limits."""
 
 
 class _Number(Loader):
-    """Loads `numeric`, the type of sums and averages, as `int` or `float`."""
+    """Loads values of type `numeric`, such as sums and averages, as `int` or `float`."""
 
     def load(self, data: Buffer) -> int | float:
         text = bytes(data).decode()
@@ -52,7 +53,7 @@ class _Number(Loader):
 
 
 class PostgresTables:
-    """A `Tables`."""
+    """Tables of a Postgres store. This class implements `Tables`."""
 
     dialect: Literal["sqlite", "postgres"] = "postgres"
 
@@ -97,7 +98,7 @@ class PostgresTables:
 
 
 def _restrict(connection: psycopg.Connection, timeout_s: float) -> None:
-    """Make the session read-only, and look up names only in our schema and the server's own."""
+    """Make the session read-only. Restrict names in queries to our own schema and the server's `pg_catalog`."""
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
@@ -109,15 +110,15 @@ def _restrict(connection: psycopg.Connection, timeout_s: float) -> None:
 
 
 def _set(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings until the transaction ends."""
+    """Apply settings that last until the transaction ends."""
     calls = sql.SQL(", ").join(sql.SQL("set_config({}, {}, true)").format(*pair) for pair in settings.items())
     connection.execute(sql.SQL("SELECT {}").format(calls))
 
 
 def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> None:
-    """Apply settings if permitted.
+    """Apply settings if the server permits them to this user.
 
-    They add to the protection by the checked statement and the read-only transaction.
+    The settings are an additional protection. The query was already checked, and its transaction is read-only.
     """
     try:
         with connection.transaction():

@@ -1,4 +1,4 @@
-"""Run checked queries over the store. On SQLite, each query runs in its own process."""
+"""Run checked queries of users over the store. On SQLite, each query runs in its own process."""
 
 import json
 import os
@@ -15,12 +15,15 @@ from evalscribe.store.errors import overdue
 from evalscribe.store.sqlite import FILE
 
 GRACE_S = 5.0
-"""Seconds to wait for the query's process to end after the query's own timeout."""
+"""Additional seconds, after the query's own timeout, to wait for the query's process to end."""
 _QUIET = ("LD_PRELOAD", "PYTHONSTARTUP", "PYTHONINSPECT", "PYTHONWARNINGS")
 
 
 class SqliteTables:
-    """Tables of a SQLite store (a `Tables`). A query sees the state at its start, even if others write meanwhile."""
+    """Tables of a SQLite store. This class implements `Tables`.
+
+    A query sees the database in its state at the start of the query, even if other processes write meanwhile.
+    """
 
     dialect: Literal["sqlite", "postgres"] = "sqlite"
 

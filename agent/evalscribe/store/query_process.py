@@ -1,4 +1,4 @@
-"""Run one query of a user on SQLite in this process, with functions of Postgres that SQLite lacks.
+"""Run one query of a user on SQLite in this process. Adds functions of Postgres that SQLite lacks.
 
 Imports only the standard library, because every query starts a new process. Numbers and texts follow Python's rules.
 """
@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 
 
 def _strict(function: Function) -> Function:
-    """Make a function return NULL if an argument is NULL, like almost every SQL function."""
+    """Make a function return NULL if any argument is NULL, as almost all SQL functions do."""
 
     @wraps(function)
     def call(*values: Any) -> Any:
@@ -34,7 +34,7 @@ def _strict(function: Function) -> Function:
 
 @lru_cache(maxsize=32)
 def _parse_json(text: str) -> Any:
-    """Parse JSON. The value is cached, so callers must not change it."""
+    """Parse JSON. The result is cached, so callers must not modify it."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -101,7 +101,10 @@ def _type(text: str) -> str:
 
 
 def _element(kind: str | None, value: Any) -> str | None:
-    """Return a row of `json_each` as JSON; `kind` is None for the empty row of a LEFT JOIN."""
+    """Return the value of a row of `json_each` as JSON.
+
+    `kind` is the row's type, or None for the empty row of a LEFT JOIN.
+    """
     if kind in ("true", "false", "null"):
         return kind
     return value if kind in ("object", "array", None) else _render_json(value)
@@ -196,9 +199,10 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class _SortedValues:
-    """Values of an aggregate, with sort keys.
+    """Values that an aggregate function collects, with their sort keys.
 
-    `options` has `distinct` if duplicates are removed, then an order for each key, such as `asc-first` (NULL first).
+    `options` begins with `distinct` if duplicates are removed. The other options give the order of each sort key: for
+    example, `asc-first` means ascending, with NULL first.
     """
 
     def __init__(self) -> None:
@@ -295,7 +299,7 @@ NAMES = frozenset((*FUNCTIONS, *AGGREGATES))
 
 
 def add(connection: sqlite3.Connection) -> None:
-    """Register the functions on a connection."""
+    """Register the additional functions on a connection."""
     for name, function in FUNCTIONS.items():
         connection.create_function(name, -1, function, deterministic=True)
     for name, aggregate in AGGREGATES.items():
@@ -325,7 +329,7 @@ LONGEST_CELL = 1_000_000
 MOST_CHARACTERS = 64_000_000
 """Maximum number of characters of all values together."""
 MEMORY = 512 * 1024 * 1024
-"""Maximum bytes of memory that SQLite uses. The process may address three times as much."""
+"""Maximum bytes of memory that SQLite may use. The process may use three times as much address space."""
 STEPS = 5_000
 """Number of SQLite instructions between two checks of the clock."""
 LIMITS = {
@@ -349,7 +353,8 @@ TABLES = _words(
     "results experiments experiment_runs run_items scores collection_runs json_each "
 )
 OWN_QUERY = re.compile(r"w\d+|all_[a-z_]+")
-"""Names that our WITH clauses define. SQLite reports them as tables if a query only counts rows."""
+"""Pattern of the names that our WITH clauses define. If a query only counts rows, SQLite reports such a name as a
+table."""
 HIDDEN = frozenset({"body"})
 """Columns that queries must not read."""
 ALLOWED_FUNCTIONS = NAMES | _words(
@@ -361,7 +366,7 @@ ALLOWED_FUNCTIONS = NAMES | _words(
 
 
 def cut(text: str) -> str:
-    """Return the start of a text that is too long, with a note about its length."""
+    """If a text is too long, return its beginning with a note about its length."""
     return f"{text[:LONGEST_CELL]}… (cut: {len(text):,} characters in all)"
 
 
@@ -400,7 +405,10 @@ def _run_query(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open the database read-only. A query sees the state at its start, even if others write meanwhile."""
+    """Open the database read-only.
+
+    A query sees the database in its state at the start of the query, even if other processes write meanwhile.
+    """
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )
@@ -417,7 +425,8 @@ def _open(path: Path) -> sqlite3.Connection:
         connection.execute(f"PRAGMA {pragma}").close()
     for limit, value in LIMITS.items():
         connection.setlimit(limit, value)
-    # SQLite declares a table-valued function when it is first used. In a query, the authorizer would refuse this.
+    # SQLite declares a table-valued function when it is first used. If it is first used in a query, the authorizer
+    # refuses the declaration.
     connection.execute("SELECT key FROM json_each('[]')").close()
     return connection
 

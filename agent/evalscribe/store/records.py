@@ -42,7 +42,7 @@ from evalscribe.store.tables import documents as document_rows
 from evalscribe.store.tables import runs as runs_table
 
 Key = tuple[str, str]
-"""Run id and eval id."""
+"""Key of a record: its run id and its eval id."""
 
 _JSON = TypeAdapter[JsonValue](JsonValue)
 _MESSAGES = TypeAdapter[tuple[ChatMessage, ...]](tuple[ChatMessage, ...])
@@ -72,7 +72,7 @@ _DOCUMENTS = _of_evals(
 
 
 class RecordRows:
-    """The rows of a record. They are built before the database is locked."""
+    """The database rows of a record. The rows are built before the database is locked."""
 
     def __init__(self, record: Record) -> None:
         self.key: Key = (record.run_id, record.eval.id)
@@ -91,7 +91,8 @@ class RecordRows:
 def insert_records(connection: Connection, records: Sequence[RecordRows], numbers: dict[Key, int]) -> None:
     """Insert records.
 
-    `numbers` are their positions in the run. The caller has deleted earlier imports of the same evals.
+    `numbers` are the positions of the records in the run. The caller must have deleted earlier imports of the same
+    evals.
     """
     execute_many(connection, _PUT, [{**record.eval, "number": numbers[record.key]} for record in records])
     execute_many(connection, _PUT_STEP, _numbered((record.key, record.steps) for record in records))
@@ -111,7 +112,7 @@ def _numbered(rows: Iterable[tuple[Key, list[dict[str, Any]]]]) -> list[dict[str
 
 
 def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
-    """Delete the imported data of these evals, except their rows in `evals`."""
+    """Delete the imported data of the given evals, except their rows in `evals`."""
     if values := [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in keys]:
         for statement in _DELETE_PARTS:
             connection.execute(statement, values)
@@ -119,9 +120,9 @@ def delete_records(connection: Connection, keys: Iterable[Key]) -> None:
 
 
 def load_records(connection: Connection, database: Database, rows: Sequence[Row[Any]]) -> list[Record]:
-    """Load the records for rows of `evals`, in the rows' order.
+    """Load the records of the given rows of `evals`, in the order of the rows.
 
-    All rows belong to one run. Raises `DataError` for damaged ones.
+    All rows must belong to one run. Raises `DataError` if a record is damaged.
     """
     if not rows:
         return []
@@ -195,7 +196,8 @@ def _digest(files: Iterable[tuple[str, str]], role: Role) -> str | None:
 
 
 _digest_of_short = lru_cache(1_000)(_digest)
-"""Cached digest of short texts, such as the task of many trials."""
+"""Return the digest of a short text. The result is cached because short texts often repeat. For example, all trials of
+a task have the same text."""
 
 
 def _hash(text: str) -> str:
@@ -203,10 +205,10 @@ def _hash(text: str) -> str:
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> StoredJson:
-    """Render JSON with sorted keys.
+    """Render a value as JSON with sorted keys.
 
-    Postgres does not preserve the order of keys, but text and digest must be the same on both engines. Raises
-    `DataError` for an unpaired surrogate.
+    Postgres does not preserve the order of keys, but the JSON text and its digest must be the same on both engines.
+    Raises `DataError` if the value contains an unpaired surrogate.
     """
     try:
         return without_nul(json.dumps(json.loads(shape.dump_json(value)), ensure_ascii=False, sort_keys=True))
@@ -240,7 +242,10 @@ class Addition:
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def add(self) -> AddedCounts:
-        """Add the whole batch or nothing, and return the counts. Raises the errors of `RunStore.add`."""
+        """Add the whole batch, or nothing if an error occurs.
+
+        Returns the counts of new, changed and unchanged records. Raises the same errors as `RunStore.add`.
+        """
         with self._database.writing() as connection:
             if self._collection_id is not None:
                 require_collection(connection, self._collection_id)
@@ -280,7 +285,7 @@ class Addition:
             analyses.add_counts(connection, self._database, run_id, recorded, change)
 
     def _forget_evidence(self, connection: Connection, replaced: Sequence[Key]) -> None:
-        """Delete evidence that was gathered from records that are now replaced."""
+        """Delete the evidence that was gathered from earlier versions of the replaced records."""
         if replaced:
             connection.execute(
                 _FORGET_EVIDENCE, [{"run_id": run_id, "eval_id": eval_id} for run_id, eval_id in replaced]
@@ -288,7 +293,10 @@ class Addition:
             contents.delete_documents(connection, replaced, recorded=False)
 
     def _numbers(self, connection: Connection, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[Key, int]:
-        """Number the records. Existing records keep their numbers, and new records follow in the order of the file."""
+        """Assign numbers to the records.
+
+        Records that exist keep their numbers. New records get the following numbers, in the order of the file.
+        """
         numbers: dict[Key, int] = {}
         next_numbers: dict[str, int] = {}
         for key in written:
@@ -303,7 +311,7 @@ class Addition:
         return numbers
 
     def _changes(self, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[str, tuple[int, EvalCounts]]:
-        """Return, for each run, how many records are new and by how much its counts change."""
+        """Return for each run how many of its records are new, and by how much its counts of outcomes change."""
         status_changes: dict[str, Counter[str]] = defaultdict(Counter)
         recorded: Counter[str] = Counter()
         for key in written:
@@ -321,7 +329,7 @@ class Addition:
         }
 
     def _states(self, connection: Connection) -> dict[Key, Row[Any]]:
-        """Return the rows of the batch's evals that already exist. The caller holds the write lock."""
+        """Return the existing rows in `evals` for the records of this batch. The caller must hold the write lock."""
         eval_ids_by_run: dict[str, list[str]] = defaultdict(list)
         for run_id, eval_id in self._records:
             eval_ids_by_run[run_id].append(eval_id)
@@ -374,7 +382,7 @@ _TRANSCRIPT = (
     .limit(1)
 )
 FIRST_WORDS = 300
-"""Maximum number of characters of an agent run's beginning."""
+"""Maximum number of characters in the beginning of an agent run."""
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True)
 _FIRST: Select[Any] = select(
     transcripts.c.eval_id,
@@ -405,7 +413,7 @@ PLACES_AT_ONCE = 200
 
 
 def open_collection_records(place: Path | str) -> "RunStore":
-    """Open the imported runs of the store at `place`. Raises the errors of `open_database`."""
+    """Open the imported runs of the store at `place`. Raises the same errors as `open_database`."""
     return RunStore(open_database(place))
 
 
@@ -419,9 +427,10 @@ class RunStore:
         self._database = database
 
     def add(self, collection_id: str | None, runs: Sequence[Run], records: Sequence[Record]) -> AddedCounts:
-        """Add runs and records, all or nothing. Unless `collection_id` is None, also put the runs into that collection.
+        """Add all runs and records, or nothing if an error occurs.
 
-        Unchanged content is not written again; changed content is replaced.
+        If `collection_id` is given, also put the runs into this collection. Records that have not changed are not
+        written again. Changed records replace the stored ones.
 
         A run's counts (`passed`, `failed`, `total`) are computed from its records.
 
@@ -445,7 +454,10 @@ class RunStore:
             return None if row is None else analyses.without_failures(self._database, row)
 
     def graded(self, run_id: str) -> tuple[GradedEval, ...]:
-        """Return a run's known evals in the source's order. If the run was not imported, these are only failures."""
+        """Return a run's stored evals in the order of the source.
+
+        If the run was not imported, only its failures are stored.
+        """
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
         some_not_imported = any(row.digest is None for row in rows)
@@ -457,9 +469,9 @@ class RunStore:
         return tuple(_graded(row, fingerprints.get(row.eval_id)) for row in rows)
 
     def first_words(self, run_id: str, eval_ids: Sequence[str]) -> dict[str, str]:
-        """Return the beginning of each agent run's first user message, by eval id.
+        """Return the beginning of the first user message of each agent run, by eval id.
 
-        If none of the first three messages is a user message, return the beginning of the first message with text.
+        If none of an agent run's first three messages is a user message, use the first of the three that has text.
         """
         beginnings: dict[str, str] = {}
         for ids in in_parts(eval_ids, PLACES_AT_ONCE):
@@ -471,18 +483,18 @@ class RunStore:
         return beginnings
 
     def sizes(self, run_id: str) -> dict[str, int]:
-        """Return the number of characters of each agent run's transcripts as JSON, by eval id.
+        """Return the size of the transcripts of each agent run, by eval id: the number of characters of their JSON.
 
-        Empty ones are left out.
+        Agent runs without transcripts are left out.
         """
         with self._database.reading() as connection:
             return {row.eval_id: row.size for row in connection.execute(_SIZES, {"run_id": run_id})}
 
     def places(self, names: Iterable[str]) -> dict[str, tuple[AgentRunPlace, ...]]:
-        """Return the places of imported agent runs by name: an eval id or `<run id>/<path>`. Unknown names are left
-        out.
+        """Find the places of imported agent runs by name.
 
-        A run that several collections contain has several places.
+        A name is an eval id or `<run id>/<path>`. Unknown names are left out of the result. An agent run whose run is
+        in several collections has several places.
         """
         places: dict[str, tuple[AgentRunPlace, ...]] = {}
         for batch in in_parts(names, PLACES_AT_ONCE):
@@ -514,9 +526,9 @@ class RunStore:
             )
 
     def record(self, eval_id: str, collection_id: str | None = None, *, run_id: str | None = None) -> Record | None:
-        """Return a record by eval id, from one collection or from any.
+        """Return the record with this eval id. If `collection_id` is given, search only this collection.
 
-        `run_id` chooses among several runs whose files describe the same eval.
+        If the files of several runs describe the same eval, `run_id` selects the run.
         """
         statement = _within(_EVAL if run_id is None else _EVAL_OF_RUN, evals.c.run_id, collection_id)
         values = {"eval_id": eval_id, "collection_id": collection_id, "run_id": run_id}
@@ -525,7 +537,10 @@ class RunStore:
             return next(iter(load_records(connection, self._database, rows)), None)
 
     def records(self, run_id: str, status: EvalStatus | None = None) -> Iterator[Record]:
-        """Yield the records of a run in the source's order. They can include records that are imported meanwhile."""
+        """Yield the records of a run in the order of the source.
+
+        Records that are imported meanwhile can be included.
+        """
         statement = _NEXT if status is None else _NEXT.where(evals.c.status == status)
         last_number, has_more = -1, True
         while has_more:
@@ -537,7 +552,7 @@ class RunStore:
             last_number = rows[-1].number if rows else last_number
 
     def transcript(self, transcript_id: str, collection_id: str | None = None) -> Record | None:
-        """Return the record that contains a transcript, without its other transcripts."""
+        """Return the record that contains the transcript. The record's other transcripts are left out."""
         statement = _within(_TRANSCRIPT, transcripts.c.run_id, collection_id)
         with self._database.reading() as connection:
             values = {"id": transcript_id, "collection_id": collection_id}
@@ -547,12 +562,12 @@ class RunStore:
             key = {"run_id": row.run_id, "eval_id": row.eval_id}
             rows = connection.execute(_EVAL_OF_RUN, key).all()
             record = next(iter(load_records(connection, self._database, rows)), None)
-        if record is None:  # Its eval is being deleted.
+        if record is None:  # The record's eval is being deleted.
             return None
         return record.model_copy(update={"transcripts": (transcript_in(row),)})
 
     def documents(self, run_id: str, eval_id: str) -> tuple[Document, ...]:
-        """Return the documents of an eval, except transcripts."""
+        """Return the documents of an eval. Transcripts are not included."""
         with self._database.reading() as connection:
             run_eval = connection.execute(_EVAL_OF_RUN, {"run_id": run_id, "eval_id": eval_id}).first()
             documents = contents.load_documents(
@@ -561,7 +576,7 @@ class RunStore:
         return tuple(document for document in documents if document.role != "transcript")
 
     def remove(self, collection_id: str, run_id: str) -> None:
-        """Remove a run from a collection. `sweep` deletes runs that no collection contains."""
+        """Remove a run from a collection. If no other collection contains the run, `sweep` can delete it later."""
         with self._database.writing() as connection:
             require_collection(connection, collection_id)
             connection.execute(_LEAVE, {"collection_id": collection_id, "run_id": run_id})
@@ -575,7 +590,7 @@ class RunStore:
         return sweep(self._database, dry_run=dry_run)
 
     def give_back(self) -> int:
-        """Return unused space to the disk if no other process uses the database. Returns the number of bytes."""
+        """Give unused space back to the disk if no other process uses the database. Return the number of bytes."""
         return self._database.give_back()
 
     def close(self) -> None:
@@ -587,12 +602,18 @@ def _slashes(name: str) -> Iterator[int]:
 
 
 def _within(statement: Select[Any], run_id: Any, collection_id: str | None) -> Select[Any]:
-    """Restrict a statement to the runs of a collection. Return it unchanged if the id is None."""
+    """Restrict a statement to the runs of a collection.
+
+    If the collection's id is None, return the statement unchanged.
+    """
     return statement if collection_id is None else statement.where(run_id.in_(_RUNS_OF_COLLECTION))
 
 
 def _graded(row: Row[Any], fingerprint: FailureFingerprint | None) -> GradedEval:
-    """Build a graded eval. Task and grader of a failure that was not imported come from its fingerprint."""
+    """Build a graded eval from a row.
+
+    If the eval is a failure that was not imported, its task and its grader come from its fingerprint.
+    """
     not_imported = row.digest is None
     return GradedEval(
         run_id=row.run_id,

@@ -1,4 +1,4 @@
-"""Store result sets of requests, and batches before and after they are sent."""
+"""Store result sets, which contain requests and their results. Also store batches, before and after they are sent."""
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ _PUT_ERROR = _PUT.where(_results.c.output.is_(None))
 
 
 def open_result_sets(place: Path | str) -> "ResultSetStore":
-    """Open the result sets in the store's database. Raises the errors of `open_database`."""
+    """Open the result sets in the store's database. Raises the same errors as `open_database`."""
     return ResultSetStore(open_database(place))
 
 
@@ -62,7 +62,10 @@ class ResultSetStore:
         self._database = database
 
     def find(self, collection_id: str, name: str) -> ResultSet | None:
-        """Find a result set by id or name. A name takes precedence over an id."""
+        """Find a result set by id or name.
+
+        If the argument is the name of one set and the id of another, the name takes precedence.
+        """
         rows = self._rows(_FIND, collection_id=collection_id, name=name)
         with self._database.readable():
             return _set(min(rows, key=lambda row: row["name"] != name)) if rows else None
@@ -74,7 +77,10 @@ class ResultSetStore:
             return tuple((_set(row), _counts(row)) for row in rows)
 
     def add(self, result_set: ResultSet, results: Sequence[Result]) -> None:
-        """Add the set if it does not exist, and append the results; all or nothing."""
+        """Add the result set if it does not exist, and append the results to it.
+
+        If an error occurs, nothing is stored.
+        """
         with self._database.writing() as connection:
             if (
                 connection.execute(_FIND, {"collection_id": result_set.collection_id, "name": result_set.id}).first()
@@ -90,7 +96,7 @@ class ResultSetStore:
         self._database.execute(_PUT if result.output is not None else _PUT_ERROR, {**row, "of_id": result.id})
 
     def results(self, result_set_id: str) -> tuple[Result, ...]:
-        """Return all results of a set, in order."""
+        """Return all results of a set, in the order of its requests."""
         with self._database.readable():
             return tuple(map(_result, self._rows(_OF_SET, result_set_id=result_set_id)))
 
@@ -105,7 +111,10 @@ class ResultSetStore:
 
     @contextmanager
     def lock(self, result_set_id: str) -> Iterator[None]:
-        """Lock a result set; the lock ends with the process. Raises `UnavailableError` if another process has it."""
+        """Lock a result set.
+
+        The lock is released when the process ends. Raises `UnavailableError` if another process has locked the set.
+        """
         with self._database.claimed(f"results-{result_set_id}") as acquired:
             if not acquired:
                 raise UnavailableError(
@@ -139,7 +148,7 @@ _TAKE_KEY = insert_unless_exists(batch_items)
 
 
 def open_batches(place: Path | str) -> "BatchStore":
-    """Open the batches of the store in a folder or on a server. Raises the errors of `open_database`."""
+    """Open the batches of the store in a folder or on a server. Raises the same errors as `open_database`."""
     return BatchStore(open_database(place))
 
 
@@ -150,14 +159,17 @@ class BatchStore:
         self._database = database
 
     def claim(self, intent_id: str) -> AbstractContextManager[bool]:
-        """Try to claim an intent before submitting it or looking for its batch.
+        """Try to claim an intent. Called before the intent is submitted or its batch is looked up.
 
-        Yields False if another process has it.
+        Yields False if another process has claimed the intent.
         """
         return self._database.claimed(f"batch-{intent_id}")
 
     def add(self, intent: BatchIntent) -> BatchIntent:
-        """Store an intent without the keys that another intent has, and return it. If no key remains, store nothing."""
+        """Store an intent without the keys that other intents already contain, and return the intent as stored.
+
+        If no key remains, store nothing.
+        """
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
             new_keys = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
@@ -167,7 +179,7 @@ class BatchStore:
         return intent.model_copy(update={"keys": tuple(new_keys)})
 
     def of(self, key: str) -> BatchIntent | None:
-        """Return the intent that contains this request."""
+        """Return the intent that contains the request with this key."""
         intent_id = select(batch_items.c.intent_id).where(batch_items.c.key == key).scalar_subquery()
         with self._database.transaction() as connection:
             row = connection.execute(select(batch_intents).where(batch_intents.c.id == intent_id)).mappings().first()
@@ -183,14 +195,14 @@ class BatchStore:
             connection.execute(statement.values(batch_id=batch_id))
 
     def drop(self, intent_id: str) -> None:
-        """Delete an intent that has no batch. Answers stay."""
+        """Delete an intent that has no batch, and its unanswered requests. Keep answers that were already stored."""
         unanswered = (batch_items.c.intent_id == intent_id) & batch_items.c.body.is_(None)
         with self._database.writing() as connection:
             connection.execute(delete(batch_items).where(unanswered))
             connection.execute(delete(batch_intents).where(batch_intents.c.id == intent_id))
 
     def batch_ids(self) -> frozenset[str]:
-        """Return the ids of all batches that belong to a stored intent."""
+        """Return the ids of all batches that belong to stored intents."""
         statement = select(batch_intents.c.batch_id).where(batch_intents.c.batch_id.is_not(None))
         with self._database.transaction() as connection:
             return frozenset(connection.scalars(statement).all())
@@ -211,7 +223,8 @@ class BatchStore:
     def take(self, key: str) -> bool:
         """Mark a request's answer as taken.
 
-        Return False if it was taken before; its cost is counted only the first time.
+        Returns False if the answer is missing or was already taken. The cost of an answer is counted only when it is
+        taken for the first time.
         """
         statement = update(batch_items).where(
             batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken
@@ -222,7 +235,7 @@ class BatchStore:
     def release(self, key: str) -> None:
         """Delete an answer that was taken, so that the request can be sent again.
 
-        An answer that was not taken stays.
+        An answer that has not been taken is kept.
         """
         with self._database.transaction() as connection:
             connection.execute(delete(batch_items).where(batch_items.c.key == key, batch_items.c.taken))

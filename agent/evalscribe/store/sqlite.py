@@ -34,15 +34,15 @@ from evalscribe.store import errors, lock, tables
 from evalscribe.store.statements import json_text
 
 PAGES = 2_000
-"""Maximum number of pages released at once. A small number keeps other processes from waiting long."""
+"""Maximum number of pages released at once. The number is small so that other processes do not have to wait long."""
 INCREMENTAL = 2
-"""Value of `auto_vacuum` for a file that can shrink page by page."""
+"""Value of `auto_vacuum` in a file that can be shrunk page by page."""
 
 
 def give_back(engine: Engine, path: Path) -> int:
     """Shrink the file and return the number of bytes released; 0 if another process uses the file.
 
-    Space that is not released is reused later.
+    SQLite reuses space in the file that was not released.
     """
     size_before = _size(path)
     raw = engine.raw_connection()
@@ -60,7 +60,7 @@ def give_back(engine: Engine, path: Path) -> int:
 
 def _shrink(cursor: Any) -> None:
     if _number(cursor, "auto_vacuum") != INCREMENTAL:
-        # An older evalscribe created the file. After a full rewrite, the file can shrink page by page.
+        # An older evalscribe created the file. Once the file has been fully rewritten, it can be shrunk page by page.
         cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
         cursor.execute("VACUUM")
     while free := _number(cursor, "freelist_count"):
@@ -83,7 +83,10 @@ _TEMPORARY_ERRORS = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_CAN
 
 
 def find_damage(path: Path) -> str | None:
-    """Describe the first problem in the file; None if there is none, or if the file cannot be read at the moment."""
+    """Describe the first problem in the file.
+
+    Returns None if there is no problem, or if the file cannot be read at the moment.
+    """
     if not path.is_file():
         return None
     try:
@@ -143,9 +146,9 @@ def _is_json(value: Any) -> bool:
 
 
 def _row_problem(table: Table, row: sqlite3.Row) -> str:
-    """Describe a problem in a row; empty without one.
+    """Describe a problem in a row; empty if there is no problem.
 
-    Checks tables whose many rows are not validated when they are read.
+    Only tables whose rows are not validated when they are read are checked. These tables have many rows.
     """
     try:
         if table is tables.evals:
@@ -168,7 +171,7 @@ _SHAPES: dict[str, dict[str, type]] = {
     tables.findings.name: {"finding_json": dict},
     tables.labels.name: {"label_json": dict},
 }
-"""Types of the values in JSON columns that are not validated when read."""
+"""Types that the values of JSON columns must have, for columns that are not validated when they are read."""
 
 
 FILE = "store.db"
@@ -178,7 +181,7 @@ BUSY_S = 10
 
 @dataclass(frozen=True)
 class DatabaseFile:
-    """An `evalscribe.store.database.DatabasePlace`."""
+    """An `evalscribe.store.database.DatabasePlace` for a SQLite file."""
 
     folder: Path
 
@@ -214,7 +217,7 @@ class DatabaseFile:
     @contextmanager
     def upgrading(self, engine: Engine) -> Iterator[Connection]:
         with lock.exclusive(self.path.with_suffix(".upgrade.lock")), engine.connect() as connection:
-            # `auto_vacuum` has an effect only while there is no table yet.
+            # `auto_vacuum` only has an effect if it is set before the first table is created.
             connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
             connection.exec_driver_sql("PRAGMA journal_mode=WAL")
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -266,7 +269,10 @@ def _make_folder(folder: Path) -> None:
 
 
 def _refuse_link(path: Path) -> None:
-    """Raise `AccessError` for a symbolic link. It might have been planted to make us write to another file."""
+    """Raise `AccessError` if the path is a symbolic link.
+
+    Someone might have planted the link to make us write to another file.
+    """
     if path.is_symlink():
         raise AccessError(
             f"{path} is a symbolic link, which may point anywhere, so the store is not used.\nRemove the link."
@@ -277,7 +283,7 @@ def _tune(connection: DBAPIConnection, _record: object) -> None:
     """Set the pragmas.
 
     With `synchronous=NORMAL` in WAL mode, a power cut can lose the last writes, but killing the process loses nothing.
-    Neither damages the database.
+    Neither of them damages the database.
     """
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")

@@ -1,4 +1,4 @@
-"""Build SQL statements once, read rows, and write JSON columns the same way in both engines."""
+"""Build SQL statements, read rows, and write JSON columns in the same way on both engines."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,17 +19,23 @@ T = TypeVar("T")
 
 
 def by_key(table: Table) -> Select[Any]:
-    """Select a row by its primary key."""
+    """Build the statement that selects a row by its primary key."""
     return matching(table, *_keys(table))
 
 
 def matching(table: Table, *names: str) -> Select[Any]:
-    """Select rows by the values of the named columns. The values are the statement's parameters."""
+    """Build the statement that selects rows by the values of the named columns.
+
+    The values are the statement's parameters.
+    """
     return select(table).where(*(table.c[name] == bindparam(name) for name in names))
 
 
 def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
-    """Insert a row, or replace the row with the same key. If `unless` is true for the existing row, change nothing."""
+    """Build the statement that inserts a row or replaces the row with the same key.
+
+    If `unless` is true for the existing row, the statement changes nothing.
+    """
     insertion = insert(table)
     new = {name: insertion.excluded[name] for name in _values(table)}
     where = None if unless is None else ~unless
@@ -37,7 +43,7 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
 
 
 def insert_or_change(table: Table, *names: str) -> Insert:
-    """Insert a row, or change the named columns of an existing row with the same key."""
+    """Build the statement that inserts a row, or changes the named columns if a row with the same key exists."""
     insertion = insert(table)
     return insertion.on_conflict_do_update(
         index_elements=_keys(table), set_={name: insertion.excluded[name] for name in names}
@@ -45,19 +51,20 @@ def insert_or_change(table: Table, *names: str) -> Insert:
 
 
 def insert_unless_exists(table: Table, *, unique: bool = False) -> Insert:
-    """Insert a row unless a row with the same key exists; `rowcount` is the number of inserted rows.
+    """Build the statement that inserts a row unless a row with the same key exists.
 
-    If `unique` is true, also skip a row that violates another unique constraint.
+    `rowcount` of its result is the number of inserted rows. If `unique` is true, the statement also skips a row that
+    violates another unique constraint.
     """
     insertion = insert(table).on_conflict_do_nothing(index_elements=None if unique else _keys(table))
     return insertion.execution_options(preserve_rowcount=True)
 
 
 def execute_many(connection: Connection, statement: StandardInsert, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Execute one statement for many rows and return the number written.
+    """Execute one statement for many rows, and return the number of rows that were written.
 
-    Rows must be in the driver's form, with JSON as text, because SQLAlchemy's conversion of thousands of rows takes
-    longer than storing them.
+    The rows must have the form that the driver expects, with JSON as text. SQLAlchemy does not convert them, because
+    the conversion of thousands of rows would take longer than storing them.
     """
     if not rows:
         return 0
@@ -68,9 +75,10 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
 
 @lru_cache(64)
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
-    """Compile a statement for the driver.
+    """Compile a statement to SQL text for the driver.
 
-    Return it with the order of its values; empty if the driver passes them by name.
+    Also return the names of the statement's values in the order in which the driver expects them. They are empty if the
+    driver passes values by name.
     """
     compiled = statement.compile(dialect=dialect, column_keys=list(columns))
     return str(compiled), compiled.positiontup or ()
@@ -88,7 +96,7 @@ _NUL = "\\u0000"
 
 
 class StoredJson(str):
-    """JSON text that is stored as it is, without parsing and rendering it again."""
+    """JSON text that is stored unchanged. It is not parsed and rendered again."""
 
     __slots__ = ()
 
@@ -99,12 +107,12 @@ def json_text(value: object) -> str:
 
 
 def without_nul(text: str) -> StoredJson:
-    """Return JSON text without NUL. Postgres cannot store NUL."""
+    """Return JSON text in which NUL characters are replaced, because Postgres cannot store NUL."""
     return StoredJson(json.dumps(clean_json(json.loads(text)), ensure_ascii=False) if _NUL in text else text)
 
 
 def load_sorted(text: str | bytes) -> object:
-    """Parse JSON and sort its keys, because Postgres and SQLite return them in different orders."""
+    """Parse JSON and sort the keys of its objects, because Postgres and SQLite return the keys in different orders."""
     return json.loads(text, object_pairs_hook=lambda pairs: dict(sorted(pairs)))
 
 
@@ -117,20 +125,26 @@ def all_rows(connection: Connection, statement: Select[Any], **values: object) -
 
 
 def by_id_or_name(table: Table) -> Select[Any]:
-    """Select by id or name. An id takes precedence over a name; among equal names the newest comes first."""
+    """Build the statement that selects an object by id or name.
+
+    A matching id takes precedence over a matching name. Among objects with equal names, the newest comes first.
+    """
     matches = or_(table.c.id == bindparam("name_or_id"), table.c.name == bindparam("name_or_id"))
     order = case((table.c.id == bindparam("name_or_id"), 0), else_=1)
     return select(table).where(matches).order_by(order, table.c.number.desc()).limit(1)
 
 
 def next_number(connection: Connection, table: Table, owner: str, owner_id: str) -> int:
-    """Return the next version number, from 1, among the rows whose column `owner` has the value `owner_id`."""
+    """Return the next version number for the object `owner_id`, starting at 1.
+
+    The object's versions are the rows whose column `owner` has its id.
+    """
     last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == owner_id))
     return 1 if last is None else last + 1
 
 
 def require_free(connection: Connection, statement: Select[Any], kind: str, name: str) -> None:
-    """Raise `UsageError` if `statement`, which `by_id_or_name` made, finds an object with this name."""
+    """Raise `UsageError` if an object with this name exists. `statement` is a result of `by_id_or_name`."""
     row = first_row(connection, statement, name_or_id=name)
     if row is not None:
         raise UsageError(
@@ -140,7 +154,7 @@ def require_free(connection: Connection, statement: Select[Any], kind: str, name
 
 
 def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Yield the distinct keys in lists of at most `size` keys."""
+    """Remove duplicate keys and yield the others in lists of at most `size` keys."""
     remaining = iter(dict.fromkeys(keys))
     while batch := list(islice(remaining, size)):
         yield batch
@@ -154,15 +168,16 @@ def read_pages(
     after: Mapping[str, int],
     **values: object,
 ) -> Iterator[T]:
-    """Yield decoded rows, reading a page at a time; nothing is locked between pages.
+    """Yield decoded rows, reading one page of rows at a time. Nothing is locked between two pages.
 
     Args:
-        reading: Opens a transaction that reads.
-        statement: Selects rows above the bound values of the columns `after`, in the order of these columns.
+        reading: A function that opens a read transaction.
+        statement: The statement that selects the rows above the bound values of the columns `after`, in the order of
+            these columns.
         size: Maximum number of rows in a page.
-        decode: Converts the rows of a page.
-        after: The columns that order the rows, each with a value below that of the first row.
-        values: The other bound values.
+        decode: A function that converts the rows of a page.
+        after: The columns that order the rows. Each has a start value that is lower than its value in the first row.
+        values: The other bound values of the statement.
     """
     has_more = True
     while has_more:

@@ -1,4 +1,4 @@
-"""All stores of one database. Each is created when it is first used."""
+"""Give access to all stores of one database. Each store is created when it is first used."""
 
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Storage:
-    """All stores of one database. They share a connection pool."""
+    """All stores of one database. The stores share a connection pool."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -69,7 +69,8 @@ class Storage:
 
     @cached_property
     def batches(self) -> "BatchStore":
-        """Message Batches and the requests that wait for them."""
+        """Message Batches (requests that the provider answers later at a lower price) and the requests waiting for
+        them."""
         from evalscribe.store.results import BatchStore
 
         return BatchStore(self._database)

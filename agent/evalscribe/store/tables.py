@@ -1,4 +1,4 @@
-"""Define the tables of the newest revision; older databases are described by `migrations/versions`."""
+"""Define the tables of the newest database revision. The scripts in `migrations/versions` describe older revisions."""
 
 from sqlalchemy import (
     JSON,
@@ -19,14 +19,14 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 HEAD = "0013"
-"""Newest revision; a test compares it with the migration scripts."""
+"""Newest revision of the database. A test compares this number with the migration scripts."""
 
 metadata = MetaData()
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
-"""Type of JSON columns that users read in SQL: `jsonb` on Postgres, text on SQLite."""
+"""Type of the JSON columns that users can query with SQL. It is `jsonb` on Postgres and text on SQLite."""
 
 JSON_OR_NULL = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
-"""Type of JSON columns in which a missing value is NULL in SQL, not the JSON value null."""
+"""Type of JSON columns that store a missing value as NULL in SQL instead of as the JSON value null."""
 
 revisions = Table("alembic_version", MetaData(), Column("version_num", String, primary_key=True))
 
@@ -46,10 +46,10 @@ runs = Table(
     Column("url", String),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` is the run as described by its source, without its failures. Failures are rows of `evals`.
+"""`body` is the run as its source described it, without its failures. The failures are rows of `evals`.
 
 `recorded` is the number of imported evals. `passed`, `failed` and `total` are the source's counts until all evals are
-imported, then those of the imported evals.
+imported. Then they are the counts of the imported evals.
 """
 
 evals = Table(
@@ -75,7 +75,8 @@ evals = Table(
     Index("evals_by_id", "eval_id"),
     Index("evals_in_order", "run_id", "number"),
 )
-"""`number` keeps the source's order; `digest` is null if the eval was not imported but only listed as a failure."""
+"""`number` preserves the order of the source. `digest` is null if the source listed the eval as a failure but it was
+not imported."""
 
 steps = Table(
     "steps",
@@ -87,7 +88,7 @@ steps = Table(
     Column("status", String, nullable=False),
     Column("error", Text),
 )
-"""Steps of imported evals; for a failure that was not imported, the evidence contains the steps."""
+"""Steps of imported evals. The steps of a failure that was not imported are stored in its evidence."""
 
 transcripts = Table(
     "transcripts",
@@ -113,7 +114,8 @@ documents = Table(
 )
 """Documents of an eval.
 
-Imported documents are numbered from 0. Documents gathered as evidence have negative numbers, of which the last is -1.
+Imported documents are numbered from 0. Documents gathered as evidence have negative numbers; the last document is
+number -1.
 """
 
 texts = Table(
@@ -153,7 +155,7 @@ collections = Table(
     Column("id", String, nullable=False, unique=True),
     Column("name", String, nullable=False),
 )
-"""`number` keeps the order of creation."""
+"""`number` is the position of the collection in the order of creation."""
 
 
 findings = Table(
@@ -192,7 +194,7 @@ replays = Table(
     Column("attempt", Integer, primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""`key` is the content id of grader, answer and command; attempts count from 1."""
+"""`key` is the content id of the grader, the answer and the command. Attempts are numbered from 1."""
 
 proofs = Table(
     "proofs",
@@ -208,7 +210,8 @@ running_analyses = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Analyses that have not written their report. They still run if their run is locked, else were interrupted."""
+"""Analyses that have not written their report. An analysis is still running if its run is locked; otherwise it was
+interrupted."""
 
 judged_groups = Table(
     "judged_groups",
@@ -217,7 +220,8 @@ judged_groups = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""Findings of the running analyses, numbered from 1 in the order of the verdicts. `body` is a `Finding`."""
+"""Findings of running analyses. In each analysis, they are numbered from 1 in the order of their verdicts. `body` is a
+`Finding`."""
 
 reports = Table(
     "reports",
@@ -262,7 +266,8 @@ judge_results = Table(
     Column("cost_usd", Float, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""`kind` is the result's type. It is compared because a result that was paid for is never replaced by a failure."""
+"""`kind` is the type of the result. It is compared before a write, so that a failure never replaces a result that was
+paid for."""
 
 batch_intents = Table(
     "batch_intents",
@@ -271,7 +276,7 @@ batch_intents = Table(
     Column("created", String, nullable=False),
     Column("batch_id", String),
 )
-"""`created` is in ISO 8601 with time zone; `batch_id` is null until the provider has accepted the batch."""
+"""`created` is a time in ISO 8601 with its time zone. `batch_id` is null until the provider has accepted the batch."""
 
 batch_items = Table(
     "batch_items",
@@ -281,7 +286,8 @@ batch_items = Table(
     Column("body", LargeBinary),
     Column("taken", Boolean, nullable=False, server_default=false()),
 )
-"""`body` is the answer, null until the batch ends; `taken` is true once the answer was used and its cost counted."""
+"""`body` is the answer, or null until the batch ends. `taken` is true once the answer has been used and its cost has
+been counted."""
 
 sightings = Table(
     "sightings",
@@ -289,7 +295,8 @@ sightings = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` has the fingerprints of all failures of a run, for matching them with failures of other models.
+"""`body` contains the fingerprints of all failures of a run. They are used to find the same failures in runs of other
+models.
 
 A run's fingerprints are always read together, and reading one row is ten times as fast as reading ten thousand.
 """
@@ -312,7 +319,7 @@ proposals = Table(
     Column("key", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""Changes proposed by models; `key` is the content id of the request."""
+"""Changes that models have proposed. `key` is the content id of the request to the model."""
 
 approvals = Table(
     "approvals",
@@ -321,7 +328,7 @@ approvals = Table(
     Column("recommendation", String, primary_key=True),
     Column("patch", String, nullable=False),
 )
-"""Patches that wait for a person's approval, one for each recommendation; `patch` is the patch's digest."""
+"""Patches waiting for a person's approval, at most one for each recommendation. `patch` is the digest of the patch."""
 
 result_sets = Table(
     "result_sets",
@@ -355,9 +362,10 @@ results = Table(
     Column("created_at", String, nullable=False),
     UniqueConstraint("result_set_id", "number"),
 )
-"""A request and its outcome: neither output nor error while it is pending.
+"""One row for each request, with its output or its error. Both are null while the request is pending.
 
-`key` is the content id of the whole question, set when the request is sent; `created_at` is in ISO 8601, UTC.
+`key` is the content id of the whole question and is set when the request is sent. `created_at` is a time in ISO 8601,
+UTC.
 """
 
 
@@ -370,7 +378,7 @@ datasets = Table(
     Column("description", Text, nullable=False),
     Column("created_at", String, nullable=False),
 )
-"""Times in all tables below are in ISO 8601, UTC."""
+"""The times in this table and all tables below are in ISO 8601, UTC."""
 
 draft_items = Table(
     "draft_items",
@@ -386,8 +394,8 @@ draft_items = Table(
 )
 """Items of drafts. They can change, unlike items of versions.
 
-`digest` refers to the row of `texts` with the item, without its source. `likeness` and `content` are content ids:
-`likeness` of input and expected output, `content` of the item without its source.
+`digest` refers to the row of `texts` that contains the item without its source. `likeness` is the content id of the
+item's input and expected output. `content` is the content id of the whole item without its source.
 """
 
 dataset_versions = Table(
@@ -404,7 +412,7 @@ dataset_versions = Table(
     UniqueConstraint("dataset_id", "number"),
 )
 """Triggers refuse changes of rows in this table and in `version_items`, `deployments`, `prompt_versions`,
-`scorer_versions` and `experiment_versions`. Such a row can be deleted only after the object that it belongs to."""
+`scorer_versions` and `experiment_versions`. Such a row can only be deleted after the object that it belongs to."""
 
 version_items = Table(
     "version_items",
@@ -521,7 +529,7 @@ experiment_runs = Table(
 
 
 def _texts_of(table: str, *columns: str) -> list[Index]:
-    """Return indexes on columns that refer to texts. They speed up the search for texts without references."""
+    """Return indexes on columns that refer to texts. The indexes speed up the search for unused texts."""
     conditions = {column: text(f"{column} IS NOT NULL") for column in columns}
     return [
         Index(f"{table}_by_{column}", column, sqlite_where=where, postgresql_where=where)
@@ -552,7 +560,7 @@ run_items = Table(
     UniqueConstraint("run_id", "number", "repetition"),
     *_texts_of("run_items", "output", "transcript", "state", "log"),
 )
-"""One row for each finished trial. `output`, `transcript`, `state` and `log` are digests of texts, or null."""
+"""One row for each finished trial. `output`, `transcript`, `state` and `log` are null or the digest of a text."""
 
 scores = Table(
     "scores",
@@ -584,5 +592,5 @@ scores = Table(
     Index("scores_of_run", "run_id", "current"),
     *_texts_of("scores", "input", "output", "evidence"),
 )
-"""`input`, `output` and `evidence` are digests of texts. A trigger refuses all changes except of `current`, and
-refuses to delete a score before its run."""
+"""`input`, `output` and `evidence` are the digests of texts. A trigger only allows the column `current` to change, and
+only allows a score to be deleted after its run."""

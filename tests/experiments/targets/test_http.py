@@ -131,7 +131,7 @@ def test_an_environment_in_which_nothing_can_be_reached_is_told(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    with pytest.raises(UsageError, match=f"nothing can be reached with .*{name}"):
+    with pytest.raises(UsageError, match=f"no connection can be made with .*{name}"):
         HttpTarget("http://127.0.0.1:1/", {}, 1)
 
 
