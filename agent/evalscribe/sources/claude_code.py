@@ -381,7 +381,7 @@ FORMATS = (
         fields={
             "message": "messages; results of tools become messages of their own",
             "message.usage": "tokens; counted once for an answer that spans several lines of the file",
-            "parentUuid": "order; messages that a rewind took back are left out",
+            "parentUuid": "order; messages removed by a rewind are left out",
             "agent-*.jsonl": "transcripts of sub-agents",
             "slug, sessionId": "name",
             "cwd": "experiment of the run",

@@ -114,9 +114,9 @@ FORMATS = (
         name=ExportFile.format,
         title="`evalscribe export`",
         open=ExportFile,
-        a_run="what it says",
-        an_eval="what it says",
-        passed="what it says",
+        a_run="as stated in the file",
+        an_eval="as stated in the file",
+        passed="as stated in the file",
         recognise=lambda start, _: "its first line is a run or an eval" if is_export_line(start.line) else None,
     ),
 )

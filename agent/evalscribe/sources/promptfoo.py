@@ -733,7 +733,7 @@ FORMATS = (
         versions="0.118.0, 0.121.20",
         names=("evalId", "results", "config", "shareableUrl", "metadata"),
         fields={
-            "prompt.raw, response.output": "task and transcript; attacks in several turns come from `redteamHistory`",
+            "prompt.raw, response.output": "task and transcript; attacks of several turns are in `redteamHistory`",
             "gradingResult.componentResults": "steps, each assertion once; a broken assertion is skipped",
             "failureReason": "2: error; 1: failed, unless every failed assertion broke",
             "testCase.assert": "grader; the value of `equals`, `similar` and the like is the expected answer",

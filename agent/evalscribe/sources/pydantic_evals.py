@@ -176,7 +176,7 @@ FORMATS = (
             "failures": "evals with an error: their task raised",
             "inputs, output, expected_output": "task, transcript, expected answer",
             "assertions": "steps and scores",
-            "scores": "scores; they decide nothing",
+            "scores": "scores; they do not affect pass or fail",
             "evaluator_failures": "skipped steps, and logs",
             "metrics": "tokens and cost, if they are named as in pydantic-ai; metadata",
             "labels, attributes, metadata": "metadata",

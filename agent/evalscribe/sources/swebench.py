@@ -849,7 +849,7 @@ FORMATS = (
         fields={
             "report.json: tests_status": "steps `FAIL_TO_PASS tests` and `PASS_TO_PASS tests`, scores",
             "report.json: patch_exists, patch_successfully_applied": "step `patch`",
-            "report.json, run report: infra_failure": "status error; the evidence in the logs is the reason",
+            "report.json, run report: infra_failure": "status error; the reason comes from the logs",
             "run report: error_ids": "status error",
             "run report: incomplete_ids": "left out and counted: no prediction was submitted",
             "test_output.txt, run_instance.log": "documents (log)",
