@@ -209,8 +209,8 @@ def test_a_self_hosted_pair(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "error", "says"),
     [
-        ("project:team:proj|s", UsageError, "names no deployment"),
-        ("preview:team:proj|s", UsageError, "names no deployment"),
+        ("project:team:proj|s", UsageError, "does not name a deployment"),
+        ("preview:team:proj|s", UsageError, "does not name a deployment"),
         ("dGVzdGtleQ==", UsageError, "new deploy key"),
         ("prod:a|b\nc", UsageError, "damaged"),
         (SELF_HOSTED, UsageError, "`deployment`"),

@@ -167,7 +167,7 @@ def test_good_reports_are_commented_once(runner: Runner) -> None:
     runner.commit("review")
     (accepted,) = annotations(runner.run("reports-check"))
     assert accepted[0] == "notice"
-    assert "1 finding edited by people; the data follows" in accepted[3]
+    assert "1 finding edited by people; the data is updated when the report is written again" in accepted[3]
     assert len(runner.server.comments[7]) == 1
     assert (runner.folder / "installed").read_text().splitlines() == [
         "install evalscribe[github] @ git+https://git.example/your-team/evalscribe"

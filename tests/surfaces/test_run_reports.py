@@ -163,7 +163,7 @@ def test_lengths_of_time(text: str, length: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "15 m", "m", "1h-5m", "1e3s", "inf", "15minutes"])
 def test_what_is_no_length_of_time(text: str) -> None:
-    with pytest.raises(UsageError, match="not a length of time"):
+    with pytest.raises(UsageError, match="not a duration"):
         seconds(text)
 
 
