@@ -128,8 +128,9 @@ class _Guard:
     def _neutral(self, text: str) -> str:
         """Make commands harmless, even if a command is written in several parts.
 
-        The unfinished end of the previous text is checked together with the new text. A space is only inserted before
-        the last character of a command, and that character is always in the new text.
+        The unfinished end of the previous text is checked together with the new text. The text that was
+        already written never has to change: the space that breaks a command goes directly before the command's last
+        character, and that character is always in the new text.
         """
         joined = neutral(self._unfinished + text)
         piece = joined[len(self._unfinished) :]

@@ -80,7 +80,7 @@ class ExploreJudges:
 
 
 def open_explore_judges(workspace: Workspace, name: str, question: str) -> ExploreJudges:
-    """Open the named model as the judge for each step of an exploration."""
+    """Create one judge for each step of an exploration. All judges use the named model."""
     prompts, models = workspace.prompts, workspace.models
     results = RecordedResults(workspace.store.collections)
     maker = JudgeMaker(models, prompts, results, fresh=workspace.options.fresh)

@@ -41,7 +41,7 @@ _JSON = TypeAdapter(object)
 
 
 def grader_documents(bindings: Sequence[Binding]) -> tuple[Document, ...]:
-    """Build the grader documents of a run from its scorers.
+    """Build one document with the role `grader` for each scorer of a run.
 
     The documents contain no results, so runs with the same scorers have equal documents.
     """

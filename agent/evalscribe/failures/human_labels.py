@@ -37,7 +37,7 @@ class CurrentFailure(NamedTuple):
     error: str | None = None
     """Error located in the log."""
     code: str | None = None
-    """Lint rule or error code of the located error."""
+    """Lint rule or error code that the tool printed with `error`, if any."""
     cause: str | None = None
     """Name of the cause that the rules found."""
 

@@ -342,7 +342,7 @@ _EMPTY = re.compile(r"\(\s*[,;]*\s*\)")
 
 
 def without_marks(cited: Mapping[str, Any]) -> str:
-    """Return a cited text on one line, without its citations."""
+    """Return the text of a `CitedText` on one line, with its citations removed."""
     text, plain_text, at = str(cited["text"]), "", 0
     for citation in cited["citations"]:
         between = text[at : max(at, citation["start_idx"])]

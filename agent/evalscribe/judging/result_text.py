@@ -65,7 +65,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def render_cited(value: Mapping[str, Any]) -> str:
-    """Render a cited text. Each citation that is not verified is followed by its status, such as `(relocated)`."""
+    """Render a text with citations. Each unverified citation is followed by its status, such as `(relocated)`."""
     text, rendered, at = str(value["text"]), "", 0
     for citation in value["citations"]:
         if citation["start_idx"] < at:

@@ -87,10 +87,10 @@ class Counts(Frozen):
 
     total: int = 0
     judged: int = 0
-    """Number of groups about which the judge was asked and gave a verdict."""
+    """Number of groups that the judge was asked about and gave a verdict on."""
     cached: int = 0
     unclassified: int = 0
-    """Number of groups about which the judge was asked but gave no verdict."""
+    """Number of groups that the judge was asked about but gave no verdict on."""
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
@@ -233,9 +233,9 @@ class JudgeQueue:
     usage: Usage = field(default=Usage(), init=False)
     """Usage of the new verdicts. Stored verdicts cost nothing."""
     decided: int = field(default=0, init=False)
-    """Number of groups about which the judge was asked and gave a verdict."""
+    """Number of groups that the judge was asked about and gave a verdict on."""
     undecided: list[Unclassified] = field(default_factory=list, init=False)
-    """Reasons for missing verdicts, one for each group about which the judge was asked but gave no verdict."""
+    """Reasons for missing verdicts, one for each group that the judge was asked about but gave no verdict on."""
     _waiting: Iterator[FailureGroup] = field(init=False)
     _evals: dict[str, Eval] = field(init=False)
     _running: set[asyncio.Task[FailureVerdict]] = field(default_factory=set, init=False)

@@ -294,7 +294,7 @@ class BatchModel:
         self._intents.release(question_key(self._adapter.params(request), request.rollout))
 
     async def close(self) -> None:
-        """Stop waiting. Submitted batches continue at the service."""
+        """Stop waiting. The service keeps processing the batches that were already submitted."""
         if self._quiet:
             self._quiet.cancel()
         for task in self._tasks:

@@ -1,6 +1,6 @@
 """Define imported evals with their documents, transcripts and metadata.
 
-Define the protocols for reading files of evals.
+Also define the protocol for reading a file of runs.
 """
 
 from collections import Counter

@@ -252,7 +252,7 @@ class Rubric(ValidatedModel):
     rubric_text: NonEmptyText
     """Instructions: the decision to make, and its criteria."""
     output_schema: Annotated[dict[str, Any], BeforeValidator(_copied_schema("output_schema"))] = DEFAULT_SCHEMA
-    """JSON Schema of the answer, within the meta-schema (`evalscribe schema rubric`)."""
+    """JSON Schema of the answer. Only keywords of the meta-schema in `evalscribe schema rubric` are allowed."""
     judge_model: Annotated[ModelOption, BeforeValidator(_model_option, json_schema_input_type=ModelOption | str)] = (
         DEFAULT_MODEL
     )

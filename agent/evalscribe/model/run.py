@@ -28,7 +28,7 @@ class Step(Frozen):
     name: str
     status: StepStatus
     error: str | None = None
-    """The reason for the failure that the source gives. Often it is only a generic message, such as `deploy failed`."""
+    """The reason that the source gives for the failure. Often only a generic message, such as `deploy failed`."""
 
 
 class Eval(Frozen):
@@ -45,7 +45,7 @@ class Eval(Frozen):
     failed_step: str | None = None
     """Name of the failed step; None if grading never began."""
     reason: str | None = None
-    """The full reason for the failure that the source gives. It is the reason of the failed step or, if the step has no
+    """The full reason that the source gives for the failure. It is the reason of the failed step or, if the step has no
     reason, that of the eval."""
     url: str | None = None
 

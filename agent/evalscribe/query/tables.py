@@ -287,7 +287,7 @@ TABLES = (
     ),
     QueryTable(
         name="judge_results",
-        about="results of judging agent runs and failed evals by a rubric",
+        about="what a judge answered when it judged an agent run or a failed eval by a rubric",
         columns=(
             renamed("id", "text", "", "it.key"),
             *table_columns("it", ("kind", "text", "type of the result; FAILURE if there is no output")),

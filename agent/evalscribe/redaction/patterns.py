@@ -394,8 +394,8 @@ _ASSIGNED = re.compile(
 )
 _NAME = re.compile(r"[A-Za-z0-9_.-]{0,40}\Z")
 LONG_PART = 32
-"""Minimum number of characters of a long part in a value such as `a.b.c`. A value with a long part is not taken for an
-expression."""
+"""If a part of a dotted value such as `a.b.c` has at least this many characters, the value is not taken for code, so it
+can be a secret."""
 _CHAIN = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+[!.,*]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*[!.,*]*")
 _ENV_LEAD = re.compile(r"[A-Z0-9_]=$")

@@ -1,4 +1,4 @@
-"""Undo the changes that an editor's formatter makes: aligned tables, added blank lines, other bullets, and escapes."""
+"""Undo what an editor's formatter changes: table alignment, blank lines, bullets, closed headings, escapes."""
 
 import re
 from collections.abc import Sequence

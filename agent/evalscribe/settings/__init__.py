@@ -193,7 +193,7 @@ class Settings(Frozen):
     def user_names_judge(self) -> bool:
         """True if the command line or the environment names the judge.
 
-        This counts as consent to call the judge. A name in a file does not count as consent.
+        Naming the judge there counts as consent to call it. Naming the judge in a file does not.
         """
         return self.judge.origin.trust in (COMMAND_LINE, ENVIRONMENT)
 

@@ -53,7 +53,7 @@ class AnswerLimits:
     lines: int = 0
     """Maximum bytes of an answer that is read line by line."""
     json_lines: bool = False
-    """True to read every answer line by line. Otherwise, only server-sent events are read line by line."""
+    """True to read answers of any content type line by line. Otherwise, only server-sent events are read like this."""
 
 
 MODEL_ANSWER = AnswerLimits(body=8 * MIB, lines=32 * MIB)

@@ -830,7 +830,7 @@ FORMATS = (
             "agent/trajectory.json": "transcripts and the task; without it, the agent's logs are used",
             "step_results": "steps, transcripts and scores, separate for each step",
             "artifacts/": "output",
-            "tasks from `--tasks`": "task, expected (solution), grader (tests)",
+            "the folder of tasks": "task, expected (solution), grader (tests)",
             "jobs of oracle and nop": "a log with the results of the reference and empty answers to this task version",
             "agent_result": "tokens and cost; `rollout_details` is left out",
             "analysis.json": "metadata",

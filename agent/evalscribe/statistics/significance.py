@@ -87,7 +87,7 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
 
 
 def _binomial(number: int) -> Iterator[float]:
-    """Yield the probabilities of 0 to `number` heads of a fair coin.
+    """Yield the probability of each number of heads, from 0 to `number`, in `number` tosses of a fair coin.
 
     The probabilities are computed by dividing integers, because `scipy.stats.binom.pmf` has rounding errors: its last
     digit is wrong even where the result is exactly 0.25. Each numerator is computed from the previous one, because

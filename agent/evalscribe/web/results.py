@@ -194,7 +194,7 @@ class AnswerViews:
         return next((entry for at in slashes if (entry := self._agent_runs.entry(name[:at], name[at + 1 :]))), None)
 
     def _reference(self, eval_id: str) -> AnswerPart:
-        """Return a link to an agent run. Its text contains the path of the eval."""
+        """Return a link to an agent run. The text of the link is the path of the eval."""
         place = self._places.get(eval_id)
         return AnswerPart(place.path, href=f"{folder_of(place)}/index.html") if place else AnswerPart(eval_id)
 

@@ -497,7 +497,7 @@ def _refuses_unspecified_case(facts: Facts) -> RuleDecision | None:
 
 
 def _check_misses_text(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which the check does not find a text that output, reference and task contain.
+    """Judge failures in which the check does not find a text, although both output and reference contain it.
 
     The check looks in the wrong place.
     """
