@@ -59,13 +59,11 @@ def error_event(vendor: Vendor) -> bytes:
     return b'data: {"error": {"message": "overloaded", "type": "server_error", "code": null}}\n\n'
 
 
-async def hear_each(
-    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
-) -> list[tuple[Outcome, list[str]]]:
+async def hear_each(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[Outcome, list[str]]]:
     """What came of one attempt at each, and what was heard of it."""
     told: list[tuple[Outcome, list[str]]] = []
     with vendor.server(answers) as server:
-        model = vendor.model(server.url, timeout_s)
+        model = vendor.model(server.url)
         for _ in answers:
             heard: list[str] = []
             try:
@@ -73,7 +71,7 @@ async def hear_each(
             except CallFailed as failure:
                 told.append((failure, heard))
         await model.close()
-    assert len(server.calls) <= len(answers), "an adapter does not repeat a call"
+    assert len(server.calls) == len(answers)
     return told
 
 
@@ -82,23 +80,37 @@ async def hear(vendor: Vendor, answer: Answer) -> tuple[Outcome, list[str]]:
     return told
 
 
-async def failures(
-    vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
-) -> list[tuple[CallFailed, str]]:
+async def failures(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[CallFailed, str]]:
     """The failures that these answers come to, and what was heard before."""
     told: list[tuple[CallFailed, str]] = []
-    for outcome, heard in await hear_each(vendor, answers, timeout_s):
+    for outcome, heard in await hear_each(vendor, answers):
         assert isinstance(outcome, CallFailed)
         assert (outcome.free, outcome.usage) == (False, Usage()), "what it cost is not known"
         told.append((outcome, "".join(heard)))
     return told
 
 
-async def failed(
-    vendor: Vendor, *pieces: bytes, every_s: float = 0.0, timeout_s: float = PATIENCE_S
-) -> tuple[CallFailed, str]:
-    (told,) = await failures(vendor, [Answer(pieces=pieces, every_s=every_s)], timeout_s)
+async def failed(vendor: Vendor, *pieces: bytes) -> tuple[CallFailed, str]:
+    (told,) = await failures(vendor, [Answer(pieces=pieces)])
     return told
+
+
+async def timed_out(vendor: Vendor, *pieces: bytes, every_s: float, texts: int = 0) -> CallFailed:
+    """The failure of a call that reached the server, and heard at least `texts` first texts, before its time limit."""
+
+    async def attempt(limit_s: float) -> tuple[CallFailed, str, int]:
+        heard: list[str] = []
+        with vendor.server(Answer(pieces=pieces, every_s=every_s)) as server:
+            model = vendor.model(server.url, limit_s)
+            with pytest.raises(CallFailed) as raised:
+                await model.complete(ASKED, heard.append)
+            await model.close()
+        return raised.value, "".join(heard), len(server.calls)
+
+    failure, _, calls = await with_longer_limits(attempt, lambda told: told[2] and told[1].count("Because") >= texts)
+    assert calls == 1
+    assert (failure.free, failure.usage) == (False, Usage()), "what it cost is not known"
+    return failure
 
 
 async def test_an_answer_is_heard_before_it_is_finished(vendor: Vendor) -> None:
@@ -341,18 +353,14 @@ async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
 async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
     for at, final in ((1, False), (texts_in(vendor), True)):
         pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
-        failure, _ = await with_longer_limits(
-            lambda limit_s: failed(vendor, *pieces, every_s=PATIENCE_S, timeout_s=limit_s),  # noqa: B023
-            lambda told: bool(told[1]) == final,  # noqa: B023
-        )
+        failure = await timed_out(vendor, *pieces, every_s=PATIENCE_S, texts=int(final))
         assert "did not answer in time" in failure.reason
         assert isinstance(failure, TransientFailure) != final
 
 
 async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) -> None:
     pieces = (stream(vendor)[0], *[keep_alive(vendor)] * 20 * PATIENCE_S)
-    failure, _ = await failed(vendor, *pieces, every_s=0.05, timeout_s=1.0)
-    assert "in time" in failure.reason
+    assert "in time" in (await timed_out(vendor, *pieces, every_s=0.05)).reason
 
 
 async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,10 +368,7 @@ async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch:
     begun = stream(vendor)
     drip = begun[texts_in(vendor) - 1]
     pieces = (*begun[: texts_in(vendor) - 1], drip * 6, *[drip] * 50 * PATIENCE_S)
-    failure, _ = await with_longer_limits(
-        lambda limit_s: failed(vendor, *pieces, every_s=0.02, timeout_s=limit_s),
-        lambda told: told[1].count("Because") > 5,
-    )
+    failure = await timed_out(vendor, *pieces, every_s=0.02, texts=6)
     assert "the answer broke off" in failure.reason
     assert "in time" in failure.reason
 
@@ -375,7 +380,7 @@ class Deaf(Exception):
 async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], error: type[BaseException]) -> Usage:
     """What is counted of an answer that nobody wants to hear any more; the server knows at once."""
     budget = Budget(tokens=100_000)
-    with vendor.server(replace(vendor.says("word " * 2000), every_s=0.01)) as server:
+    with vendor.server(replace(vendor.says("word " * 2000), every_s=0.1)) as server:
         model = vendor.model(server.url)
         asked = RetryingModel(BudgetedModel(model, budget, None), SOON)
         task = asyncio.create_task(asked.complete(ASKED, lambda _: leaving(task)))

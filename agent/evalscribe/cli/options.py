@@ -18,7 +18,7 @@ SOURCE = "Source of the run"
 """Heading in the help for the options that determine from where a run is fetched."""
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run: id or id prefix, name, file, folder, URL, or `sample`."),
+    typer.Argument(metavar="RUN", help="A run: id, its first characters, name, file, folder, URL, or `sample`."),
 ]
 Judge = Annotated[
     str | None,

@@ -116,7 +116,10 @@ class ReportTools:
         self,
         name: Annotated[
             str,
-            Field(min_length=1, description="A name below the reports folder, or a run: id, its beginning, or name."),
+            Field(
+                min_length=1,
+                description="A name below the reports folder, or a run: id, its first characters, or name.",
+            ),
         ],
         offset: tool.At = 0,
         characters: tool.Characters = 20_000,
