@@ -22,8 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), str(Path(__file__).parent)])
 
-import import_speed
-
+from benchmarks import import_speed
 from evalscribe.collections.import_all import FilePiece, Importer
 from evalscribe.judging.builder import CasePiece, JudgeRecipe, WorkerJudge
 from evalscribe.llm.budget import Budget, serve_budget

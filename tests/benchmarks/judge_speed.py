@@ -1,9 +1,10 @@
 """Measure the cost of judging stored agent runs: CPU of `evalscribe judge` per run of 10 kB, including HTTP.
 
-    python tests/benchmarks/judge_speed.py [RUNS] [PROFILE]     default: 1,000; PROFILE is a file for cProfile
+    python tests/benchmarks/judge_speed.py [RUNS] [PROFILE]     default: 1,000; cProfile writes to PROFILE.PROVIDER
 
-The model is on loopback, in a separate process, and answers at once. A separate command judges the first ten runs. Its
-time is subtracted, so that the fixed cost of a command (imports, opening the store) is not counted.
+OpenAI's protocol and Anthropic's are measured. The model is on loopback, in a separate process, and answers at once. A
+separate command judges the first ten runs. Its time is subtracted, so that the fixed cost of a command (imports,
+opening the store) is not counted.
 """
 
 import asyncio
@@ -20,14 +21,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.import_speed import Silent
+from evalscribe.collections.import_all import show_nothing
 from evalscribe.collections.importing import import_file
 from evalscribe.model.rubric import Collection
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.formats import open_records
 from evalscribe.store.collections import open_collections
 from evalscribe.store.records import open_collection_records
-from support import chat_server
+from support import chat_server, messages_server
+from support.scripted_server import ScriptedServer
 
 FIRST = 10
 RUNS = 1_000
@@ -41,11 +43,14 @@ output_schema:
   required: [label, because]
   additionalProperties: false
 """
-ANSWER = {"label": "polite", "because": "It greets [T0B1:<RANGE>Good morning</RANGE>]."}
+OUTPUT = {"label": "polite", "because": "It greets [T0B1:<RANGE>Good morning</RANGE>]."}
+ANSWER = f"I think so.\n<response>{json.dumps(OUTPUT)}</response>"
+MODELS = {"openai": "openai/gpt-x", "anthropic": "anthropic/claude-x"}
+"""The judge for each provider whose protocol is measured."""
 COLLECTION = Collection(id="c", name="c")
 
 
-def cpu_ms(folder: Path, runs: int = RUNS, profile: str | None = None) -> float:
+def cpu_ms(folder: Path, provider: str, runs: int = RUNS, profile: str | None = None) -> float:
     """Import runs into a store in the folder, and judge them.
 
     Returns:
@@ -53,13 +58,13 @@ def cpu_ms(folder: Path, runs: int = RUNS, profile: str | None = None) -> float:
     """
     _import(folder, 2 * FIRST + runs)
     (folder / "polite.yaml").write_text(RUBRIC)
-    with _answering() as url:
-        first = _judge(folder, url, "first", FIRST)
-        rest = _judge(folder, url, "rest", FIRST + runs, profile)
+    with _answering(provider) as url:
+        first = _judge(folder, provider, url, "first", FIRST)
+        rest = _judge(folder, provider, url, "rest", FIRST + runs, profile)
     return 1000 * (rest - first) / runs
 
 
-def _judge(folder: Path, url: str, category: str, count: int, profile: str | None = None) -> float:
+def _judge(folder: Path, provider: str, url: str, category: str, count: int, profile: str | None = None) -> float:
     """Judge the runs of a category, and return the CPU seconds."""
     profiled = ("-m", "cProfile", "-o", profile) if profile else ()
     words = (
@@ -73,10 +78,11 @@ def _judge(folder: Path, url: str, category: str, count: int, profile: str | Non
         f"category = '{category}'",
         "--json",
     )
-    environment = os.environ | {"OPENAI_API_KEY": "k" * 40, "OPENAI_BASE_URL": url}
+    prefix = provider.upper()
+    environment = os.environ | {f"{prefix}_API_KEY": "k" * 40, f"{prefix}_BASE_URL": url}
     with (folder / f"{category}.json").open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, *profiled, "-m", "evalscribe", *words, "--judge", "openai/gpt-x"],
+            [sys.executable, *profiled, "-m", "evalscribe", *words, "--judge", MODELS[provider]],
             cwd=folder,
             env=environment,
             stdout=output,
@@ -100,7 +106,7 @@ def _import(folder: Path, runs: int) -> None:
     with closing(open_collections(store)) as collections:
         collections.add_collection(COLLECTION)
     with closing(open_collection_records(store)) as records:
-        asyncio.run(import_file(records, None, open_records(file, RunOverrides()), COLLECTION, Silent()))
+        asyncio.run(import_file(records, None, open_records(file, RunOverrides()), COLLECTION, show_nothing))
 
 
 def _eval(n: int) -> dict[str, object]:
@@ -116,11 +122,11 @@ def _eval(n: int) -> dict[str, object]:
 
 
 @contextmanager
-def _answering() -> Iterator[str]:
+def _answering(provider: str) -> Iterator[str]:
     """Yield the address of a model in a separate process."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=_serve, args=(theirs,))
+    process = context.Process(target=_serve, args=(provider, theirs))
     process.start()
     try:
         yield ours.recv()
@@ -129,18 +135,24 @@ def _answering() -> Iterator[str]:
         process.join()
 
 
-def _serve(pipe: Connection) -> None:
-    answer = chat_server.says(f"I think so.\n<response>{json.dumps(ANSWER)}</response>")
-    with chat_server.ChatServer(answer) as server:
+def _serve(provider: str, pipe: Connection) -> None:
+    server: ScriptedServer
+    if provider == "anthropic":
+        server = messages_server.MessagesServer(messages_server.says(ANSWER))
+    else:
+        server = chat_server.ChatServer(chat_server.says(ANSWER))
+    with server:
         pipe.send(server.url)
         pipe.recv()
 
 
 def main(arguments: Sequence[str]) -> None:
     runs, profile = (int(arguments[0]) if arguments else RUNS), (arguments[1] if len(arguments) > 1 else None)
-    with tempfile.TemporaryDirectory() as folder:
-        cost = cpu_ms(Path(folder), runs, str(Path(profile).absolute()) if profile else None)
-    print(f"{cost:.2f} ms of CPU for each of {runs} runs{', profiled' if profile else ''}")
+    for provider in MODELS:
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{Path(profile).absolute()}.{provider}" if profile else None
+            cost = cpu_ms(Path(folder), provider, runs, path)
+        print(f"{provider}: {cost:.2f} ms of CPU for each of {runs} runs{', profiled' if profile else ''}")
 
 
 if __name__ == "__main__":
