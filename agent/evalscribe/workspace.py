@@ -120,7 +120,7 @@ class Workspace:
     @cached_property
     def tables(self) -> "Tables":
         """The tables of the store, for SQL queries that users write. Raises `NotFoundError` if there is no store."""
-        from evalscribe.store.queries import open_tables
+        from evalscribe.store.query.sqlite import open_tables
 
         tables = open_tables(self.settings.store_place)
         self._opened.callback(tables.close)

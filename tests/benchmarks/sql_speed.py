@@ -18,7 +18,7 @@ from evalscribe.collections.query import MOST_ROWS, run_query
 from evalscribe.model.protocols import Tables
 from evalscribe.store import tables
 from evalscribe.store.database import open_database
-from evalscribe.store.queries import open_tables
+from evalscribe.store.query.sqlite import open_tables
 
 COLLECTION = "many"
 PAIRS = """

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import sql_speed
-from evalscribe.store.queries import open_tables
+from evalscribe.store.query.sqlite import open_tables
 from support.machine_speed import slowness
 
 

@@ -15,7 +15,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.model.transcript import AssistantMessage, Transcript
 from evalscribe.store.analyses import open_store
 from evalscribe.store.collections import open_collections
-from evalscribe.store.queries import open_tables
+from evalscribe.store.query.sqlite import open_tables
 from evalscribe.store.records import open_collection_records
 
 HERE = Collection(id="c", name="c")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.errors import EvalscribeError
-from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.verdicts import Counts, JudgeQueue
 from evalscribe.store.analyses import open_store
 from support.analysis_graph import ScriptedJudge, judge_groups, make_failures, make_groups, make_run

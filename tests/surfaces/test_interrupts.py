@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.errors import AccessError, InterruptError, TerminatedError
-from evalscribe.interrupts import run_until_signal
 
 
 async def answer() -> int:

@@ -14,6 +14,7 @@ from evalscribe.analysis.explain import ExplainedFailure
 from evalscribe.analysis.explain import explain as explain_failure
 from evalscribe.analysis.write import commit_report
 from evalscribe.cli import options, output
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.logs import is_quiet
 from evalscribe.cli.output import aside, page, print_json, print_notes, say, usage_line
 from evalscribe.cli.reports import agent_run_analysis
@@ -21,7 +22,6 @@ from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.runs import eval_named
 from evalscribe.errors import DataError, UsageError
 from evalscribe.ids import run_id_prefix
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.finding import Failure, ReplayOptions, by_rules
 from evalscribe.reports.explanation import explanation as explained_text
 from evalscribe.reports.page import first_screen

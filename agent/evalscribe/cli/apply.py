@@ -13,11 +13,11 @@ from rich.text import Text
 
 from evalscribe.analysis.replay import TriedChange, prove_change
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import aside, in_terminal, print_json, say, usage_line
 from evalscribe.cli.reports import Name
 from evalscribe.cli.terminal import confirm, console, paying_user
 from evalscribe.errors import UsageError
-from evalscribe.interrupts import run_until_signal
 from evalscribe.reports.apply import (
     AppliedDocument,
     AppliedPatch,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import aside, hint, page, print_json, say
 from evalscribe.cli.terminal import paying_workspace
@@ -14,7 +15,6 @@ from evalscribe.collections.comparison_page import as_csv as csv_of
 from evalscribe.collections.comparisons import WrittenComparison
 from evalscribe.collections.comparisons import compare as use_case
 from evalscribe.errors import DataError, UsageError
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.comparison import Matrix
 from evalscribe.text import one_line, pluralise
 

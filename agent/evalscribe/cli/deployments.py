@@ -8,11 +8,11 @@ import typer
 from pydantic import JsonValue
 
 from evalscribe.cli import output
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
 from evalscribe.errors import DataError, UsageError
 from evalscribe.experiments.deployments import CreatedDeployment, create_deployment, find_deployment, parse_components
 from evalscribe.ids import canonical_json
-from evalscribe.interrupts import run_until_signal
 from evalscribe.json_data import StrictJson
 from evalscribe.model.target import Component, Deployment
 from evalscribe.text import cut

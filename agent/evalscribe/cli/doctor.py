@@ -5,10 +5,10 @@ from functools import partial
 from typing import Literal
 
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import print_json, say
 from evalscribe.errors import AccessError, EvalscribeError, UnavailableError, UsageError, flag
 from evalscribe.ids import Frozen
-from evalscribe.interrupts import run_until_signal
 from evalscribe.llm.service import open_adapter
 from evalscribe.model.rubric import DEFAULT_MODEL
 from evalscribe.redaction.redact import redact

@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from evalscribe.cli import options, output
 from evalscribe.cli.experiments import RunArgument, RunOfExperiment
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.options import seconds
 from evalscribe.cli.tables import Format, print_document, print_id, validate_format
 from evalscribe.cli.terminal import Bar, paying_user
@@ -46,7 +47,6 @@ from evalscribe.experiments.run_text import error_lines, gate_lines, result_line
 from evalscribe.experiments.scorers.stored import own_prompts
 from evalscribe.experiments.spec import ExperimentSpec, ensure_experiment, is_spec_file, read_spec
 from evalscribe.experiments.worker import rescore_run, work_on_run
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.experiment import (
     PREVIOUS,
     ExperimentRun,

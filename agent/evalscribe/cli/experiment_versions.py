@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from evalscribe.cli.experiments import ExperimentArgument
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.tables import Format, print_id, validate_format
 from evalscribe.experiments.definitions import (
     ExperimentOptions,
@@ -17,7 +18,6 @@ from evalscribe.experiments.definitions import (
 )
 from evalscribe.experiments.lookup import experiment_named, version_named
 from evalscribe.experiments.sample import create_sample
-from evalscribe.interrupts import run_until_signal
 from evalscribe.workspace import Workspace
 
 Name = Annotated[

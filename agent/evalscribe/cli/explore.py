@@ -5,12 +5,12 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.judge import print_spent
 from evalscribe.cli.output import aside, hint, page, print_json, say
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.explorations import ExplorationResult
 from evalscribe.collections.explorations import explore as use_case
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.protocols import Estimate
 
 

@@ -11,6 +11,7 @@ import typer
 
 from evalscribe.cli import options, output
 from evalscribe.cli.collections import collection_line, run_line
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import print_json, say
 from evalscribe.cli.terminal import Display, ImportDisplay
 from evalscribe.collections.import_all import CollectionImport, import_all
@@ -18,7 +19,6 @@ from evalscribe.collections.importing import FileImport
 from evalscribe.collections.runs import fetch_run as use_case
 from evalscribe.collections.runs import open_source
 from evalscribe.errors import DataError, flag, write_fields
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.record import AddedCounts, TableReading
 from evalscribe.model.run import UNKNOWN
 from evalscribe.sources.address import COLUMNS

@@ -7,6 +7,7 @@ import typer
 from pydantic import RootModel
 
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import aside, print_json, say, usage_line
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.collections.judge import Judgement, Judgements
@@ -14,7 +15,6 @@ from evalscribe.collections.judge import judge as use_case
 from evalscribe.collections.judge_eval import FieldAgreement, JudgeEval
 from evalscribe.collections.judge_eval import judge_eval as compare_judges
 from evalscribe.errors import DataError, UsageError
-from evalscribe.interrupts import run_until_signal
 from evalscribe.judging.builder import CASCADE
 from evalscribe.judging.result_text import (
     NONE,

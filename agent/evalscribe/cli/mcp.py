@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import aside
 from evalscribe.errors import NotFoundError
 from evalscribe.mcp import serve
@@ -31,5 +32,5 @@ def mcp(
     os.chdir(workspace_root(Path.cwd()))  # Agents name paths relative to the folder in which they work.
     if sys.stdin.isatty():
         aside(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.")
-    serve(ServerWorkspace(collection))
+    run_until_signal(serve(ServerWorkspace(collection)))
     return 0

@@ -10,10 +10,10 @@ import typer
 from evalscribe.analysis.prove import ProvedRun
 from evalscribe.analysis.prove import prove as prove_run
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import print_json, print_notes, say
 from evalscribe.cli.terminal import paying_workspace
 from evalscribe.errors import UnavailableError
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.finding import REPEAT, ReplayOptions, ReplayOutcome
 from evalscribe.replay.harbor import NOT_HERE
 from evalscribe.text import join_first

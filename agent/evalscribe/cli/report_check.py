@@ -12,12 +12,12 @@ from typing import Annotated
 import typer
 
 from evalscribe.cli import options
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.output import command, print_json, say
 from evalscribe.cli.parsing import OUTPUT
 from evalscribe.errors import DataError, UsageError
 from evalscribe.git.forge import open_forge, repository_of
 from evalscribe.ids import Frozen
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.report import CheckedReport, CheckResult
 from evalscribe.reports.check import CommentOutcome, changed_reports, post_comment
 from evalscribe.reports.check import check_reports as use_case

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
 from evalscribe.errors import UsageError
 from evalscribe.experiments.scorers.catalogue import ScorerInfo, list_scorers
@@ -19,7 +20,6 @@ from evalscribe.experiments.scorers.stored import (
     parse_config,
     rubric_sources,
 )
-from evalscribe.interrupts import run_until_signal
 from evalscribe.model.score import Scorer
 from evalscribe.text import cut
 from evalscribe.workspace import Workspace

@@ -18,8 +18,8 @@ from evalscribe.model.protocols import QueryRows, Tables
 from evalscribe.model.result import AgentRunRef
 from evalscribe.model.rubric import Collection
 from evalscribe.model.run import EvalStatus
-from evalscribe.query.statement import check_query, convert_value
-from evalscribe.query.tables import tables as queried_tables
+from evalscribe.store.query.statement import check_query, convert_value
+from evalscribe.store.query.tables import tables as queried_tables
 
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore

@@ -6,7 +6,7 @@ from evalscribe.mcp.context import ServerWorkspace
 __all__ = ["ServerWorkspace", "serve"]
 
 
-def serve(server_workspace: ServerWorkspace) -> None:
+async def serve(server_workspace: ServerWorkspace) -> None:
     """Serve until standard input ends. Raises `UsageError` if the MCP SDK is not installed."""
     try:
         from mcp.server import MCPServer  # noqa: F401
@@ -14,4 +14,4 @@ def serve(server_workspace: ServerWorkspace) -> None:
         raise UsageError("`evalscribe mcp` needs the MCP SDK: pip install 'evalscribe[mcp]'") from error
     from evalscribe.mcp.server import run  # this import loads the MCP SDK
 
-    run(server_workspace)
+    await run(server_workspace)

@@ -19,7 +19,6 @@ from mcp.types import INVALID_PARAMS, PARSE_ERROR, ErrorData, JSONRPCError, Reso
 
 from evalscribe import __version__
 from evalscribe.errors import DataError
-from evalscribe.interrupts import run_until_signal
 from evalscribe.json_data import clean_json
 from evalscribe.mcp.analysis import AnalysisTools
 from evalscribe.mcp.collection_analysis import CompareTools, ExploreTools, JudgeTools
@@ -260,7 +259,7 @@ def prompts(server_workspace: ServerWorkspace) -> Iterator[Prompt]:
         yield Prompt.from_function(page, name=page.__name__.replace("_", "-"))
 
 
-def run(server_workspace: ServerWorkspace) -> None:
+async def run(server_workspace: ServerWorkspace) -> None:
     """Serve a client on standard input and output until the input ends. Logs are written to standard error."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="evalscribe mcp: %(message)s")
-    run_until_signal(Server(server_workspace).run_stdio_async())
+    await Server(server_workspace).run_stdio_async()

@@ -8,9 +8,10 @@ from sqlalchemy import insert
 
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.model.protocols import QueryRows, Tables
-from evalscribe.store import query_process, tables
+from evalscribe.store import tables
 from evalscribe.store.database import open_database
-from evalscribe.store.postgres_queries import PostgresTables
+from evalscribe.store.query import process
+from evalscribe.store.query.postgres import PostgresTables
 from support.postgres_server import PostgresServer
 from support.query_rows import ROWS
 
@@ -25,7 +26,7 @@ class Inside:
 
     def select(self, statement: str, values: dict[str, object], *, most_rows: int, timeout_s: float) -> QueryRows:
         asked = {"path": str(self._path), "statement": statement, "values": dict(values)}
-        told = query_process.selected({**asked, "most_rows": most_rows, "timeout_s": timeout_s})
+        told = process.selected({**asked, "most_rows": most_rows, "timeout_s": timeout_s})
         if "error" in told:
             raise (UnavailableError if told["error"] == "overdue" else UsageError)(told["message"])
         return QueryRows(columns=(), rows=tuple(map(tuple, told["rows"])), truncated=told["truncated"])

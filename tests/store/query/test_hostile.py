@@ -9,9 +9,9 @@ import pytest
 from evalscribe.collections.query import run_query
 from evalscribe.errors import EvalscribeError, UnavailableError, UsageError
 from evalscribe.model.protocols import Tables
-from evalscribe.query.statement import check_query
-from evalscribe.query.tables import tables
-from evalscribe.store.queries import SqliteTables
+from evalscribe.store.query.sqlite import SqliteTables
+from evalscribe.store.query.statement import check_query
+from evalscribe.store.query.tables import tables
 from support.query_rows import MINE, ROWS
 
 REFUSED = [

@@ -7,12 +7,12 @@ import pytest
 
 from evalscribe.collections.query import run_query
 from evalscribe.model.protocols import Tables
-from evalscribe.query.check import functions
-from evalscribe.query.tables import tables
+from evalscribe.store.query.check import functions
+from evalscribe.store.query.tables import tables
 from evalscribe.store.tables import metadata
 from support.query_rows import MINE
 
-PAGE = Path(__file__).parents[2] / "agent" / "docs" / "sql.md"
+PAGE = Path(__file__).parents[3] / "agent" / "docs" / "sql.md"
 QUERIES = re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.S)
 
 

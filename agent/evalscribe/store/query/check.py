@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from evalscribe.query.parsing import TYPED_FUNCTIONS, nearest, query_error, word_set
-from evalscribe.query.patterns import UnsupportedPattern, as_python
+from evalscribe.store.query.parsing import TYPED_FUNCTIONS, nearest, query_error, word_set
+from evalscribe.store.query.patterns import UnsupportedPattern, as_python
 
 MOST_COLUMNS = 1_600
 """Maximum number of columns that both engines can return."""

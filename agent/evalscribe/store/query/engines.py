@@ -1,7 +1,7 @@
 """Transpile a checked query to Postgres or SQLite.
 
 sqlglot does most of the work. For SQLite, this module adds JSON operators, casts, times and patterns. These use
-SQLite's own functions and the functions defined in `store.query_process`. Only arguments that are columns are written
+SQLite's own functions and the functions defined in `store.query.process`. Only arguments that are columns are written
 more than once, because repeating the arguments of nested calls would make the statement exponentially long.
 """
 
@@ -15,9 +15,9 @@ from sqlglot.generators.postgres import PostgresGenerator
 from sqlglot.generators.sqlite import SQLiteGenerator
 from sqlglot.optimizer.scope import traverse_scope
 
-from evalscribe.query.check import arguments, array_keys
-from evalscribe.query.parsing import word_set
-from evalscribe.query.patterns import as_python
+from evalscribe.store.query.check import arguments, array_keys
+from evalscribe.store.query.parsing import word_set
+from evalscribe.store.query.patterns import as_python
 
 _JSON_CALLS = word_set(
     "array_agg json_agg jsonb_agg to_json to_jsonb json_build_array json_build_object jsonb_build_array "

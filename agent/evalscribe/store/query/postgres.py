@@ -13,10 +13,10 @@ from pydantic import JsonValue
 
 from evalscribe.errors import UsageError
 from evalscribe.model.protocols import QueryRows
-from evalscribe.query.statement import json_value
 from evalscribe.store.errors import overdue
 from evalscribe.store.postgres import options, translate_server_errors
-from evalscribe.store.query_process import LONGEST_CELL, MOST_CHARACTERS, cut
+from evalscribe.store.query.process import LONGEST_CELL, MOST_CHARACTERS, cut
+from evalscribe.store.query.statement import json_value
 
 READER = "pg_read_all_data"
 """Built-in role that may only read tables. It may not write, read files or read large objects."""

@@ -56,7 +56,7 @@ class SqliteTables:
 
 def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if name not in _QUIET}
-    command = [sys.executable, "-P", "-m", "evalscribe.store.query_process"]
+    command = [sys.executable, "-P", "-m", "evalscribe.store.query.process"]
     try:
         completed = subprocess.run(
             command,
@@ -90,6 +90,6 @@ def open_tables(place: Path | str) -> Tables:
     """
     if isinstance(place, Path):
         return SqliteTables(place / FILE)
-    from evalscribe.store.postgres_queries import PostgresTables
+    from evalscribe.store.query.postgres import PostgresTables
 
     return PostgresTables(place, without_password(place))

@@ -17,10 +17,10 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from evalscribe.ids import Frozen
-from evalscribe.query.check import MOST_COLUMNS, ROW_FUNCTIONS, check, row_function
-from evalscribe.query.engines import METADATA, expand_row_functions, for_postgres, for_sqlite
-from evalscribe.query.parsing import QueryError, Syntax, nearest, parse_query, query_error
-from evalscribe.query.tables import Dialect, by_name
+from evalscribe.store.query.check import MOST_COLUMNS, ROW_FUNCTIONS, check, row_function
+from evalscribe.store.query.engines import METADATA, expand_row_functions, for_postgres, for_sqlite
+from evalscribe.store.query.parsing import QueryError, Syntax, nearest, parse_query, query_error
+from evalscribe.store.query.tables import Dialect, by_name
 
 LONGEST = 400_000
 """Maximum number of characters in a statement whose inner queries' columns are written out, as a query planner does.
