@@ -111,10 +111,11 @@ def _by_path(outputs: Sequence[Document], references: Sequence[Document]) -> dic
     """Match output documents to references by path.
 
     A reference matches by its full path, or by its path below the folder that contains all references. The kind of path
-    with more matches is tried first. Otherwise, an output document with a coincidentally equal path could take a
-    reference away from the right output document.
+    with more matches is tried first.
     """
     paths = {output.path for output in outputs}
+    # In a fixed order, an output file that a model wrote at `answer/a.py` could take the reference `answer/a.py` away
+    # from the output file `a.py`.
     cuts = sorted({0, _root(references)}, key=lambda cut: (-sum(r.path[cut:] in paths for r in references), cut))
     matched: dict[int, Document] = {}
     for cut in cuts:
@@ -156,6 +157,7 @@ def _words(document: Document) -> frozenset[str]:
 
     Lines of at most three characters are left out.
     """
+    # Short lines such as `});` are in almost every file, so they say nothing about a match.
     return frozenset(line for raw in document.lines[:5000] if len(line := raw.strip()) > 3)
 
 
@@ -169,11 +171,13 @@ def _suffix(document: Document) -> str:
 
 def _opcodes(old: list[str], new: list[str]) -> list[Opcode]:
     """Return the difflib opcodes that turn `old` into `new`. The diff is exact unless the texts are large."""
+    # `SequenceMatcher` takes quadratic time, so it only compares what is between the common first and last lines.
     head = _common(old, new)
     tail = _common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
     inner: list[Opcode]
     if len(a) * len(b) <= EXACT_CELLS:
+        # With `autojunk`, difflib ignores lines that are frequent in long texts, such as a closing brace.
         inner = list(SequenceMatcher(None, a, b, autojunk=False).get_opcodes())
     else:
         inner = list(_anchored(a, b))
@@ -190,6 +194,7 @@ def _anchored(a: list[str], b: list[str]) -> Iterator[Opcode]:
     """Yield difflib opcodes, aligned at lines that occur exactly once in each text. Takes O(n log n) time."""
     i = j = 0
     for x, y in [*anchors(a, b), (len(a), len(b))]:
+        # This anchor lies within the equal lines that were already yielded.
         if x < i or y < j:
             continue
         if i < x or j < y:
@@ -207,6 +212,7 @@ def anchors(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
     """
     once_a, once_b = _once(a), _once(b)
     candidates = [(at, once_b[line]) for line, at in once_a.items() if line in once_b]
+    # This is patience sorting: `tops[n]` is the lowest index in `b` at which a chain of n + 1 pairs can end.
     tops: list[int] = []
     chains: list[tuple[int, int]] = []
     predecessors: dict[tuple[int, int], tuple[int, int] | None] = {}

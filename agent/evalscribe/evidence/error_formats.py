@@ -28,11 +28,15 @@ Longer messages usually spell out a type, so their innermost explanation is show
 """
 SHORT = 170
 """Maximum number of characters in a message before its rule or error code is appended."""
+# The quantifiers in these patterns are bounded, because code under test can print long lines that would otherwise take
+# very long to match.
 _PATH = r"(?P<path>[^\s:(][^:(]{0,400}?)"
 _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "tsc",
         re.compile(
+            # By default, tsc prints `file(7,3): error`, and with `--pretty`, which the Convex CLI passes, `file:7:3 -
+            # error`.
             rf"{_PATH}(?:\((?P<line>\d+),\d+\):|:(?P<line2>\d+):\d+ -) (?P<severity>error|warning) "
             r"(?P<code>TS\d+): (?P<message>.*)"
         ),
@@ -52,6 +56,7 @@ _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
         ),
     ),
     (
+        # This general form also matches lines of mypy, so it is tried last.
         "compiler",
         re.compile(
             rf"{_PATH}:(?P<line>\d+)(?::\d+)?: (?:fatal )?(?P<severity>error|warning)"
@@ -97,6 +102,7 @@ def _ends_in_rule(text: str) -> str:
     such a type can look as if it ended in a different rule.
     """
     _, _, rule = text.rpartition("  ")
+    # A single word at the end of a line can be ordinary text. A name with a hyphen or a slash is a rule.
     return rule if re.search(r"\w[-/]\w", rule) and _RULE.fullmatch(rule) else ""
 
 
@@ -111,6 +117,7 @@ def _eslint(line: LogLine, path: str) -> ParsedError | None:
         return None
     message, _, rule = match["rest"].rpartition("  ")
     if not message or not _RULE.fullmatch(rule):
+        # A parsing error has no rule, so the text after the last column is part of its message.
         message, rule = match["rest"], ""
     code = rule.rpartition("/")[2] if rule.startswith("@") else rule
     error = _with_code(message.strip(), code)
@@ -144,12 +151,15 @@ def _chain(lines: Sequence[LogLine], at: int, message: str) -> tuple[str, int]:
         last += 1
     if len(message) <= LONG or last == at:
         return message, last
+    # TypeScript explains incompatible types from the outermost to the innermost. The last two lines name the property
+    # and its types.
     deepest = [line.text.strip() for line in lines[max(at + 1, last - 1) : last + 1]]
     short = [text for text in deepest if len(text) <= LONG] or deepest[-1:]
     return " ".join(short), last
 
 
 def _explains(text: str) -> bool:
+    # The code frame below an error is indented too, but its lines begin with a number or a marker.
     return text.startswith("  ") and not _FRAME.match(text)
 
 
@@ -204,6 +214,7 @@ _ERROR_LINE = re.compile(
 )
 _LABEL = re.compile(r"[\w ()./-]{1,80}: (?=Error: )")
 _AT = re.compile(r"\s*at (?:(?:async |new )?\S+ )?\(?\S+:\d+(?::\d+)?\)?$")
+# The Convex CLI prints progress, such as `- Preparing Convex functions...`, between a heading and the reason.
 _PROGRESS = re.compile(r"\s*(?:[-$>+✔✓▌]\s|Saved \w|To ignore\b)|.*\.\.\.$")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[\w.@+~-]*(?:[\\/][\w.@+~-]+){1,60}\.\w{1,8}")
 """Matches a line with only a file path. The diagnostics below it are about that file."""
@@ -216,6 +227,7 @@ def raised_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     This parser is used for text without pytest's header, such as pytest's XML reports.
     """
     matches = [(line, match) for line in lines if (match := _RAISED_LINE.match(line.text))]
+    # Any program can print a line that begins with `E`. Only pytest also prints `file.py:12: ` without indentation.
     if matches and any(_PLACE_LINE.match(line.text) for line in lines):
         matches = matches[_reason_at([match["text"] for _, match in matches]) :]
         first, match = matches[0]
@@ -241,12 +253,14 @@ def tracebacks(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
             at += 1
             continue
         end, frames = at + 1, []
+        # Frames and their code are indented. The first line that is not indented states the error.
         while end < len(lines) and (not lines[end].text.strip() or lines[end].text[:1].isspace()):
             if frame := _PYTHON_FRAME.match(lines[end].text):
                 frames.append((frame["path"], int(frame["line"])))
             end += 1
         if end < len(lines) and not is_stock(lines[end].text):
             number = lines[end].number
+            # The innermost frame is the last in a traceback, but the most useful place, so it comes first.
             yield ParsedError("python", lines[end].text.strip(), number, number, places=tuple(reversed(frames[-20:])))
         at = end
 
@@ -407,6 +421,7 @@ def parse_runner_output(lines: Sequence[LogLine]) -> RunnerOutput | None:
     headed = [(at, runner) for runner in _RUNNERS if (at := _first(lines, runner.header)) is not None]
     if not headed:
         return None
+    # Output of a test can look like the header of another runner. It comes below the header of the real one.
     at, runner = min(headed, key=lambda pair: pair[0])
     output = runner.read(lines[at:])
     return output._replace(summary=_summary(lines[at:], runner.summary)) if output else None
@@ -439,6 +454,8 @@ _VITEST_FILES = re.compile(r"\s*Test Files\s+\d+ failed\b")
 _VITEST_CAPTURED = re.compile(r"(?:stdout|stderr) \| ")
 _VITEST_FAILED = re.compile(r"\s{2,}[×✗✖] (?P<name>\S.*)")
 _VITEST_SUITE = re.compile(r"\s*FAIL\s+(?P<name>\S.*)")
+# Version 3 of vitest prints the message of a failed test behind an arrow. Version 4 prints messages to stderr, which
+# logs of Convex runs do not contain.
 _VITEST_ARROW = re.compile(r"\s*→ ?(?P<text>.*)")
 _VITEST_NEXT = re.compile(r"\s+[✓√×✗✖↓❯] |\s*(?:Test Files|Tests|Start at|Duration|Snapshots)\s{2}|\s*⎯|\s*FAIL\s")
 
@@ -446,12 +463,14 @@ _VITEST_NEXT = re.compile(r"\s+[✓√×✗✖↓❯] |\s*(?:Test Files|Tests|St
 def _vitest(lines: Sequence[LogLine]) -> RunnerOutput:
     report_lines = list(_uncaptured(lines))
     summaries = [line.text for line in report_lines if _VITEST_COUNTS.match(line.text)]
+    # If a test file does not load, vitest prints `no tests` in place of the counts.
     counts = _last_counts(summaries) or ({"passed": 0} if summaries else {})
     failures = list(_marked(report_lines, _VITEST_FAILED, _VITEST_NEXT))
     if not failures:
         failures = list(_marked(report_lines, _VITEST_SUITE, _VITEST_NEXT))
     failed = counts.get("failed", 0 if counts else None)
     if failed and len(failures) > failed:
+        # Code under test can print lines that look like failed tests. The runner prints its own list after that output.
         failures = failures[-failed:]
     skipped = counts.get("skipped", 0)
     unstarted = (
@@ -518,15 +537,14 @@ def _failure(name: str, line: LogLine, message: Sequence[LogLine]) -> ReportedFa
     quoted = list(takewhile(lambda below: len(below.text) <= QUOTED_LINE, shown_lines[:QUOTED_LINES]))
     texts = tuple((m["text"] if (m := _VITEST_ARROW.match(b.text)) else b.text).strip() for b in shown_lines)
     places = tuple(p for below in message_lines for p in _places(below.text))
+    # The rules treat a list of 20 frames as incomplete, see `MOST_FRAMES` in `judging/rules/doubts.py`.
     return ReportedFailure(name, texts, line.number, quoted[-1].number if quoted else line.number, places[:20])
 
 
 def _body(lines: Sequence[LogLine], at: int, ends: Callable[[str], bool]) -> list[LogLine]:
-    """Return the lines below `at`, up to the first line for which `ends` returns True.
-
-    Indices are used because copying the rest of the log for every failure would take quadratic time.
-    """
+    """Return the lines below `at`, up to the first line for which `ends` returns True."""
     last = at + 1
+    # Indices are used because copying the rest of the log for every failure would take quadratic time.
     while last < len(lines) and not ends(lines[last].text):
         last += 1
     return list(lines[at + 1 : last])
@@ -574,6 +592,7 @@ def _pytest_sections(lines: Sequence[LogLine]) -> Iterator[ReportedFailure]:
         first, last = (
             (message_lines[0].number, message_lines[-1].number) if message_lines else (line.number, line.number)
         )
+        # pytest prints a frame as `file.py:12: ` without indentation. Code and messages can contain any path.
         places = tuple(
             place for below in body if below.text[:1] not in (" ", ">", "E") for place in _places(below.text)
         )
@@ -596,6 +615,7 @@ _UNITTEST_RESULT = re.compile(r"FAILED \(|OK(?: \(|$)")
 def _unittest(lines: Sequence[LogLine]) -> RunnerOutput | None:
     counted = [int(match[1]) for line in lines if (match := _UNITTEST_COUNT.match(line.text))]
     results = [line.text for line in lines if _UNITTEST_RESULT.match(line.text)]
+    # A line of dots also matches the header. Only the summary proves that unittest ran.
     if not counted or not results:
         return None
     failed = sum(int(n) for n in re.findall(r"(?:failures|errors)=(\d+)", results[-1]))
@@ -604,11 +624,9 @@ def _unittest(lines: Sequence[LogLine]) -> RunnerOutput | None:
 
 
 def _ends_unittest_body(text: str) -> bool:
-    """Return whether a line ends the output that belongs to a failed test.
-
-    The heading of the next failure ends the output even without a separator line. Otherwise the outputs of several
-    failures would overlap, and parsing them would take quadratic time.
-    """
+    """Return whether a line ends the output that belongs to a failed test."""
+    # The heading of the next failure ends the output even without a separator line. When the outputs of several
+    # failures overlapped, a log of half a megabyte took more than eight minutes.
     return bool(text.startswith("=====") or _UNITTEST_COUNT.match(text) or _UNITTEST_FAILED.match(text))
 
 
@@ -634,6 +652,7 @@ _GO_NEXT = re.compile(r"\s*--- |=== |FAIL|ok\s|PASS|exit status")
 
 def _go(lines: Sequence[LogLine]) -> RunnerOutput:
     results = [match["result"] for line in lines if (match := _GO_RESULT.match(line.text))]
+    # A Go test that only fails because of its subtests has no message of its own.
     failures = [failure for failure in _marked(lines, _GO_FAILED, _GO_NEXT) if failure.message]
     return RunnerOutput("go test", results.count("PASS"), results.count("FAIL"), tuple(failures))
 
@@ -692,10 +711,13 @@ def _tap(lines: Sequence[LogLine]) -> RunnerOutput:
     passed, failed = 0, []
     for at, line in enumerate(lines):
         match = _TAP_RESULT.match(line.text[:MAX_NAME])
+        # By the TAP specification, a test marked TODO does not count as failed, and a test marked SKIP was not run.
         if not match or match["directive"]:
             continue
         body = _body(lines, at, lambda text: bool(_TAP_RESULT.match(text) or text.lstrip().startswith("# ")))[:60]
         if match["result"].lower() == "ok":
+            # The TAP output of node:test also has a result for each suite. Counting it would count the tests of the
+            # suite twice.
             passed += not any("type: 'suite'" in below.text for below in body[:4])
         elif not any(_TAP_SUITE.match(below.text) for below in body):
             took = next((float(m["number"]) for below in body if (m := _TAP_TIME.match(below.text))), None)
@@ -742,6 +764,7 @@ _CARGO_NEXT = re.compile(r"stack backtrace:|note: |failures:$|error: |test resul
 def _cargo(lines: Sequence[LogLine]) -> RunnerOutput:
     results = [match for line in lines if (match := _CARGO_RESULT.match(line.text))]
     failures = tuple(_marked(lines, _CARGO_FAILED, _CARGO_NEXT)) or tuple(_marked(lines, _CARGO_NAMED, _CARGO_NEXT))
+    # One result is printed for each binary, such as unit tests and documentation tests.
     passed, failed = (sum(int(match[result]) for match in results) for result in ("passed", "failed"))
     return RunnerOutput("cargo test", passed if results else None, failed if results else None, failures)
 

@@ -67,9 +67,9 @@ MAX_BELOW = 4
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
     """Return the errors of the failed step, at most fifty. Errors come before warnings.
 
-    If there are more than fifty, the first error of each rule or error code is preferred, so that many style violations
-    cannot hide a defect. If the log contains no error, the reason that the source recorded is returned instead, without
-    a citation. A stock message is not returned as a reason.
+    If there are more than fifty, the first error of each rule or error code is preferred. If the log contains no error,
+    the reason that the source recorded is returned instead, without a citation. A stock message is not returned as a
+    reason.
     """
     log = first_log(evidence)
     has_failed_step = names_failed_step(evidence)
@@ -93,6 +93,8 @@ def _limited(errors: Sequence[ParsedError]) -> Iterator[ParsedError]:
     """
     if len(errors) <= MAX_LOCATED:
         return iter(errors)
+    # If only the first errors were kept, fifty style violations before a defect would hide it, and the rules would
+    # excuse the model with certainty. The model controls the number of violations.
     first = {error.code: at for at, error in reversed(list(enumerate(errors)))}
     chosen = sorted(range(len(errors)), key=lambda at: (first[errors[at].code] != at, at))[:MAX_LOCATED]
     return (errors[at] for at in sorted(chosen))
@@ -188,6 +190,7 @@ def _parsed_errors(lines: Sequence[LogLine]) -> Iterator[ParsedError]:
     )
     for parser in parsers:
         errors = list(parser)
+        # Warnings alone do not explain why a step failed, so the next parser is tried.
         if any(error.severity == "error" for error in errors):
             yield from errors
             return
@@ -221,6 +224,7 @@ def _of_tests(output: RunnerOutput) -> Iterator[ParsedError]:
     for failure in output.failures:
         if message := _reason(failure):
             silent = False
+            # The message of an assertion, such as `expected 3 to be 4`, means little without the name of the test.
             error = f"{failure.name}: {message}" if _ASSERTION.match(message) else message
             yield ParsedError(
                 output.runner, error, failure.first, failure.last, places=failure.places, test=failure.name
@@ -245,6 +249,7 @@ def _reason(failure: ReportedFailure) -> str | None:
     below = [line for line in until_frame if not _LEGEND.match(line)][:MAX_BELOW]
     if message and message.endswith(":") and below:
         return strip_prefixes(below[0]) if _PANICKED.match(message) else " ".join([message, *below])
+    # The first line of a Jest message names only the matcher. The two values are on lines of their own.
     values = [line for line in failure.message if line.startswith(("Expected", "Received"))]
     if not message or not message.startswith("expect(") or not values:
         return message

@@ -36,6 +36,7 @@ def place_in(text: str) -> tuple[tuple[str, int], ...]:
 
 MAX_ERROR = 240
 MAX_NORMALISED = 1000
+# Text such as `fetch failed` or `connection failed` names the problem, so these words do not begin a stock message.
 _NETWORK = r"fetch|connection|request|lookup|network|dns|socket|handshake|authentication|assertion|download"
 _OBJECT = r"code|project|app|backend|files?|dependencies|packages|modules"
 _PREFIX = re.compile(r"^(?:\s*(?:\[[^\]]*\]|uncaught|unhandled|error:|fatal:|npm ERR!|[×✖✘✗→❯●•-])\s*)+", re.IGNORECASE)
@@ -76,7 +77,9 @@ _ABSOLUTE = re.compile(
     r"(?P<name>[\w.@+~-]+\.\w{1,8})\b"
 )
 """Matches an absolute path to a file. URL paths such as `/api/hello` do not match."""
+# A duration behind `after` or `within` is a time limit, which is part of the error.
 _TIMING = re.compile(r"(?<!\bafter)(?<!\bwithin)\s+\(?\d+(?:\.\d+)?\s?(?:ms|s)\)?$")
+# This remark is appended by vitest to the message of each failed `toBe`.
 _EQUALITY = re.compile(r"\s+// Object\.is equality$")
 _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE), "<id>"),
@@ -85,6 +88,8 @@ _NORMAL: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(['\"`])(?=[^'\"`]*\d)[^'\"`\s]{12,}\1"), "<id>"),
     (re.compile(r"\b(?:0x[0-9a-f]+|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,}|\d{7,})\b", re.IGNORECASE), "<id>"),
     (re.compile(r"\b(?=\w*\d)(?=\w*[a-z])[a-z0-9_]{16,}\b", re.IGNORECASE), "<id>"),
+    # Numbers come after ids, URLs and paths, which contain numbers. A number inside a word, as in `TS2339` or
+    # `PLW2901`, names a rule and stays.
     (re.compile(r"(?<![\w.])[+-]?\d+(?:[.,:]\d+)*(?:\s?(?:ms|s|%|kB|MB)\b)?"), "<n>"),
     (re.compile(r"\s+"), " "),
 )
@@ -221,6 +226,7 @@ def clean(text: str) -> str:
 def lines_of(document: Document, first: int = 1) -> list[LogLine]:
     """Return the lines of a log without tags such as `[vitest] `. The middle of a very long log is left out."""
     lines, half = document.lines, MAX_LINES // 2
+    # Only the lines that are kept are numbered and parsed: a list of thirty million blank lines took 2 GB.
     numbered: Iterable[tuple[int, str]] = enumerate(lines, first)
     if len(lines) > MAX_LINES:
         last = enumerate(lines[-half:], first + len(lines) - half)
@@ -308,8 +314,10 @@ def _of_last_command(lines: Sequence[LogLine]) -> list[LogLine]:
     """Remove the output of a step's first command if the step ran a second command.
 
     A step with two commands reports both, as `Initial codegen (exit 1):` and `convex dev:`, each followed by its
-    output. The first command can fail in every run, so only the second command decides the step.
+    output.
     """
+    # Only the second command decides the step. The initial codegen of the Convex runner fails in every run, also of
+    # evals that pass, because no deployment is configured yet.
     earlier = next((at for at, line in enumerate(lines) if _EARLIER.fullmatch(line.text)), None)
     if earlier is None:
         return list(lines)
@@ -329,6 +337,7 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
     step_errors = [at for at in errors if step and _related(step, sections[at].heading)]
     failed = [s.name for s in evidence.steps if s.status == "failed"]
     if step_errors:
+        # The Convex runner logs the error of a step twice. The second copy has the name of the step as its heading.
         return step_errors[-1]
     if step in failed and len(failed) == len(errors):
         return errors[failed.index(step)]
@@ -338,9 +347,7 @@ def _failing(evidence: Evidence, sections: Sequence[LogSection]) -> int | None:
 def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> Sequence[LogSection]:
     """Return the section of the failed step.
 
-    If this section has only a heading, also return the section of the failed command, which can be below or above. If
-    several sections above match the command, the first one is used, because the code under test can have printed the
-    other sections.
+    If this section has only a heading, also return the section of the failed command, which can be below or above.
     """
     failing = sections[at]
     if any(line.text.strip() for line in failing.lines[1:]) or not is_stock(failing.heading):
@@ -350,6 +357,7 @@ def _belonging(evidence: Evidence, sections: Sequence[LogSection], at: int) -> S
     before = [index for index in range(at) if _is_command(sections[index], words)]
     if after:
         return sections[at : after[0] + 1]
+    # If several sections above match, the first is used, because the code under test can have printed the others.
     return sections[before[0] : at + 1] if before else [failing]
 
 

@@ -64,13 +64,14 @@ def same_fingerprint(a: FailureFingerprint, b: FailureFingerprint) -> bool:
 def fingerprint(failure: FailureFingerprint) -> Fingerprint | None:
     """Return the values that two failures must share to count as the same.
 
-    Returns None if the failure happened before the model's work was judged, or if no error was located. If the log
-    hides the values that a test compared, one message can have several causes, so the failed tests must match too.
+    Returns None if the failure happened before the model's work was judged, or if no error was located.
     """
     if failure.signature is None or not failure.judged:
         return None
     if not failure.hidden:
         return failure.signature, None
+    # The log hides the values that a test compared. One message can then have several causes, so the failed tests must
+    # match too.
     return (failure.signature, failure.checks) if failure.checks else None
 
 
@@ -191,6 +192,7 @@ class OtherRuns:
     def across(self, failure: CompactFailure) -> CrossModelFailures | None:
         """Count the other models that fail in the same way; None if there are none."""
         other_failures = self.failures.get(failure.eval, ())
+        # If no other model has this fingerprint, the passed runs do not have to be looked up.
         if failure.fingerprint is None or all(
             other.fingerprint != failure.fingerprint or other.key == failure.key for other in other_failures
         ):
