@@ -20,6 +20,7 @@ from evalscribe.model.rubric import OutputParsingMode, Rubric
 
 DEEPEST = 100
 """Maximum nesting depth of objects and lists in the JSON of an answer."""
+# Braces in prose, as in `the set {1, 2}`, do not begin JSON.
 _START = re.compile(r"\{\s*+[\"}]|\[\s*+\{")
 """Matches the start of a JSON object or of a JSON list of objects.
 
@@ -47,6 +48,7 @@ def find_objects(text: str, start: int, stop: int) -> Iterator[JsonSpan]:
     while match := _START.search(text, start, stop):
         end = _object_end(text, match.start(), stop)
         if not isinstance(end, int):
+            # An object inside unterminated JSON is only a part of an answer, such as a draft, so the search ends here.
             yield JsonSpan(end, match.start(), None)
             return
         yield JsonSpan(parse_object(text[match.start() : end]), match.start(), end)
@@ -57,6 +59,7 @@ def parse_object(text: str) -> dict[str, Any] | BrokenJson:
     """Parse a text as a single JSON object. Unescaped line breaks in strings and trailing commas are accepted."""
     value = _load_json(text)
     if isinstance(value, BrokenJson):
+        # Commas are only removed from invalid JSON, so valid JSON is never changed.
         without_commas = _load_json(_STRING_OR_COMMA.sub(_without_comma, text))
         value = value if isinstance(without_commas, BrokenJson) else without_commas
     if not isinstance(value, dict | BrokenJson):
@@ -89,7 +92,9 @@ def _load_json(text: str) -> Any:
     except json.JSONDecodeError as error:
         return BrokenJson(f"not JSON: {error.msg} (line {error.lineno} column {error.colno})")
     except ValueError as error:
+        # The functions below raise this error, and so does Python for integers of more than 4,300 digits.
         return BrokenJson(f"not JSON: {error}")
+    # Only an escape such as `\ud83d` can put a lone surrogate into the value.
     return _storable(value) if "\\ud" in text.lower() else value
 
 
@@ -163,6 +168,7 @@ def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Ou
         for objects in tags.object_lists():
             result = _single_output(objects, rubric.output_schema)
             if isinstance(result, dict):
+                # Searching the subject is slow. The only tag of an answer counts in any case, so it is not looked for.
                 if (repeated_output is None and not tags.has_following()) or not repeats(tags.content):
                     return result
                 repeated_output = repeated_output or result
@@ -207,6 +213,7 @@ class _Tags:
         """
         begin, end = self._begin, self._end
         outer_objects = self._extend(_objects(self._text, begin, end))
+        # The model can have broken off and begun its answer again without closing the first tag.
         inner_opening = self._text.rfind(self._opening, begin, end)
         if inner_opening < 0 or self._end > end:
             return [outer_objects]
@@ -237,6 +244,7 @@ def _single_output(objects: list[JsonSpan], schema: dict[str, Any]) -> Output | 
     for value, *_ in objects:
         problems = [value.problem] if isinstance(value, BrokenJson) else validate_answer(value, schema)
         if not problems and isinstance(value, dict):
+            # An answer that is only repeated is not ambiguous.
             outputs.setdefault(canonical_json(value), value)
     if len(outputs) > 1:
         return [f"{len(outputs)} different JSON objects fit the schema: give one"]

@@ -24,12 +24,16 @@ OPENED, CLOSED = "<RANGE>", "</RANGE>"
 LONGEST_UNKNOWN = 400
 """Maximum characters that are parsed of a cited path or key if the subject does not contain it."""
 _ROLES = "|".join(ROLES)
+# Brackets such as `a[0]`, `[see above]` and `[1, 2]` are ordinary text, so only these beginnings open a citation.
 _START = re.compile(rf"\[ ?(?=[TRAP][0-9]|(?:{_ROLES}) |[a-z]+(?:\]|: ?<RANGE>))")
 _NUMBERED = re.compile(r"(?:T[0-9]{1,9}(?:B[0-9]{1,9})?|R[0-9]{1,9})M?(?![A-Za-z0-9_])|[AP][0-9]{1,9}(?![A-Za-z0-9_])")
 _WORD = re.compile(r"[a-z]+(?=[\],;:])")
 _ROLE = re.compile(rf"({_ROLES}) (?=\S)")
+# A path can contain brackets itself, as in `app/[id]/page.tsx`.
 _UNKNOWN_PATH = re.compile(r"(?:[^\[\]\n<]|(?<=[\w/.])\[[^\[\]\n]{0,80}\]){1,400}?(?=:[0-9]|: ?<RANGE>|[\],;])")
 _LIKE_A_PATH = re.compile(r"\S*[./]\S*\Z")
+# Models also write ranges with an en dash. The number of digits is limited because `int` refuses numbers of more than
+# 4,300 digits.
 _LINES = re.compile(r":([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?(?![0-9A-Za-z])")
 _MORE_LINES = re.compile(r"([0-9]{1,9})(?:[-\u2013]([0-9]{1,9}))?(?=\s{0,9}[\],;])")
 _RANGE = re.compile(r": ?<RANGE>")
@@ -93,6 +97,7 @@ class _Reader:
         comma = _NEXT.match(self._text, mark.end)
         if not comma:
             return None
+        # In `[output a.py:3, 5-6]`, the second part consists of further lines of the same document.
         lines = _MORE_LINES.match(self._text, comma.end()) if mark.lines else None
         if lines:
             return replace(mark, start=lines.start(), end=lines.end(), lines=_lines(lines), quote=None)
@@ -117,6 +122,7 @@ class _Reader:
             return self._with_key(mark)
         if self._ends(name.end()):
             return mark
+        # Only the form of a block is unmistakable. `[A1:C3]`, for example, can also be a range of cells.
         block = "B" in name[0]
         match = _UNTIL_BRACKET.match(self._text, name.end())
         return replace(mark, end=match.end() - 1 if match else mark.end, valid=False) if block else None
@@ -142,12 +148,14 @@ class _Reader:
         if not unknown:
             return None
         mark = self._with_lines(Mark(at, unknown.end()))
+        # `[output omitted]` is ordinary text, so an unknown path must have lines, a quotation, or the form of a path.
         is_citation = mark.lines or _RANGE.match(self._text, mark.end) or _LIKE_A_PATH.match(unknown[0])
         return mark if is_citation else None
 
     def _longest_path(self, role: str, at: int) -> str | None:
         """Return the longest path of a document with this role that is found at an offset of the text."""
         paths = self._paths.get(role, {})
+        # A path can contain `:3-4, ` itself, so the longest known path decides where the path ends.
         for length in self._lengths.get(role, ()):
             name = self._text[at : at + length]
             if name in paths and (self._ends(at + length) or _LINES.match(self._text, at + length)):
@@ -171,6 +179,7 @@ class _Reader:
         opening = _RANGE.match(self._text, mark.end)
         if not opening:
             return mark
+        # A closing tag after the next opening tag belongs to the next citation.
         next_opening = self._text.find(OPENED, opening.end())
         end = self._text.find(CLOSED, opening.end(), next_opening if next_opening >= 0 else len(self._text))
         if end < 0:
@@ -185,6 +194,7 @@ class _Reader:
     def _paths(self) -> dict[str, dict[str, SubjectItem]]:
         """Items of the subject by role and path. Each spelling of a path has its own entry."""
         paths: dict[str, dict[str, SubjectItem]] = {}
+        # The order is reversed so that the first of several items with the same path wins.
         for item in reversed(self._subject.items):
             if item.target.role and item.target.path is not None:
                 names = (item.mark.partition(" ")[2], item.target.path, quote_json(item.target.path))
@@ -283,11 +293,9 @@ def _of_item(mark: Mark, item: SubjectItem, quote: str, subject: Subject) -> _Lo
 
 
 def _locate_in_other_item(item: SubjectItem | None, quote: str, subject: Subject) -> _Location:
-    """Locate the quotation in the nearest other item that contains it.
-
-    Earlier answers of judges are not searched. Otherwise, an invented quotation could be verified by repeating it.
-    """
+    """Locate the quotation in the nearest other item that contains it. Earlier answers of judges are not searched."""
     cited_number = subject.numbers[item.mark] if item else 0
+    # A quotation that one judge invented must not be verified because a later judge repeats it.
     places = [
         (number, (start, end))
         for number, start, end in subject.haystack.occurrences(quote, cited_number)

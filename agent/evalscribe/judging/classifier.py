@@ -116,6 +116,8 @@ def _without_log_lines(reason: str, evidence: Evidence) -> str:
     If the logs contain all lines of the reason except the first, return only the first line and the number of further
     lines.
     """
+    # The Convex runner records the whole error of a step as its reason and also writes it to the log. The judge would
+    # read it, and the user would pay for it, twice.
     first_line, *other_lines = [line.strip() for line in reason.split("\n") if line.strip()] or [""]
     logs = {line.strip() for log in evidence.of("log") for line in log.lines} if other_lines else set()
     if not other_lines or not logs.issuperset(other_lines):
@@ -239,6 +241,7 @@ def _bullet_list(lines: tuple[str, ...] | list[str]) -> str:
     return "\n".join(f"- {one_line(line)}" for line in lines)
 
 
+# Several current models reject a request that forces a tool call, so a model that only talks is reminded.
 NUDGE = "That was no verdict. Call `submit` with your verdict, or another tool if you still need to read."
 LAST = "This is your last turn: call `submit` now, with what you know."
 CUT_OFF = "Your last answer was cut off because it was too long. Think less, and call `submit` now."
@@ -301,6 +304,7 @@ class Investigation:
 
     def _useless(self, reason: str) -> Unclassified:
         """Give up because the model's answers are unusable, and delete these answers from the cache."""
+        # If the unusable answers stayed in the cache, the next analysis would get them again.
         self._turns.forget()
         return self.unclassified(reason)
 
@@ -339,6 +343,7 @@ class Investigation:
         submission = parse_submission(call.input, VerdictSubmission, self._labels)
         if isinstance(submission, list):
             self._invalid_submissions += 1
+            # After the last turn, the model cannot answer a request for a correction.
             if self._turns.last or self._invalid_submissions >= self._bounds.submissions:
                 return self._useless(f"the verdict stayed invalid: {'; '.join(submission)[:200]}")
             return _correction_request(call, submission)
@@ -567,6 +572,7 @@ class FirstPass:
             return Unclassified(reason="; ".join(submission)[:200], judge=self.id, usage=reply.usage)
         citations = verify_quotations(submission, case.evidence)
         verified = sum(citation.status != "unverified" for citation in citations)
+        # A cheap model's verdict with an invented quotation must not be the last word.
         proven = verified == len(citations) and verified >= max(1, self._rubric.min_citations)
         verdict = to_verdict(submission, citations, self.id, reply.usage)
         tags = tuple(tag.name for tag in self._tags if tag.name in submission.tags)

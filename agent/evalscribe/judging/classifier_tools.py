@@ -155,6 +155,7 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
     return Verdict(
         classification=submission.classification,
         cause=submission.cause,
+        # The model was asked about a contradiction once. If it remains, the label counts.
         cause_kind="model" if fault else submission.cause_kind,
         confidence=confidence,
         uncertain=confidence <= UNCERTAIN_CONFIDENCE,
@@ -164,6 +165,7 @@ def to_verdict(submission: VerdictSubmission, citations: tuple[Citation, ...], j
         citations=citations,
         judge=judge,
         fix=submission.fix or None,
+        # A change to the eval does not correct a mistake of the model.
         would_pass=submission.would_pass and bool(submission.fix) and not fault,
         message=submission.message or None,
         first_mistake=submission.first_mistake if 0 < submission.first_mistake < submission.message else None,
@@ -238,6 +240,7 @@ def submit_tool(
     `agent_run`: whether the tool asks for the message in which the agent run went wrong.
     """
     tool = tool_of(SUBMIT, shape)
+    # `tool_of` builds a new schema for each call, so the schema can be changed here.
     fields = tool.input_schema["properties"]
     for name in () if agent_run else ("message", "first_mistake"):
         del fields[name]

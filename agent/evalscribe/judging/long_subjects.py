@@ -91,6 +91,7 @@ def _labels(item: SubjectItem, span: ItemSpan) -> tuple[tuple[int, str], ...]:
 def _spans(items: Sequence[SubjectItem], room: int) -> Iterator[tuple[ItemSpan, int]]:
     """Split the items into spans that each fit in a part. Yield each span with its estimated number of tokens."""
     for index, item in enumerate(items):
+        # Even with a long description, half of the room is left for the text.
         head = min(DELIMITERS + estimate_tokens(item.about), room // 2)
         start, first, unfinished = 0, item.first, True
         while unfinished:
@@ -107,6 +108,8 @@ def _end(item: SubjectItem, start: int, room: int) -> int:
     a line.
     """
     end = min(len(item.text), start + room * BYTES_PER_TOKEN)
+    # Tokens are estimated from bytes and line numbers, so a text of many lines, or with several bytes per character,
+    # can still be too long. Each cut removes at least one character, so that the loop ends.
     while end - start > 1 and (weight := _weight(item.text[start:end], item.numbered)) > room:
         end = start + max(1, min(end - start - 1, (end - start) * room // weight))
     if end == len(item.text):
@@ -178,9 +181,11 @@ def check_observations(texts: Iterable[str], subject: Subject) -> tuple[str, ...
 
 
 def _check_observation(text: str, subject: Subject) -> str:
+    # A model that merges observations can copy the prefix of an unverified one.
     text = text.removeprefix(UNVERIFIED)
     citations = resolve_citations(text, subject).citations
     verified = [citation for citation in citations if citation.status != "unverified"]
+    # Starting at the end keeps the offsets of the remaining citations valid.
     for start, end in reversed(_unverified_spans(citations, verified)):
         text = text[:start] + NOT_THERE + text[end:]
     return text if verified else UNVERIFIED + text
@@ -294,6 +299,7 @@ class PartReader:
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
         """Return the observations about some items. Return None if none of the items could be read."""
         if room > self.room:
+            # Since this part was planned, the provider has refused another part of this size.
             return await self._observe_smaller_parts(items, number, self.room)
         if self._hopeless:
             self._unread.append((number, _mark_range(items), TOO_LONG))
@@ -312,12 +318,14 @@ class PartReader:
             self._too_long = True
             if room > 2 * LEAST:
                 return await self._observe_smaller_parts(items, number, room // 2)
+            # If not even the smallest part can be read, every further call would fail in the same way.
             self._hopeless = not self._read
             self._unread.append((number, _mark_range(items), TOO_LONG))
         except CallFailed as error:
             self._unread.append((number, _mark_range(items), error.reason))
         else:
             self._read = True
+            # After a refusal, a size that was read is the limit for all remaining parts.
             self.room = min(self.room, room) if self._too_long else self.room
             return texts
         return None

@@ -248,8 +248,10 @@ def configuration_excerpts(evidence: Evidence, located: Sequence[LocatedError]) 
         and not (document.role == "expected" and document.path in output)
     ]
     folders = {place.path.rpartition("/")[0] for error in located for place in error.places}
+    # Configuration files name lint rules, but never the codes of TypeScript's errors.
     names = {error.code for error in located if error.code and error.tool != "tsc"}
     if any(place.path.endswith(("tsx", "jsx")) for error in located for place in error.places):
+        # The compiler option `jsx` decides whether such a file compiles.
         names.add('"jsx"')
 
     def distance(document: Document) -> tuple[bool, int]:
@@ -367,6 +369,8 @@ def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
 
 
 def _size(document: Document) -> str:
+    # `line_count` would leave out a last empty line. But that changes prompts, so models would be paid again for
+    # verdicts that are already stored.
     return f"{len(document.lines)} lines"
 
 
@@ -433,6 +437,7 @@ def _block(lines: Sequence[str], at: int) -> Range:
     The block ends with its last more deeply indented line, or with the closing bracket below that line.
     """
     first = at
+    # A formatter can put the title of a test on a line of its own, below the call that begins the test.
     while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
         first -= 1
     depth, last = _indent(lines[first]), first
@@ -593,6 +598,7 @@ def _relevant_turns(transcripts: Transcripts, document: Document) -> Iterator[Ra
     turns = [turn for turn in transcripts.turns if turn.document is document]
     calls = [call for call in transcripts.calls if call.call.document is document]
     yield from (_turn_range(turn) for turn in reversed(turns[-LAST_TURNS:]))
+    # The system turn can contain the rules that the agent must follow, as in tau-bench.
     yield from (_turn_range(turn) for role in ("user", "system") for turn in turns if turn is _first_turn(turns, role))
     yield from (place for call in calls if changes_state(call.action.tool) for place in _call_ranges(call))
     yield from (place for call in calls if call.failed for place in _call_ranges(call))
@@ -772,6 +778,7 @@ def _fit_budget(candidates: Iterator[tuple[Excerpt, int]], budget: int) -> tuple
     for excerpt, max_tokens in candidates:
         lines = excerpt.text.split("\n")
         count = fitting_lines(lines, min(max_tokens, budget), longest_line(excerpt.role))
+        # What is missing of documents with other roles is named by `_omitted_documents`.
         if count < len(lines) and excerpt.role == "output":
             first, last = excerpt.first + count, excerpt.first + len(lines) - 1
             shortened.append(f"output {printable_path(excerpt.path)}: lines {first}-{last}")

@@ -9,6 +9,8 @@ from evalscribe.ids import content_id
 LONGEST_LINE = 1000
 """Maximum characters that are shown of a line. Longer lines are usually data."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+# Control characters, marks that reverse the direction of the text behind them, and lone surrogates, which cannot be
+# encoded.
 _HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _UNSEEN = re.compile(_HIDDEN)
 _UNSEEN_OR_BREAK = re.compile(f"{_HIDDEN}|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -72,6 +74,7 @@ def show_invisible(text: str) -> str:
     """Make the invisible characters of a multi-line text visible. Every line break in the result is a line feed."""
     if _UNSEEN_OR_BREAK.search(text) is None:
         return text
+    # A single line of a file with Windows line ends still has its carriage return.
     return replace_invisible(text.removesuffix("\r").replace("\r\n", "\n").translate(_BREAKS))
 
 
@@ -94,5 +97,6 @@ Code and tool output have three to four bytes per token. The lower number is use
 
 def estimate_tokens(text: str) -> int:
     """Estimate the number of tokens of a text from its number of UTF-8 bytes, rounded up."""
+    # An ASCII text has as many bytes as characters, so it need not be encoded.
     size = len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
     return -(-size // BYTES_PER_TOKEN)

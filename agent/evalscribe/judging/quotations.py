@@ -106,6 +106,8 @@ def is_whole(text: str, start: int, end: int) -> bool:
     A quotation must not cut a word or leave out a negation.
     """
     before, after = text[max(0, start - _REACH) : start], text[end : end + 2]
+    # Markdown's asterisks do not belong to a word: `Root cause` may be quoted from `**Root cause**`, unlike `kwargs`
+    # from `**kwargs`.
     emphasised = before.endswith("*") and after.startswith("*")
     return (emphasised or _may_start(before, text[start])) and _may_end(text[end - 1], after)
 
@@ -115,17 +117,21 @@ def _may_start(before: str, first: str) -> bool:
     if not neighbour or neighbour in _LINE_ENDS:
         return True
     if neighbour == " ":
+        # Quoted without its negation, `valid here` from `is not valid here` would say the opposite.
         return not _NEGATION.search(before.rpartition("\n")[2])
     if _in_word(neighbour):
+        # In a script without spaces, a quotation may begin anywhere but behind a sign that negates it.
         return _both_unspaced(neighbour, first) and neighbour not in _NEGATING_SIGNS
     if not _in_word(first):
         return neighbour not in _NEGATING_PREFIXES and not _forms_operator(neighbour, first)
     second_neighbour = before[-2:-1]
     if neighbour in "'\u2019":
+        # An apostrophe within a word, as in `doesn't`, is not a quotation mark.
         return not _in_word(second_neighbour)
     return (
         neighbour not in _PREFIXES
         and not _forms_number(second_neighbour, neighbour, first)
+        # `//` disables the code behind it, and `</` closes an element.
         and not before.endswith(("//", "</"))
     )
 
@@ -139,8 +145,10 @@ def _may_end(last: str, after: str) -> bool:
     if not _in_word(last):
         return not _forms_operator(last, neighbour)
     if neighbour in ".-@$'\u2019#":
+        # Inside `3.14` or `non-null`, such a sign joins two parts of a word. At the end of a sentence, it does not.
         return not _in_word(second_neighbour) and not (neighbour == second_neighbour == "-")
     if neighbour == "!":
+        # `!` ends a sentence, but is part of the expression in `user!.name` and of the operator in `a!=b`.
         return not second_neighbour or second_neighbour in _SPACE or second_neighbour in "\"'*"
     if neighbour in "+?":
         return second_neighbour not in ("+", ".", ":", "?") or (neighbour, second_neighbour) in (("+", "."), ("+", ":"))
@@ -167,7 +175,10 @@ def _forms_operator(left: str, right: str) -> bool:
 
 MOST_TRIED = 2_000
 """Maximum number of places that are tried for one quotation. Only hostile, repetitive texts have more places."""
+# The escape character is U+FFFD here, because `replace_invisible` has already replaced it. Possessive quantifiers
+# prevent backtracking in a text of a million unfinished escape codes.
 _CODE = r"\ufffd\[[0-?]*+[ -/]*+[@-~]"
+# A single space or line feed is already folded, so it does not match.
 _BLANKS = re.compile(r"\s{2,}+|[^\S \n]")
 _BLANKS_AND_CODES = re.compile(rf"(?:\s|{_CODE})++")
 _CODES = re.compile(_CODE)
@@ -275,6 +286,7 @@ class Haystack:
         return self._lines[number]
 
     def _of(self, number: int) -> _Folded:
+        # Folding only the texts that are searched saves two milliseconds per verdict.
         if number not in self._each:
             self._each[number] = _Folded(_without_separators(self._texts[number]))
         return self._each[number]

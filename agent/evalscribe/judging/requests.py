@@ -347,6 +347,7 @@ class RequestModel:
 
     def key(self, request: Request) -> str:
         """Return the content id of the question: model, prompt, schema and effort."""
+        # The order of properties is part of the key, because models write their answers in that order.
         schema = None if self._schema is None else json.dumps(self._schema)
         return content_id([VERSION, "request", self._model.id, schema, request])
 

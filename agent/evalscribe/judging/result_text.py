@@ -65,7 +65,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def render_cited(value: Mapping[str, Any]) -> str:
-    """Render a text with citations. Each unverified citation is followed by its status, such as `(relocated)`."""
+    """Render a text with citations. Each citation that is not verified is followed by its status: `(relocated)`."""
     text, rendered, at = str(value["text"]), "", 0
     for citation in value["citations"]:
         if citation["start_idx"] < at:
@@ -155,6 +155,7 @@ def render_share(value: float | None) -> str:
 
 
 def render_interval(interval: Interval) -> str:
+    # Adding 0.0 turns -0.0 into 0.0.
     return ", ".join(f"{round(end, 2) + 0.0:.2f}" for end in interval)
 
 

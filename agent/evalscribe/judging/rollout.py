@@ -57,6 +57,7 @@ def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Mess
 
     If the last message is not a user message, a further message is added.
     """
+    # Current models of Anthropic reject a request whose last message is the assistant's.
     if not messages or messages[-1].role == "assistant":
         messages = (*messages, Message(role="user", text=CLOSING))
     text = messages[-1].text
@@ -165,6 +166,7 @@ class RubricConversation:
         except EvalscribeError:
             raise
         except TimeoutError as error:
+            # A model's library can raise `TimeoutError` itself.
             late = limit.expired()
             return (
                 self._failed_rollout(f"no answer within {timeout_s:g} s", cause="service")
@@ -172,6 +174,7 @@ class RubricConversation:
                 else self._internal_error(error)
             )
         except asyncio.CancelledError as error:
+            # A model's library can also raise `CancelledError` without a cancellation from outside.
             if (task := asyncio.current_task()) and task.cancelling():
                 raise
             return self._internal_error(error)
@@ -253,6 +256,7 @@ class RubricConversation:
 
     def _echo(self, reply: Reply) -> None:
         if reply.raw or reply.text:
+            # The provider's own blocks are sent back unchanged, because altered thinking blocks are rejected.
             self._messages.append(Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw))
 
     def _internal_error(self, error: BaseException) -> Rollout:
@@ -260,6 +264,7 @@ class RubricConversation:
 
     def _useless(self, reason: str) -> Rollout:
         """Return a failed rollout because the model's answers are unusable, and delete these answers from the cache."""
+        # If the unusable answers stayed in the cache, asking the same question again would return them.
         for request in self._requests:
             self._model.forget(request)
         return self._failed_rollout(reason)
@@ -315,6 +320,7 @@ def count_votes(rollouts: Sequence[Rollout], schema: dict[str, Any]) -> Vote | N
     total number of votes for an output's values, then by the order of values in the schema, then by the lowest rollout
     number.
     """
+    # The vote must not depend on the order in which the calls ended.
     succeeded = sorted(
         (rollout for rollout in rollouts if rollout.output is not None), key=lambda rollout: rollout.number
     )
@@ -380,6 +386,7 @@ def _order(schema: dict[str, Any]) -> list[str]:
 
 
 def _ballot(output: dict[str, Any], keys: Sequence[str]) -> Ballot:
+    # As Python values, `1` and `True` would be equal. As JSON, they differ.
     return tuple(canonical_json(output[key]) if key in output else None for key in keys)
 
 
@@ -424,6 +431,7 @@ def as_seen_by_judge(subject: Subject, result: JudgeResult) -> Subject:
     answers = [Rollout(number=item["rollout"], output=item.get("output")) for item in metadata["answers"]["rollouts"]]
     last_items = subject.items[-sum(answer.output is not None for answer in answers) :]
     items = _items(subject, answers)
+    # The subject can already include the first answers.
     return subject if [item.text for item in last_items] == [item.text for item in items] else _with(subject, items)
 
 
@@ -489,6 +497,7 @@ class RolloutPanel:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(call) for call in calls]
         except ExceptionGroup as errors:
+            # Each of these errors affects all rollouts, so one of them is enough.
             raise errors.exceptions[0] from None
         return tuple(task.result() for task in tasks)
 

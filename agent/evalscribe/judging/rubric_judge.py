@@ -124,6 +124,7 @@ class SubjectSession:
                 break
             panel = RolloutPanel(self._setup.model, self._setup.rubric, self._subject, request, self._timeout_s)
             decision = await decide(panel)
+            # If this prompt was too long, the window is smaller than stated. The next prompt is half as long.
             usage, window = usage + decision.usage, request_tokens(request) // 2
         return self._with_reading(decision, usage)
 
@@ -153,6 +154,7 @@ class SubjectSession:
         if self._reading is None:
             setup = self._setup
             same_model = setup.observer.id == setup.model.id
+            # `window` can be reduced for the judge's model. Another model that reads has its own window.
             self._reading = SubjectReading(
                 self._subject, setup.rubric, setup.observer, setup.prompts, window=window if same_model else None
             )
@@ -337,6 +339,7 @@ class RubricJudge:
             else:
                 decision = await self._remote(subject, max_tokens, timeout_s)
             result = self._result(key, decision)
+            # A failure that might not occur again is not stored, so that the question is asked again.
             if self._results is not None and (decision.election or decision.final):
                 self._results.put_result(key, result)
             return result

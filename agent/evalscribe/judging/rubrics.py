@@ -113,6 +113,7 @@ def _source(name: str, prompts: Prompts) -> str:
 
 def _from_file(path: Path) -> Rubric:
     try:
+        # A named pipe is not a regular file. Reading from it would block the command.
         if not path.is_file():
             raise NotFoundError(f"file {path} not found")
         if path.stat().st_size > LARGEST:
@@ -129,6 +130,8 @@ def _from_file(path: Path) -> Rubric:
 
 def _explicit_fields(rubric: Rubric) -> dict[str, Any]:
     """Return the fields of a rubric that do not have their default values, in the order of the class `Rubric`."""
+    # The default prompt depends on the parsing fields, so a rubric is compared with the default for its own parsing
+    # fields.
     parsing_defaults = Rubric(
         rubric_text=rubric.rubric_text,
         output_parsing_mode=rubric.output_parsing_mode,
@@ -374,6 +377,7 @@ def _latest(store: "CollectionStore", rubric_id: str, collection: str) -> Rubric
     try:
         return store.rubric(collection, rubric_id)
     except NotFoundError:
+        # A known collection without this rubric is no error, but an unknown collection is.
         if any(existing.id == collection for existing in store.collections()):
             return None
         raise

@@ -65,6 +65,8 @@ def _children(node: Any, text: str, at: int) -> Iterator[tuple[int, Any]]:
     Each child is yielded as a pair: the offset at which its key or index ends, and its value.
     """
     if isinstance(node, dict):
+        # A key can contain dots and brackets itself, so the text is compared with the existing keys instead of being
+        # split.
         for length in {len(key) for key in node}:
             key = text[at : at + length]
             if key in node and length:
@@ -227,6 +229,7 @@ class Subject(Frozen):
         ends = [*starts[1:], len(item.text) + 1]
         for (start, label), end in zip(item.labels, ends, strict=False):
             yield f"<{self._delimiter.tag} part: {one_line(label)}>"
+            # The line break before a label only separates two parts.
             yield _item_text(item, item.text[start : end - 1])
 
 

@@ -12,6 +12,7 @@ from evalscribe.model.protocols import Estimate, Model, OnText
 LONGEST_RESULT = 24_000
 """Maximum characters of one tool result."""
 SCHEMA_KEYS = ("type", "enum", "description")
+# Providers do not enforce such limits in a strict schema, so the description states them.
 CONSTRAINT_WORDS = {
     "minimum": "at least",
     "maximum": "at most",
@@ -63,6 +64,7 @@ def strict_schema(model: type[BaseModel]) -> dict[str, Any]:
 def _strict(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         definition = definitions[schema["$ref"].rpartition("/")[2]]
+        # The description of a field takes precedence over that of its definition.
         schema = {**definition, **schema}
     strict = {key: schema[key] for key in SCHEMA_KEYS if key in schema}
     constraints = "; ".join(f"{words} {schema[key]}" for key, words in CONSTRAINT_WORDS.items() if key in schema)
@@ -167,6 +169,7 @@ def reply_messages(reply: Reply) -> list[Message]:
     """Return an answer as messages of the conversation. An empty answer gives no messages."""
     if not (reply.raw or reply.text):
         return []
+    # The provider's own blocks are sent back unchanged, because altered thinking blocks are rejected.
     return [Message(role="assistant", text="" if reply.raw else reply.text, raw=reply.raw)]
 
 
@@ -177,6 +180,7 @@ def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> 
     """
     results: list[ToolResult] = []
     for n, call in enumerate(reply.tool_calls):
+        # Providers require a result for every tool call, so further calls are refused, not ignored.
         result = answer(call) if n < MOST_CALLS else _refuse_call(call)
         if not isinstance(result, ToolResult):
             return result
@@ -190,6 +194,7 @@ def _refuse_call(call: ToolCall) -> ToolResult:
 
 def _append_text(request: Request, addition: str) -> Request:
     *earlier, newest = request.messages
+    # After a pause, the newest message is the model's own.
     if newest.role != "user":
         return request
     text = "\n\n".join(filter(None, (newest.text, addition)))

@@ -153,6 +153,8 @@ async def _answer(
     if stored is not None and _is_final(stored) and not terms.fresh:
         return FailureVerdict(verdict=stored, cached=True)
     verdict = await _ask(judge, case, terms.timeout_s)
+    # A stored verdict is only asked for again on request. If the judge then gives none, the stored verdict, which may
+    # have been paid for, is kept.
     if isinstance(stored, Verdict) and not stored.provisional and not _decides(verdict):
         return FailureVerdict(verdict=stored, cached=True, undecided=undecided(verdict))
     store.put_verdict(key, verdict)
@@ -170,6 +172,7 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
     except EvalscribeError:
         raise
     except TimeoutError as error:
+        # A judge can raise `TimeoutError` itself.
         if not limit.expired():
             return _error_verdict(error, judge)
         return Unclassified(reason=f"no verdict within {timeout_s:g} s", judge=judge.id, cause="service")
@@ -364,6 +367,8 @@ class JudgeQueue:
         verdict, cached = answer.verdict, answer.cached
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         finding = Finding(group=group.id, evals=evals, signature=group.signature, verdict=share_field_names(verdict))
+        # Pydantic gives each object its own set of field names, which took 12 of the 25 kB per failure. Equal sets are
+        # shared.
         for citation in finding.judged.citations if finding.judged else ():
             share_field_names(citation)
         self._findings[group.id] = share_field_names(finding)

@@ -12,6 +12,7 @@ async def run_concurrently(items: Iterable[T], work: Callable[[T], Awaitable[Non
 
     The first error is raised and cancels the other tasks. Cancelling this call also cancels them.
     """
+    # All workers take from one iterator, so items are created only when they are needed.
     waiting = iter(items)
 
     async def worker() -> None:
@@ -22,6 +23,7 @@ async def run_concurrently(items: Iterable[T], work: Callable[[T], Awaitable[Non
     try:
         await asyncio.gather(*tasks)
     finally:
+        # The tasks must have ended before the caller closes what they use.
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
