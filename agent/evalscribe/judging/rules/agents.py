@@ -32,6 +32,7 @@ MOST_TRIALS = 8
 def does_otherwise(facts: Facts) -> RuleDecision | None:
     """Judge failures in which some of the expected calls are missing or different, or other calls were made."""
     transcripts = facts.transcripts
+    # Without expected calls, only the failed step `actions` shows that the benchmark compares calls at all.
     if not transcripts.turns or (not transcripts.expected and "actions" not in _failed_steps(facts)):
         return None
     differences = compare_calls(transcripts.expected_actions, transcripts.actions)
@@ -136,6 +137,7 @@ def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion 
     """
     expected_action = transcripts.expected_actions[first.expected] if first.expected is not None else None
     for at, answered in enumerate(transcripts.calls):
+        # `compare_calls` never matches a failed call, so this call is compared as if it had succeeded.
         same = expected_action is not None and not compare_calls(
             [expected_action], [answered.action._replace(failed=False)]
         )
@@ -188,6 +190,7 @@ def _refused_by_instructions(transcripts: Transcripts, first: ToolCallDifference
         for answered in transcripts.calls
         if not answered.failed and changes_state(answered.action.tool)
     ]
+    # A refusal before a change was not the model's last decision.
     for message in (located for located in transcripts.messages if located.turn.number > max(done, default=0)):
         for part in _sentences(simulated_users.plain(message)):
             words = _rare_words(part) if REFUSES.search(part) else frozenset()
@@ -477,6 +480,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
                 "check the target for lost signs, or ignore signs in the comparison",
             ),
         )
+    # `SequenceMatcher` takes quadratic time, so only the beginning of a long answer is compared.
     similarity = SequenceMatcher(None, target.text, answer.text[: 4 * LONGEST_TARGET], autojunk=False).ratio()
     almost = similarity >= ALMOST and len(target.text) >= SHORTEST_ALMOST
     return RuleDecision(
@@ -539,6 +543,7 @@ def _other_number(transcripts: Transcripts, required: str, expected: list[str]) 
     if not re.fullmatch(r"\d+(?:\.\d+)?", bare):
         return None
     digits = re.sub(r"\d+", lambda run: f"\\d{{{len(run[0])}}}", re.escape(bare))
+    # The characters around the number exclude parts of dates, times, versions and longer numbers.
     form = re.compile(rf"(?<![\w.:/-]){digits}(?![\w:/-]|\.\d)")
     for message in transcripts.messages:
         for match in form.finditer(message.turn.text.replace(",", "")):
@@ -606,6 +611,7 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
     corrected the expected calls of 4 of its first 25 airline tasks; in 3 of these 4, no trial had passed.
     """
     rules = OF_AGENT_RUNS if facts.transcripts.is_agent_run else BY_EXPECTATION
+    # `passable` is None if the source has no other trials, which is no reason for doubt.
     confirmed = facts.case.passable is not False or decision.forbidden
     if decision.label != "MODEL_FAULT" or confirmed or rule not in rules:
         return decision

@@ -128,6 +128,7 @@ def taste_only(facts: Facts) -> RuleDecision | None:
     if any(not e.code or concern(e) in ("defect", "types") or is_asked_for(facts, e) for e in facts.errors):
         return None
     all_passed, style = facts.outcome.all_passed, all(concern(e) == "taste" for e in facts.errors)
+    # A later rule then gives a better reason: the reference violates the lint rule, too.
     if not style and reference_breaks_it_too(facts):
         return None
     fails = f"only {listed(codes)}{' (style)' if style else ''} fail{'s' if len(codes) == 1 else ''}"
@@ -167,9 +168,11 @@ def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
     A task does so by naming the rule, its linter, a directive that disables lint rules, or what the rule protects.
     """
     rule = error.code or ""
+    # A directive such as `eslint-disable` contains the name of a linter without asking for its rules.
     if code.says(facts.task, _rule_name(rule)) or LINTERS.search(SUPPRESSED.sub("", facts.task)):
         return True
     directives = (
+        # Without this limit, a long line with many directives would take quadratic time.
         text[match.end() : match.end() + DIRECTIVE_LENGTH]
         for text in facts.task.split("\n")
         for match in SUPPRESSED.finditer(text)
@@ -199,11 +202,11 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 def _has_own_defect(facts: Facts, shared: evidence.LocatedError) -> bool:
     """Return whether a lint error other than `shared` is a defect.
 
-    In this case, the model is at fault even if the reference also has the error `shared`. In TypeScript, `no-undef`
-    does not count as a defect. The compiler finds undefined names itself, and typescript-eslint advises against this
-    rule because the rule does not know global types.
+    In this case, the model is at fault even if the reference also has the error `shared`.
     """
     other_defects = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
+    # In TypeScript, `no-undef` does not count as a defect. The compiler finds undefined names itself, and
+    # typescript-eslint advises against this rule because it does not know global types.
     return any(_rule_name(e.code or "") != "no-undef" or not _in_typescript(e) for e in other_defects)
 
 
@@ -223,6 +226,7 @@ def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     if not codes:
         return _without_rule_name(facts, facts.first)
     coded = [e for e in facts.errors if e.code]
+    # The gravest violation decides, so that one defect among violations of style is not excused.
     first = min(coded, key=lambda e: (RANKS[concern(e)], bool(doubts.reference_has_it(facts, e))))
     asked_for, guards = is_asked_for(facts, first), concern(first)
     is_contextual = asked_for and CONTEXT_RULES.search(first.code or "")

@@ -65,6 +65,7 @@ RUNS_AT_INSTALL = re.compile(
 RUN_AT_INSTALL = re.compile(r"(?:^|/)(?:setup\.py|binding\.gyp|build\.rs|hatch_build\.py|\.pnpmfile\.c?js)$")
 """Matches names of files whose code always runs during installation."""
 OWN_SOURCE = re.compile(
+    # A manifest may name its JSON Schema at json.schemastore.org, which is not a package source.
     r'index-url|find-links|registry|proxy|"file:|(?:^|\s)-e\s|@ (?:file|git|https?)|git\+|://(?!json\.schemastore)',
     re.IGNORECASE | re.MULTILINE,
 )
@@ -103,6 +104,7 @@ def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
     doubt = written_by_output(facts)
     if doubt is None:
         return decision
+    # Code that threw the error itself does not pass after a change to the eval.
     return replace(decision.doubted(doubt), would_pass=False)
 
 
@@ -445,6 +447,7 @@ ANOTHER_PORT = re.compile(r"\bport\w*\s*[+-]\s*\d", re.IGNORECASE)
 RETRIES = re.compile(r"retr(?:y|ies)|attempts?\b", re.IGNORECASE)
 """Matches signs that a grader repeats failed requests."""
 CONNECTION = re.compile(
+    # The word boundaries matter because case is ignored: `FileNotFoundError` contains `enotfound`.
     r"fetch failed|\b(?:ECONN(?:REFUSED|RESET|ABORTED)|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|EADDRINUSE)\b"
     r"|address already in use|socket hang ?up"
     r"|connection\s*(?:was )?(?:refused|reset|aborted|timed out|closed)"

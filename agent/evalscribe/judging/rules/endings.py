@@ -203,6 +203,7 @@ def never_answers(facts: Facts) -> RuleDecision | None:
 
 def _is_of_the_provider(message: str) -> bool:
     """Return whether the message comes from a provider, or from a failed connection to a model."""
+    # A time-out alone does not show that the provider was slow. It can be any other service.
     if any(not TIMED_OUT.fullmatch(match[0]) for match in PROVIDER.finditer(message)):
         return True
     return (
@@ -263,6 +264,7 @@ def _loop(transcripts: Transcripts) -> tuple[AnsweredCall, int] | None:
     key = max(counts, key=lambda call_key: counts[call_key], default=None)
     if key is None or counts[key] < LOOP:
         return None
+    # The last of the equal calls is returned, because it shows whether the run ended in the loop.
     return next(
         call for call, own_key in zip(reversed(transcripts.calls), reversed(keys), strict=True) if own_key == key
     ), counts[key]

@@ -46,6 +46,7 @@ models and were paid for.
 """
 RULES: tuple[Rule, ...] = (
     endings.target_gave_no_answer,
+    # The class of an exception shows its origin more reliably than words of its message, which the next rule reads.
     infrastructure.ended_by_an_exception,
     endings.harness_broke,
     infrastructure.marked_by_the_runner,
@@ -70,6 +71,7 @@ RULES: tuple[Rule, ...] = (
     references.tests_do_not_load,
     endings.never_answers,
     endings.cut_off,
+    # A fault of the simulated user explains missing calls, for which `does_otherwise` would blame the model.
     simulated_users.withholds_who_it_is,
     simulated_users.ends_too_early,
     simulated_users.invents_an_id,
@@ -92,6 +94,7 @@ RULES: tuple[Rule, ...] = (
     checks.lint_finds_a_fault,
     silent_tests.asked_for_by_name,
     silent_tests.nothing_was_tested,
+    # Words of a note are only a suspicion, so the rules that rest on errors or names come first.
     known_gaps.gap_may_mean_what_differs,
     known_gaps.gap_may_mean_the_failed_lines,
     model_faults.does_not_compile,
@@ -124,6 +127,8 @@ class RulesJudge:
         unpassed = ["never passed"] if case.passable is False else []
         other_trials = [case.others] if case.others else []
         return content_id(
+            # A part without a value is left out, so that it does not change the keys of stored verdicts. The keys of
+            # cascades, whose models were paid for, include this key.
             [*KEY_PREFIX, case.evidence.digest, people, *([models] if models else []), *unpassed, *other_trials]
         )
 

@@ -218,6 +218,7 @@ def _repeated_part(text: str) -> str | None:
         end = text[-size:]
         if len(end) < size:
             return None
+        # A text repeats a part of this length if it equals itself when shifted by that length.
         if end[period:] == end[:-period]:
             part, least = (
                 end[:period],

@@ -271,6 +271,7 @@ class Facts:
     @cached_property
     def foreign(self) -> frozenset[str]:
         """Names that the output uses without declaring them, and that reference, task and grader never use."""
+        # A word in the prose of a task or in the title of a test, such as `tuple`, does not make a function known.
         known_names = self.expected_names | code.spelled(self.task) | code.names(code.without_prose(self.grader))
         return code.names(self.output_code) - code.declared(self.output_code) - known_names
 
@@ -283,6 +284,8 @@ def _without_copies(evidence: Evidence) -> Iterable[Document]:
     """
     other_paths = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
+    # A model can put copies of the reference, the grader or the notes among its files. They must not be compared as its
+    # work.
     copies = {d.path for d in output if any(d.path.endswith("/" + path) for path in other_paths)}
     if len(copies) == len(output):
         copies = set()
@@ -423,6 +426,7 @@ BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
 """Matches the first line of a test in graders for vitest, jest and pytest."""
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
 """Matches a Convex client's call of a function of the code under test."""
+# Tests that vitest stopped after its default limit of 5,000 ms were recorded with 5,003 to 5,040 ms.
 TIME_LIMITS = (5_000, 10_000, 30_000)
 """Default time limits of test runners for one test, in milliseconds."""
 OVER = 100
@@ -474,6 +478,7 @@ def _failed_bodies(facts: Facts) -> list[str]:
 
 def _passes_with(facts: Facts, name: str) -> bool:
     """Return whether the source of a passed test contains a name."""
+    # If tests were skipped, a test that did not fail has not necessarily passed.
     if not facts.outcome.passed or facts.outcome.skipped:
         return False
     failed_bodies = _failed_bodies(facts)
@@ -485,6 +490,7 @@ def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, 
     title = test.title.split("[")[0]
     for document, first, text in _tests(facts):
         head = code.joined(text.split("\n", 2)[:2])
+        # In the grader's code, quotation marks in a title are escaped. A very short title would be found in many tests.
         if len(title) > 3 and title in head.replace("\\", ""):
             yield document, first, text
 

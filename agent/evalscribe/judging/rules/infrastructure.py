@@ -27,6 +27,7 @@ def marked_by_the_runner(facts: Facts) -> RuleDecision | None:
     """Judge failures that the runner marked as an outage before any code of the model ran."""
     recorded_reason = _recorded(facts)
     match = MARKED.match(recorded_reason)
+    # Code under test can write such a tag into the message of a build or a test.
     if match is None or facts.check not in ("install", "other"):
         return None
     empty = EMPTY_ANSWER.match(match["message"]) is not None
@@ -88,6 +89,8 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
 
 def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
     """Judge failures for which it is only recorded that a command of the runner hit its time limit."""
+    # The pattern must match the whole reason. Code under test can throw an error with the same words, but the tool that
+    # reports it adds others.
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
     if match is None or facts.check == "other" or (facts.check == "tests" and facts.outcome.runner):
         return None
@@ -157,6 +160,8 @@ def tests_never_started(facts: Facts) -> RuleDecision | None:
     if not facts.produced or part is None or not part.text.lstrip().startswith("[error]"):
         return None
     lines = [line.strip() for line in part.text.split("\n") if line.strip()]
+    # The Convex runner logs `Error: Tests failed:` and nothing below it if the test runner wrote no report and printed
+    # nothing.
     if len(lines) > 1 or not lines[0].endswith(":"):
         return None
     proven = doubts.was_deployed(facts)
@@ -281,6 +286,7 @@ def grader_not_connected(facts: Facts) -> RuleDecision | None:
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
         return None
     word = CONNECTION.search(failures[0].message)
+    # Code that contains these words can have thrown them itself.
     if word and quote.first_with(facts.output_lines, word.group(0)):
         return None
     # The model is at fault if the server never started or redirects to another address. Stack frames alone do not show
@@ -467,6 +473,8 @@ def ended_by_an_exception(facts: Facts) -> RuleDecision | None:
     recorded_reason = _recorded(facts).strip()
     match = RAISED_BY_HARNESS.match(recorded_reason)
     origin = ORIGINS.get(match["type"]) if match else None
+    # Harbor also grades trials that ended with an exception such as `AgentTimeoutError`. These are failures, not
+    # errors.
     if match is None or origin is None or facts.evidence.eval.status != "error":
         return None
     label, kind, confidence, why = _BY_ORIGIN[origin]

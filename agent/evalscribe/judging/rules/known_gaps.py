@@ -59,6 +59,7 @@ def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
 
     The reference contains it, and the output does not.
     """
+    # A wrong import explains the failure better than what is missing.
     if not _may_compare(facts) or misplaced(facts):
         return None
     return _first(facts, lambda note: _touches(facts, note) and _missing(facts, note), 0.65, _in_reference)
@@ -221,6 +222,7 @@ def _term_in_error(facts: Facts, note: GapNote) -> str | None:
 
     Terms that the error shows in quotes are preferred.
     """
+    # A name that the task gives is in many outputs and errors, so it does not show that the note is about this error.
     terms = [term for term in note.terms if _has_word(term, facts.error_text) and not _has_word(term, facts.task)]
     quoted = (term for term in terms if re.search(rf"['\"`]{re.escape(term)}['\"`]", facts.error_text))
     return next(quoted, None) or next(iter(terms), None)
@@ -427,6 +429,7 @@ def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
     fields = []
     for line in facts.left_out:
         match = FIELD.match(line.text)
+        # A field that the reference uses on other lines is its own, not one that it only passes on from the interface.
         if match is None or code.says(facts.task, match[1]) or _uses(facts, match[1]) > 1:
             continue
         # A name counts only if it is alone in quotes. A quoted type contains all its fields, including correct ones.

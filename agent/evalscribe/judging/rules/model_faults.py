@@ -32,6 +32,7 @@ def _does_not_parse(facts: Facts) -> RuleDecision | None:
     silent = not facts.errors and not facts.outcome.failures and facts.check in ("build", "install")
     lines = (_stray_bracket(facts, document) for document in facts.original.of("output")) if silent else ()
     line = next((candidate for candidate in lines if candidate), None)
+    # If the reference also seems to have such a bracket, this check misreads the code.
     if line is None or any(_stray_bracket(facts, document) for document in facts.original.of("expected")):
         return None
     why = f"syntax error: a bracket at {line.document.path}:{line.number} closes nothing"
@@ -60,6 +61,7 @@ def _stray_bracket(facts: Facts, document: Document) -> CodeLine | None:
     if not document.path.endswith(SCRIPTS):
         return None
     text = code.joined(facts.code_of(document))
+    # Brackets in strings and regular expressions do not have to match.
     text = re.sub(f"{code.STRING}|{REGEX}", lambda match: re.sub(r"[^\n]", " ", match[0]), text)
     open_brackets: list[str] = []
     for match in re.finditer(r"[()\[\]{}]", text):
@@ -115,6 +117,7 @@ def _plain_message(message: str, cause: str, summary: str) -> Plain:
     return Plain(re.compile(message), cause, summary)
 
 
+# The first pattern that matches is used, so specific patterns come before general ones.
 PLAIN = (
     _plain_message(
         r'has incompatible type "(?P<m>[^"]{1,40})"; expected "(?P<n>[^"]{1,40})"',
@@ -195,6 +198,7 @@ def _plain_cause(message: str, fallback: str) -> tuple[str, str]:
     for plain in PLAIN:
         match = plain.message.search(message)
         values = match.groupdict() if match else {}
+        # A backtick in a value would end the code span in the summary.
         if match and not any("`" in value for value in values.values()):
             summary = plain.summary.format(**values)
             if len(summary) <= quote.LONGEST:

@@ -130,6 +130,8 @@ def _label_again(facts: Facts, labelled: Sequence[tuple[Precedent, Classificatio
         citations=(*(quote.blamed(facts) or quote.suspects(facts, 1)), *quote.log(facts)),
         fix=checks.relax(codes) if lint and codes else None,
         would_pass=bool(lint and facts.outcome.all_passed and len(codes) == 1),
+        # Without failed tests, only the text of the error shows that the failures are the same. Code that runs in a
+        # build can throw any text, also one that people excused in a published report.
         by_error_text=not (precedent.alike and facts.outcome.failures),
     )
 

@@ -53,6 +53,7 @@ def brief(text: str) -> str:
         folded += [text[at:start], "{ … }" if len(block) > FOLDED else block]
         at = end
     result = "".join((*folded, text[at:]))
+    # A backtick can be lost with a folded type. Another one at the end keeps the code span closed.
     return result + "`" * (result.count("`") % 2)
 
 
@@ -623,11 +624,13 @@ class _Likeness:
     """Computes the similarity of one line to others, from 0 to 1. Values below `ALIKE` become 0."""
 
     def __init__(self, text: str) -> None:
+        # `SequenceMatcher` caches what it computes about its second text, so the fixed text is passed second.
         self._matcher = SequenceMatcher(None, "", text[:COMPARED], autojunk=False)
 
     def to(self, text: str, beaten: float = 0.0) -> float:
         """Return the similarity to another line; 0 if it is below `ALIKE` or not higher than `beaten`."""
         self._matcher.set_seq1(text[:COMPARED])
+        # The first two are upper bounds of the ratio and are much cheaper to compute.
         bounds = (self._matcher.real_quick_ratio, self._matcher.quick_ratio, self._matcher.ratio)
         for bound in bounds:
             share = bound()

@@ -53,6 +53,7 @@ def reference_fails(facts: Facts) -> RuleDecision | None:
     always_failed = set.intersection(*(set(trial.failed_at) for trial in reference.trials))
     own_failures = [part for part in _failed_names(facts) if part not in always_failed]
     same_output = not own_failures and _prints_as(facts, reference)
+    # The answer fails exactly like an empty one, so the agent may have delivered nothing.
     if not same_output and _prints_as(facts, _graded(facts, "empty answer")):
         return None
     certain = not own_failures and (same_output or reference.total >= ENOUGH)
@@ -161,6 +162,7 @@ def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
     of_an_agent = facts.transcripts.by_model or reference or empty
     if not failed_names or not of_an_agent or facts.evidence.eval.status != "failed" or not _output(facts):
         return None
+    # A verifier that passes an empty answer does not show that a failed answer is wrong.
     fair = reference is not None and reference.passed == reference.total >= ENOUGH and not (empty and empty.passed)
     undone = _prints_as(facts, empty)
     message = facts.first.error if facts.first else failed_names[0]
@@ -257,6 +259,7 @@ def _deciding(facts: Facts) -> tuple[Citation, ...]:
     for document in facts.evidence.of("grader"):
         if not quote.is_code(document):
             continue
+        # The pattern `(?!)` never matches.
         pattern = rf"(?:echo|print|log|assert|raise|throw)[^\n]*?{label['label']}\W{{1,8}}(\w+)" if label else "(?!)"
         match = re.search(pattern, document.text, re.IGNORECASE)
         computed = rf"\s*(?:(?:local|export|const|let|var)\s+)?{match[1]}\s*:?=[^=]" if match else None

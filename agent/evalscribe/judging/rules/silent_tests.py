@@ -52,6 +52,7 @@ def connection_broke(facts: Facts) -> RuleDecision | None:
 def _no_request_is_answered(facts: Facts) -> RuleDecision | None:
     """Judge failures in which every test fails and sends HTTP requests. The output serves every requested address."""
     failures = facts.outcome.failures
+    # A single request that is answered shows that the server is up and reachable.
     if facts.check != "tests" or not facts.outcome.silent or facts.outcome.passed or len(failures) < 2:
         return None
     texts = ["\n".join(text for _, _, text in bodies(facts, test)) for test in failures]
@@ -177,6 +178,8 @@ def _misses_a_name(facts: Facts) -> RuleDecision | None:
     output_names = facts.output_names
     missing = [n for n in _names_in_question(facts) if n not in output_names and code.says(facts.task, n)]
     if facts.outcome.silent:
+        # Without a message, a missing name explains the failure only if the failed tests might need it. A test that
+        # passes can name it, too.
         missing = [n for n in missing if concerns(facts, n)]
     if not missing:
         return None

@@ -70,6 +70,7 @@ def withholds_who_it_is(facts: Facts) -> RuleDecision | None:
     The identity is in the user's instructions.
     """
     transcripts, unsaid = facts.transcripts, unsaid_identity(facts)
+    # A tool that returned something shows that the missing identity did not stop the model.
     if not unsaid or not _changes_missing(transcripts) or any(_works(answered) for answered in transcripts.calls):
         return None
     question = _identity_question(transcripts)
@@ -100,6 +101,7 @@ def ends_too_early(facts: Facts) -> RuleDecision | None:
     if last is None or not _changes_missing(transcripts) or not _goes_ahead(plain(last)):
         return None
     proposal = _before(transcripts.messages, last.turn.number)
+    # A question that only offers further help does not propose an action that the model could still take.
     if proposal is None or proposal.turn.number < last.turn.number - 1 or _only_offers_more(proposal.turn.text):
         return None
     return _suspect_user(
@@ -119,6 +121,7 @@ def invents_an_id(facts: Facts) -> RuleDecision | None:
     transcripts, task_text = facts.transcripts, facts.task.lower()
     if not facts.task.strip() or not _changes_missing(transcripts):
         return None
+    # An id is not invented if the model or a tool has mentioned it before, so their messages are collected, too.
     earlier_texts = [task_text]
     for located in transcripts.turns:
         text = located.turn.text

@@ -131,6 +131,8 @@ def _answered_calls(turns: Iterable[LocatedTurn]) -> Iterator[AnsweredCall]:
             waiting.remove(answered)
             answers[id(answered)] = located
         elif located.turn.role != "assistant":
+            # Calls that have no answer when the user speaks were never executed. tau-bench, for example, only executes
+            # the first call of a message.
             waiting.clear()
     return (AnsweredCall(call, answers.get(id(call))) for call in calls)
 
