@@ -71,6 +71,7 @@ The pattern also matches the first line of an announcement that the tool wrapped
 encountered the following`.
 """
 _ASIDE = re.compile(r" \([^()]*\)")
+# TypeScript writes a type of another module as `import("/path/to/module").Name`. The path differs between machines.
 _IMPORT_TYPE = re.compile(r'import\("[^"]{0,1000}"\)\.')
 _ABSOLUTE = re.compile(
     r"(?<![\w.:/])(?:/(?:tmp|home|root|var|private|Users|opt|usr|mnt|srv)|[A-Za-z]:)?[\\/](?:[\w.@+~-]+[\\/])*"
@@ -100,6 +101,7 @@ def strip_prefixes(text: str) -> str:
     `Uncaught`.
     """
     text = text.strip()[:4000]
+    # The reason behind a refused push begins with prefixes of its own.
     bare = _PREFIX.sub("", _REFUSED.sub("", _PREFIX.sub("", text), count=1)).strip()
     return bare or text
 

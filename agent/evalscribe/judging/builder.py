@@ -108,6 +108,7 @@ class JudgeRecipe:
                 await service.close()
 
     def _prompts(self, workspace: Path) -> Prompts:
+        # A worker can run on another machine, which does not have the workspace's templates.
         for name, text in self.templates.items():
             path = workspace / "prompts" / name
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -546,6 +546,7 @@ class FirstPass:
         except TimeoutError:
             return Unclassified(reason=f"no answer within {self._seconds:g} s", judge=self.id, cause="service")
         outcome = _doubt_disputed(self._reply_verdict(reply, case), case)
+        # If the unusable answer stayed in the cache, the next analysis would get it again.
         if isinstance(outcome, Unclassified) and not outcome.final:
             self._model.forget(request)
         return outcome
@@ -562,6 +563,7 @@ class FirstPass:
     def _reply_verdict(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
         """Convert the cheap model's answer to a verdict. An invalid answer becomes an `Unclassified`."""
         if reply.stop in GAVE_UP:
+            # A model that is asked again can need fewer tokens. A refusal and evidence that is too long stay.
             final = reply.stop != "max_tokens"
             return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
         call = next((call for call in reply.tool_calls if call.name == SUBMIT), None)

@@ -100,7 +100,6 @@ class LoadedRubricJudge:
         self._judge = judge
 
     def estimate(self, loaded: LoadedSubject) -> Estimate:
-        """Estimate the cost of judging a subject."""
         return self._judge.estimate(loaded.subject)
 
     async def judge(self, loaded: LoadedSubject) -> JudgeOutput:

@@ -416,6 +416,7 @@ def _blocks(grader: Document, names: Sequence[str]) -> Iterator[Range]:
 
 def _test_name(name: str) -> str:
     """Return the name of a test without its suites and parameters."""
+    # These are the separators of vitest, Jest and pytest.
     test = re.split(r" > | › |::", name)[-1]
     return re.sub(r"\[.*\]$", "", test).strip()
 
@@ -481,6 +482,7 @@ def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
     selected = _step_excerpts(evidence, diagnosis, TAIL)
     for step in evidence.steps:
         if step.status == "failed" and step.name != evidence.eval.failed_step:
+            # The errors of another step are located as if it were the failed step of the eval.
             step_eval = evidence.eval.model_copy(update={"failed_step": step.name, "reason": step.error})
             step_evidence = evidence.model_copy(update={"eval": step_eval})
             step_excerpts = _step_excerpts(step_evidence, Diagnosis(errors=locate_all(step_evidence)), TAIL_OF_OTHERS)
@@ -732,6 +734,7 @@ def _candidates(
         yield excerpt, budget
     for excerpt in _document_starts(evidence, "task", int(budget * SHARES["task"])):
         yield excerpt, budget
+    # Without a transcript, the output consists of files, and the differences show what the reference contains.
     if evidence.of("transcript"):
         for excerpt in _document_starts(evidence, "expected", int(budget * SHARES["expected"])):
             yield excerpt, budget

@@ -42,6 +42,8 @@ FindOutliers = Callable[[Sequence[Finding]], Mapping[str, tuple[TrialVerdict, ..
 For the group of each outlier, the function returns the verdicts on these other trials. The keys are group ids.
 """
 WORKERS = 4
+# A cascade takes at most 50 s for its first pass (`FIRST_PASS_S`) and 600 s for an investigation
+# (`InvestigationLimits`).
 TIMEOUT_S = 660.0
 """Time limit for one failure in seconds.
 
@@ -346,6 +348,7 @@ class JudgeQueue:
             self._findings[group.id] = first_finding.model_copy(update={"verdict": share_field_names(answer.verdict)})
 
     def _stop(self, error: Exception) -> None:
+        # Workers that are stopped can fail with further errors, so the first error counts.
         self.error = self.error or error
         for running in self._running:
             running.cancel()

@@ -111,7 +111,6 @@ def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | Non
 
 
 def _call_arguments(transcripts: Transcripts) -> str:
-    """Return the arguments of all calls as text."""
     return json.dumps([answered.action.arguments for answered in transcripts.calls], ensure_ascii=False)
 
 
@@ -356,6 +355,7 @@ def _expected(transcripts: Transcripts, difference: ToolCallDifference) -> str:
     if _calls(transcripts, action.tool):
         return name_call(action, transcripts.actions)
     words = {name: value for name, value in action.arguments.items() if isinstance(value, str)}
+    # An id without digits, such as `OAKROOM`, is recognised by the name of its argument.
     ids = [
         value
         for name, value in words.items()
@@ -467,6 +467,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
         return None
     if answer.text.strip() == target.text and len(facts.evidence.steps) > 1:
         return None  # the comparison with the target passed, so another check failed
+    # The chained comparison is only true if both texts are numbers.
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
         return _otherwise_written(facts, answer, target, _other_form(answer.text.strip(), target.text))
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):

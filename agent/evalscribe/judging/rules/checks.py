@@ -545,6 +545,7 @@ def _check_misses_all_texts(facts: Facts) -> RuleDecision | None:
     body = "\n".join(text for _, _, text in bodies(facts, failures[0]))
     texts = [text for _, text in CONTAINS.findall(body)]
     lines = [quote.both(facts, text) for text in texts]
+    # If the test also has other assertions, one of these can have failed.
     if len(EXPECTS.findall(body)) != len(texts) or not lines or any(len(quoted_lines) < 2 for quoted_lines in lines):
         return None
     title = failures[0].title
@@ -760,6 +761,7 @@ def _range_ends_unspecified(facts: Facts) -> RuleDecision | None:
     test = next((t for t in facts.outcome.failures if _differ_at_an_end(t.message)), None)
     if test is None or len(facts.outcome.failures) > max(1, (facts.outcome.passed or 0)):
         return None
+    # A line without a parenthesis is prose and not a signature, so it is quoted first.
     citations = quote.task(facts, lambda text: "(" not in text and bool(RANGE.search(text)))
     citations = citations or quote.task(facts, lambda text: bool(RANGE.search(text)))
     return RuleDecision(

@@ -288,7 +288,6 @@ def _progress(transcripts: Transcripts) -> str:
 
 
 def _last_action(transcripts: Transcripts) -> tuple[Citation, ...]:
-    """Quote the last action of the model."""
     if not transcripts.by_model:
         return ()
     last = transcripts.by_model[-1]

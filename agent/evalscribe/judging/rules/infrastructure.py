@@ -256,6 +256,7 @@ def _explain(recognised: bool, reason: str) -> str:
 
 def environment_not_reached(facts: Facts) -> RuleDecision | None:
     """Judge failures in which a connection failed in a step before the tests, so that the code never ran."""
+    # An error that points to a line of the output is about that line.
     if facts.check not in ("install", "build") or facts.first is None or facts.blamed:
         return None
     index = facts.check == "install"

@@ -139,6 +139,7 @@ def tests_of_a_patch(facts: Facts) -> RuleDecision | None:
     unrepaired = [test for group, test in tests if group == WANTED]
     newly_failing = [test for group, test in tests if group == KEPT]
     reference_failures = _failed_by_reference(facts)
+    # Tests that the patch should repair can ask for more than the task says, even if the reference patch passes them.
     proven = reference_failures is not None and reference_failures.isdisjoint(_lines(facts)) and not unrepaired
     unrun = [test for test in newly_failing if facts.transcripts.calls and not _is_run_by_agent(facts, test)]
     half = any(

@@ -403,6 +403,7 @@ def _counterpart(facts: Facts, line: CodeLine) -> CodeLine | None:
     if partner is None:
         return None
     lines = facts.expected_lines if document.role == "output" else facts.output_lines
+    # A part of a chain, which begins with a dot, is not the counterpart of the beginning of a statement.
     candidates = [
         c for c in lines if c.document.path == partner.path and c.text.startswith(".") == line.text.startswith(".")
     ][:COMPARED]
@@ -538,6 +539,7 @@ def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
     """Quote the grader's first line that builds an address. If there is none, quote the first that sends a request."""
     for document in facts.evidence.of("grader"):
         for pattern in (ADDRESS, REQUESTED):
+            # A line with `function` defines a helper such as `fetchWithRetry`. It does not send the request.
             lines = (n for n, text in enumerate(document.lines, 1) if pattern.search(text) and "function" not in text)
             if (number := next(lines, None)) is not None:
                 return (cite_lines(document, number, number),)

@@ -149,6 +149,7 @@ def _expected(document: Document) -> Iterator[LocatedTurn]:
 def _json_calls(document: Document) -> Iterator[TranscriptTurn]:
     try:
         entries = json.loads(document.text)
+    # Deeply nested JSON raises `RecursionError`.
     except (ValueError, RecursionError):
         return
     line = 0
