@@ -28,15 +28,15 @@ Longer messages usually spell out a type, so their innermost explanation is show
 """
 SHORT = 170
 """Maximum number of characters in a message before its rule or error code is appended."""
-# The quantifiers in these patterns are bounded, because code under test can print long lines that would otherwise take
-# very long to match.
+# The length of a path is limited, because code under test can print long lines that would otherwise take very long to
+# match.
 _PATH = r"(?P<path>[^\s:(][^:(]{0,400}?)"
 _FORMATS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "tsc",
         re.compile(
-            # By default, tsc prints `file(7,3): error`, and with `--pretty`, which the Convex CLI passes, `file:7:3 -
-            # error`.
+            # Plain tsc prints `file(7,3): error`. With `--pretty`, which the Convex CLI passes, it prints
+            # `file:7:3 - error`.
             rf"{_PATH}(?:\((?P<line>\d+),\d+\):|:(?P<line2>\d+):\d+ -) (?P<severity>error|warning) "
             r"(?P<code>TS\d+): (?P<message>.*)"
         ),
@@ -764,7 +764,7 @@ _CARGO_NEXT = re.compile(r"stack backtrace:|note: |failures:$|error: |test resul
 def _cargo(lines: Sequence[LogLine]) -> RunnerOutput:
     results = [match for line in lines if (match := _CARGO_RESULT.match(line.text))]
     failures = tuple(_marked(lines, _CARGO_FAILED, _CARGO_NEXT)) or tuple(_marked(lines, _CARGO_NAMED, _CARGO_NEXT))
-    # One result is printed for each binary, such as unit tests and documentation tests.
+    # A result is printed for each set of tests, such as unit tests and documentation tests.
     passed, failed = (sum(int(match[result]) for match in results) for result in ("passed", "failed"))
     return RunnerOutput("cargo test", passed if results else None, failed if results else None, failures)
 

@@ -168,7 +168,7 @@ def _parse_tags(text: str, rubric: Rubric, repeats: Callable[[str], bool]) -> Ou
         for objects in tags.object_lists():
             result = _single_output(objects, rubric.output_schema)
             if isinstance(result, dict):
-                # Searching the subject is slow. The only tag of an answer counts in any case, so it is not looked for.
+                # The only tag with a valid output counts in any case, so the subject need not be searched for it.
                 if (repeated_output is None and not tags.has_following()) or not repeats(tags.content):
                     return result
                 repeated_output = repeated_output or result

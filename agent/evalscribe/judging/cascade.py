@@ -219,6 +219,7 @@ class SubjectCascade:
         first = await self._first.judge(subject)
         answered = first.result_type == ResultType.DIRECT_RESULT
         tags = tuple(first.output.get("tags", ())) if answered else ()
+        # The order of the settings counts, and tags without a judge are dropped.
         tags = tuple(tag for tag in self._tagged if tag in tags)
         first_result = self._unwrap(first) if answered else None
         if first_result is not None and not tags and _is_final(first):
@@ -279,6 +280,7 @@ def first_pass_rubric(rubric: Rubric, tags: Sequence[Tag], prompts: Prompts) -> 
 def _with_first_result(subject: Subject, result: JudgeResult) -> Subject:
     """Return the subject with a result as a further item. Later answers can cite this item, for example as `[A0]`."""
     (item,) = result_items([result])
+    # The subject can already contain earlier results, which are numbered from `A0`.
     mark = f"A{sum(existing.target.kind == 'result' for existing in subject.items)}"
     target = item.target.model_copy(update={"item": mark})
     first_item = item.model_copy(update={"mark": mark, "about": f"{item.about}, a first pass", "target": target})

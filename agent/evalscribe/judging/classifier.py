@@ -62,6 +62,8 @@ def render_instructions(prompts: Prompts, rubric: Rubric, *, first_pass: str = "
 
 def evidence_delimiter(case: Failure) -> Delimiter:
     """Return the delimiter that encloses the evidence of a failure in prompts."""
+    # The question also shows parts of the case that are not evidence, such as earlier reports, so all of it is
+    # searched.
     return Delimiter(case.evidence.digest, (canonical_json(case),))
 
 
@@ -563,7 +565,7 @@ class FirstPass:
     def _reply_verdict(self, reply: Reply, case: Failure) -> Verdict | Unclassified:
         """Convert the cheap model's answer to a verdict. An invalid answer becomes an `Unclassified`."""
         if reply.stop in GAVE_UP:
-            # A model that is asked again can need fewer tokens. A refusal and evidence that is too long stay.
+            # The next answer can be shorter. A refusal or evidence that is too long will not change.
             final = reply.stop != "max_tokens"
             return Unclassified(reason=GAVE_UP[reply.stop], judge=self.id, final=final, usage=reply.usage)
         call = next((call for call in reply.tool_calls if call.name == SUBMIT), None)

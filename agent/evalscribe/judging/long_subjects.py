@@ -299,7 +299,7 @@ class PartReader:
     async def _observe(self, items: tuple[SubjectItem, ...], number: int, room: int) -> tuple[str, ...] | None:
         """Return the observations about some items. Return None if none of the items could be read."""
         if room > self.room:
-            # Since this part was planned, the provider has refused another part of this size.
+            # The limit was lowered after this part was planned, because another part was too long.
             return await self._observe_smaller_parts(items, number, self.room)
         if self._hopeless:
             self._unread.append((number, _mark_range(items), TOO_LONG))

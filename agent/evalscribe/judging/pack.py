@@ -369,8 +369,8 @@ def _list(title: str, names: Sequence[str], budget: int) -> Iterator[str]:
 
 
 def _size(document: Document) -> str:
-    # `line_count` would leave out a last empty line. But that changes prompts, so models would be paid again for
-    # verdicts that are already stored.
+    # `line_count` would leave out a last empty line. But a changed prompt is a new question, so models would be paid
+    # again for verdicts that are already stored.
     return f"{len(document.lines)} lines"
 
 

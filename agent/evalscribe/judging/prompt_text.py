@@ -9,8 +9,8 @@ from evalscribe.ids import content_id
 LONGEST_LINE = 1000
 """Maximum characters that are shown of a line. Longer lines are usually data."""
 _BREAKS = dict.fromkeys(map(ord, "\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
-# Control characters, marks that reverse the direction of the text behind them, and lone surrogates, which cannot be
-# encoded.
+# These are control characters, marks that reverse the direction of the text behind them, and lone surrogates, which
+# cannot be encoded.
 _HIDDEN = "[\x00-\x08\x0e-\x1b\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 _UNSEEN = re.compile(_HIDDEN)
 _UNSEEN_OR_BREAK = re.compile(f"{_HIDDEN}|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")

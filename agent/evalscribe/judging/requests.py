@@ -215,6 +215,7 @@ class _Namer:
                 if segment.strip():
                     yield segment
                 continue
+            # A transcript can already have a mark, because its run was shown before.
             mark = self._marks.get(segment) or self._marks.get(segment.id if segment.type == "transcript" else None)
             yield _RepeatedReference(mark) if mark else tuple(self._items(segment))
 

@@ -467,7 +467,7 @@ def answers_otherwise(facts: Facts) -> RuleDecision | None:
         return None
     if answer.text.strip() == target.text and len(facts.evidence.steps) > 1:
         return None  # the comparison with the target passed, so another check failed
-    # The chained comparison is only true if both texts are numbers.
+    # The chained comparison is only true if both texts are the same number.
     if _fold(target.text) in _fold(answer.text) or _number(target.text) == _number(answer.text) is not None:
         return _otherwise_written(facts, answer, target, _other_form(answer.text.strip(), target.text))
     if SIGNS.sub("", target.text.lower()) == SIGNS.sub("", answer.text.lower()) and SIGNS.sub("", answer.text):

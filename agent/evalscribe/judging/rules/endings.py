@@ -65,6 +65,7 @@ def harness_broke(facts: Facts) -> RuleDecision | None:
         return _infrastructure_failed(
             facts, "service-not-reachable", f"no answer: {message}", "a service could not be reached"
         )
+    # A grader that raised because of a provider or a connection is an outage, which is decided above.
     raised = next((step for step in facts.evidence.steps if step.status == "skipped" and step.error), None)
     if raised is not None:
         return _grader_raised(facts, raised)
@@ -342,6 +343,7 @@ def scorer_says_why(facts: Facts) -> RuleDecision | None:
     line = _failed_line(facts)
     if line is None:
         return None
+    # A line has the form `equal: failed 0 (mismatch): output is 1: not 2`.
     explanation = line.text.partition(": ")[2].partition(": ")[2] or line.text
     return RuleDecision(
         label="MODEL_FAULT",
@@ -423,6 +425,7 @@ def _failed_line(facts: Facts) -> Citation | None:
     document = facts.evidence.document("log", SCORES_LOG)
     if document is None or facts.evidence.eval.failed_step is None:
         return None
+    # A scorer without a value has no number behind `failed`.
     prefixes = f"{facts.step}: failed ", f"{facts.step}: failed:"
     number = next((n for n, text in enumerate(document.lines, 1) if text.startswith(prefixes)), None)
     return None if number is None else cite_lines(document, number, number)

@@ -174,6 +174,7 @@ def _ended_badly(facts: Facts, error: str, text: str, citation: Citation) -> Rul
     document = facts.evidence.document("log", FILTERS_LOG)
     source_says_so = document is not None and STOPPED.search(document.text) is not None
     at_limit = source_says_so or (limit is not None and limit >= LEAST_LIMIT and estimate_tokens(text) >= FULL * limit)
+    # A loop also ends at the limit, but explains more than the limit.
     if (loop := _repeated_part(text)) is not None:
         return RuleDecision(
             label="MODEL_FAULT",

@@ -368,6 +368,7 @@ class Misplaced(NamedTuple):
 def misplaced(facts: Facts) -> Misplaced | None:
     """Return the first name that output and reference import from different modules; None if there is none."""
     expected_imports = list(_imports(facts.expected_lines))
+    # The order is reversed so that the first import of a name counts.
     modules = {name: (path, line) for name, path, line in reversed(expected_imports)}
     expected_modules = {(name, _module(path)) for name, path, _ in expected_imports}
     for name, path, line in _imports(facts.output_lines):
@@ -426,9 +427,9 @@ BEGINS = re.compile(r"\s*(?:(?:test|it)(?:\.\w+)*\s*\(|(?:async\s+)?def test)")
 """Matches the first line of a test in graders for vitest, jest and pytest."""
 CALL = re.compile(r"\b(?:api|internal|anyApi)(?:\.[A-Za-z_$][\w$]*)*\.([A-Za-z_$][\w$]*)")
 """Matches a Convex client's call of a function of the code under test."""
-# Tests that vitest stopped after its default limit of 5,000 ms were recorded with 5,003 to 5,040 ms.
 TIME_LIMITS = (5_000, 10_000, 30_000)
 """Default time limits of test runners for one test, in milliseconds."""
+# Tests that vitest stopped at its default limit of 5,000 ms were recorded with 5,003 to 5,040 ms.
 OVER = 100
 """Maximum milliseconds by which a test that was stopped exceeds its time limit."""
 

@@ -204,6 +204,7 @@ def _reason(facts: Facts, located: LocatedError, citation: Citation) -> Citation
     document = facts.evidence.document(citation.role, citation.path)
     if located.test is not None or document is None:
         return short(facts, citation)
+    # A tool explains itself at the end of its message.
     first = last = citation.last
     size = len(document.lines[last - 1])
     while first > citation.first and last - first <= LOG_LINES:
@@ -525,6 +526,7 @@ def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
     for document, first, text in bodies(facts, test):
         lines = [(first + n, line) for n, line in enumerate(text.split("\n")) if EXPECTS.search(line)]
         closest = max(lines, key=lambda numbered: len(_values(numbered[1]) & values), default=None)
+        # Without a common value, only a single assertion is certainly the one that failed.
         if closest and (len(lines) == 1 or _values(closest[1]) & values):
             return _statement(facts, CodeLine(document, *closest)).citation
     return None
