@@ -39,6 +39,7 @@ def write_data(analysis: Analysis) -> str:
     Equal reports produce equal texts.
     """
     facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
+    # Git compares and merges lines, so each fact has a line of its own.
     return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -300,6 +300,7 @@ def analysis_document(
     current command, keyed by stage.
     """
     by_path = {
+        # An `EvalRef` normalises its path, as the paths in the report are.
         EvalRef(path=eval.path).path: (eval, member, finding.group)
         for finding in findings
         for member in finding.each

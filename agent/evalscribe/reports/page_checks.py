@@ -201,6 +201,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
     try:
         edits = read_page(source, bases)
     except UnreadableReport as error:
+        # A conflict marker in a quotation can be the reason why the page cannot be read.
         return PageCheck(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
     except DataError as error:
         return PageCheck(None, (), (LineProblem(1, "error", str(error)),))
@@ -323,6 +324,7 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
             if mark and mark[1].startswith(fence) and not mark[2].strip():
                 fence = ""
         else:
+            # In CommonMark, a line that opens a fence of backticks has no other backtick.
             opens = mark is not None and not (mark[1][0] == "`" and "`" in mark[2])
             fence = mark[1] if mark and opens else ""
             yield at, line, opens
@@ -335,6 +337,7 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
     """
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
+    # A line `=======` alone is the underline of a heading.
     if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
         for number, line in marks:
             yield LineProblem(number, "error", f"unresolved conflict: {line[:40]!r}")
@@ -361,6 +364,7 @@ def quotations(part: PagePart) -> tuple[Quoted, ...]:
     block = _generated_block(part)
     if block is None:
         items = (snippets.parse_item(text, line) for line, text in enumerate(part.lines, part.line))
+        # A finding has at most one generated quotation in this form. A person added the others.
         return tuple(item for item in items if item)[:1]
     try:
         return tuple(snippets.parse(block))

@@ -100,6 +100,7 @@ def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
     base, newest = main
     branch = repository.fetch(local.remote, local.branch)
     tip = branch[1] if branch else None
+    # A branch whose newest commit is part of the main branch is merged.
     live = tip is not None and repository.common(tip, newest) != tip
     parent = tip if live and tip else newest
     on_branch, on_main = (
@@ -108,6 +109,7 @@ def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
     )
     merging = newest if live and _moved_on(repository, local, parent, newest, on_main) else None
     source, report = _united(local, {local.branch: on_branch, **({base: on_main} if merging else {})})
+    # Files that are already on the remote keep what people changed in them.
     existing = {*repository.files(parent), *(repository.files(merging) if merging else ())}
     return BranchPlan(
         base=base,

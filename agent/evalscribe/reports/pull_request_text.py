@@ -79,6 +79,7 @@ def pull_request_body(report: Report, published: PublishedReport) -> str:
 
 
 def _summary(report: Report, published: PublishedReport) -> Iterator[str]:
+    # The other half of the text is left for the sections below.
     yield published.summary[: LIMIT // 2]
     yield ""
     again = f", revision {report.revision}" if report.revision > 1 else ""

@@ -200,7 +200,6 @@ def _analysis_with_actions(report: Report) -> Analysis:
 
 
 def _kind(text: str) -> str | None:
-    """Return the `kind` that the front matter states. Return None if it states none."""
     kind = front_matter(text).get("kind")
     return str(kind) if kind is not None else None
 
@@ -244,6 +243,7 @@ def find_report(workspace: Workspace, name: str) -> ReportFile:
         path = Path(name)
         if path.is_file():
             return _file(path.resolve(), path.name)
+    # A name that is too long for a file raises `OSError`.
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
@@ -296,6 +296,7 @@ def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
     if "://" in name:
         name = re.split("[/?#]", name.partition("/run/")[2])[0]
     stem = run_id_prefix(name)
+    # Shorter names have already been compared with the names of the files.
     if len(name) <= len(stem):
         return []
     return [file for file in files if file.name.rpartition("/")[2].startswith(stem) and name in _runs_of(file)]

@@ -216,6 +216,7 @@ class _Reader:
         self.newest[name] = analysis
         if not isinstance(problems[0], str):
             self._since[name] = versions[0].age
+        # Without a correction in the newest version, all earlier labels are withdrawn, so older versions are not read.
         if not any(finding.by_person for finding in analysis.findings):
             return ()
         about = self._about(analysis, name)
@@ -291,6 +292,7 @@ def _with_distinct_names(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]
 
 
 def _store_labels(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+    # Runs whose labels were all withdrawn are stored with an empty list.
     by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
     for label in labels:
         by_run.setdefault(label.run, []).append(label)

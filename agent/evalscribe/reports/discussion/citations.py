@@ -140,6 +140,7 @@ class AnswerResolver:
         self.citations: list[AnswerCitation] = []
         self._dossier = dossier
         self._at_hand = at_hand
+        # A string that grows with each piece would take quadratic time.
         self._output = StringIO()
         self._pending = ""
 
@@ -248,6 +249,7 @@ class AnswerResolver:
         n, subject = self._number(number, body), self._subject(number, body) or _NOTHING
         bracket = _with_range(body)
         citations = resolve_citations(bracket, subject).citations
+        # An ordinary bracket, such as `[log in]`, only begins like a citation.
         if not citations and number is None and "<RANGE>" not in bracket:
             return f"[{escape_citations(part)}{']' if closed else ''}"
         if not closed or not citations or _has_other_text(bracket, citations):

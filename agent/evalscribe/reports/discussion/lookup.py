@@ -176,6 +176,7 @@ class LookupDiscussion:
             return
         for citation in topic.first.citations:
             document = evidence.document(citation.role, citation.path)
+            # An unverified quotation has no place in the document.
             holds = document is not None and citation.status != "unverified"
             yield from _with_context(citation, document) if document and holds else _quoted(citation)
         yield from (

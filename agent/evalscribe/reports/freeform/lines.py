@@ -148,6 +148,7 @@ def is_name(text: str) -> bool:
         and not FRACTION.fullmatch(text)
         and not LABEL.fullmatch(text)
         and not FOREIGN_LABEL.fullmatch(text)
+        # Lists also name files, such as `src/index.ts`.
         and not FILE.search(text)
     )
 
@@ -268,6 +269,7 @@ class Field(NamedTuple):
         meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
         if meaning is not None:
             return meaning
+        # A value that is only a label shows what the key means, unless the key is about an earlier label.
         if not header and is_label(self.text.split("\n")[0]) and not PAST.search(key):
             return "classification"
         return "other"
@@ -347,6 +349,7 @@ LEAD_WORD = re.compile(
 )
 REMARK = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
 JOINER = re.compile(r"\s+(?:and|und|&|\+)\s+|\s*,\s*")
+# A heading of thousands of separators would otherwise take long to parse.
 MAX_LEAD = 400
 
 
@@ -500,6 +503,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
         remarks.append(match.group(1) or match.group(2) or "")
         return f"\x00{len(remarks) - 1}\x00"
 
+    # A NUL in the text could imitate a placeholder.
     return REMARK.sub(hide, text.replace("\x00", "")), remarks
 
 
@@ -512,6 +516,7 @@ def _split_label(segment: _Segment) -> tuple[str, WrittenLabel | None]:
         if is_label(remark):
             return segment.text, label_in(remark)
     match = LABEL.search(segment.text)
+    # The product is 0 if the label stands at the beginning or at the end.
     if match and match.start() * (len(segment.text) - match.end()) == 0:
         words = (segment.text[: match.start()] + segment.text[match.end() :]).strip(" :*")
         if all(is_marked_name(word) for word in words.split()):

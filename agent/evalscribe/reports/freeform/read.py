@@ -30,6 +30,7 @@ from evalscribe.reports.freeform.sections import read_conclusions
 T = TypeVar("T")
 NUMBERED = re.compile(r"\d+[-_]\w")
 COUNT = re.compile(r"\d+\s*/\s*\d+$|\d+ (evals?|failures?|failed|tasks?)\b", re.IGNORECASE)
+# A word such as `with_x` in parentheses names a variant of the experiment and not a category.
 VARIANT = re.compile(r"(with|without|no)[_-]", re.IGNORECASE)
 _ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
 
@@ -195,6 +196,7 @@ def _first(values: Iterable[T | None]) -> T | None:
     return next((value for value in values if value is not None), None)
 
 
+# A run id has letters and digits, which excludes long words and long numbers.
 RUN_ID = re.compile(r"\b(?=[a-z0-9]*\d)(?=[a-z0-9]*[a-z])[a-z0-9]{16,64}\b")
 RATE = re.compile(r"^\W*(\d{1,7})\s*(?:/|of|von)\s*(\d{1,7})\b")
 PERCENT_RATE = re.compile(r"^\d{1,7}/\d{1,7}\s*\(\d+(?:[.,]\d+)?\s*%\)$")
@@ -302,6 +304,7 @@ def _model(fields: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> t
 def _titled_model(blocks: Sequence[FreeformBlock]) -> str | None:
     title = next((plain(block.lines[0]) for block in blocks if block.kind == "heading"), "")
     match = re.search(r":\s+([\w.-]+(?:/[\w.-]+)*)\s*(?:\([^()]*\))?$", title)
+    # A name of a model has a digit or a hyphen. Any other word ends an ordinary title.
     return match.group(1) if match and re.search(r"[\d-]", match.group(1)) else None
 
 
