@@ -408,11 +408,9 @@ def _modes(task: _Task) -> list[_Mode]:
     by_mode: dict[tuple[tuple[str, ...], str], list[TrialFacts]] = defaultdict(list)
     for trial in task.trials:
         if trial.status != "passed":
+            # A verifier without named tests has a single step, so only its error distinguishes the modes.
             parts = tuple(
-                # The only step of a verifier without named tests has always the same name, so its error distinguishes
-                # the modes.
-                cut(one_line(error), 120) if name.endswith(VERIFIER) and error else name
-                for name, error in trial.failed
+                cut(one_line(error), 120) if name.endswith(VERIFIER) and error else name for name, error in trial.failed
             )
             by_mode[parts, trial.ended].append(trial)
     return sorted((_Mode(*key, trials) for key, trials in by_mode.items()), key=lambda mode: -len(mode.trials))

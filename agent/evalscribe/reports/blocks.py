@@ -144,8 +144,8 @@ def front_values(source: str) -> dict[object, object]:
     """Parse YAML front matter and return its values. Return an empty dictionary if the YAML is invalid."""
     try:
         values = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
-    # An impossible date, such as `2026-99-99`, raises `ValueError`.
     except (yaml.YAMLError, ValueError, RecursionError):
+        # An impossible date, such as `2026-99-99`, raises `ValueError`.
         return {}
     return values if isinstance(values, dict) else {}
 

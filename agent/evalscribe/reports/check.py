@@ -319,8 +319,8 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
             target = (root / name).resolve()
             # A symbolic link can lead out of the folder.
             return target.is_relative_to(root.resolve()) and target.exists()
-        # Before Python 3.13, `resolve` raises `RuntimeError` for a loop of links.
         except (OSError, ValueError, RuntimeError):
+            # Before Python 3.13, `resolve` raises `RuntimeError` for a loop of links.
             return False
 
     return exists

@@ -416,7 +416,7 @@ class _PageLines:
         end = self.ends[0]
         blank = apart and number < len(self.lines) and _CONTINUES.match(self.lines[number]) is not None
         added = [line, ""] if blank else [line]
-        # If the line above was the last one without a line end, so is the inserted line.
+        # If the page ended without a line end, it still does after a line is added to its end.
         last = self.ends[number - 1]
         self.lines[number:number] = added
         self.ends[number - 1 : number] = [end] * len(added) + [last]

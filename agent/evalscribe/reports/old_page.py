@@ -337,7 +337,7 @@ def _label_in_force(
         judged = judge.classification if judge else None
         edited = (heading.classification != judged, row.label.classification != judged)
     else:
-        # Both labels are the same, so they differ in the kind of cause or in the certainty.
+        # Both places have the same label, so they differ in the kind of cause or in the certainty.
         printed = kind if kind in NOT_THE_MODEL else None
         edited = (heading.kind != printed, row.label.kind not in (printed, heading.kind))
     if edited == (True, True):

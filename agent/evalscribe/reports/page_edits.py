@@ -427,8 +427,8 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
             try:
                 label = labels.parse(label_text.strip(), number)
             except UnreadableReport as error:
-                # Further down, such words belong to the reasoning or to a note.
                 looks = dot or line.strip().startswith(("**", "__", "~~")) or _SHOUTED.match(line.strip())
+                # Further down, such words belong to the reasoning or to a note.
                 if odd is None and looks and block is below[0] and number == block.line:
                     odd = _LabelLine(line=number, label=None, tail="", problem=error.reason)
                 continue

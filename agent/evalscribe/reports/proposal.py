@@ -448,7 +448,7 @@ class Proposer:
 
         A cached proposal with this id is used if its edits still apply to the files.
         """
-        # A different id hides proposals that models were paid for, so a test pins the id.
+        # If the id changes, stored proposals that models were paid for are not found, so a test pins it.
         return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: "AnalysisStore", *, fresh: bool = False) -> Proposal:

@@ -243,8 +243,8 @@ def find_report(workspace: Workspace, name: str) -> ReportFile:
         path = Path(name)
         if path.is_file():
             return _file(path.resolve(), path.name)
-    # A name that is too long for a file raises `OSError`.
     except (OSError, ValueError) as error:
+        # A name that is too long for a file raises `OSError`.
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
     return find_stored_report(workspace, name)
