@@ -204,6 +204,7 @@ def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) 
 
     Reports that people wrote are ignored. Raises `NotFoundError` if there are no labels and no corrections.
     """
+    # Reports that people wrote have no revision.
     analyses = {name: analysis for name, analysis in analyses.items() if analysis.revision is not None}
     labels = _with_pages(stored, analyses)
     if not labels:

@@ -130,6 +130,7 @@ def _commands(message: AssistantMessage) -> Iterator[str]:
     """
     for call in message.tool_calls:
         yield from (value for value in call.arguments.values() if isinstance(value, str))
+    # Some agents write their commands as text.
     if not message.tool_calls:
         yield message.content
 
@@ -168,6 +169,7 @@ class _Task(NamedTuple):
 
     @property
     def answers(self) -> Mapping[str, GradedAnswer]:
+        # Every trial of a task has the results of the reference answers.
         return {answer.kind: answer for trial in self.trials[:1] for answer in trial.answers}
 
     @property

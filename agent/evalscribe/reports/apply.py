@@ -134,6 +134,7 @@ def _pages(text: str, line: str) -> Iterator[str]:
     if section.strip() in ("", "None."):
         yield f"{head}{line}{end}{below}"
         return
+    # HTML at the end of the section, such as `</details>`, would include all lines up to the next blank line.
     gap = end if section.rstrip().split("\n")[-1].startswith("- ") else end * 2
     yield f"{head}{section.rstrip()}{gap}{line}{end}{below}"
     yield f"{head}{line}{end}{end}{section}{tail}"

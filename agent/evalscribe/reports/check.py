@@ -153,6 +153,7 @@ class EvidenceFinder:
                 self.store = self._workspace.store.analyses
             except EvalscribeError as error:
                 self._missing_reason = error.text(flag)  # a store that cannot be opened is not a problem of any report
+        # If a folder is not a snapshot, the sources that are already open are closed.
         async with AsyncExitStack() as stack:
             for folder in self._folders:
                 self._sources.append(source := open_snapshot(folder, Links()))

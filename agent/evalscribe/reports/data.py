@@ -143,6 +143,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
     """Return the analysis, updated with the corrections, notes and actions of the report."""
     findings_by_eval = {finding.eval: finding for finding in analysis.findings}
+    # A report has no ids and no complete citations, so these stay as they are in the data.
     same = ("eval_id", "category", "group", "citations")
     findings = tuple(
         finding.model_copy(update={name: getattr(findings_by_eval[finding.eval], name) for name in same})

@@ -146,6 +146,7 @@ def headline(report: Report) -> str:
     entries = report.entries
     if run.failed > 1 and entries and all(entry.not_counted or entry.step == TARGET for entry in entries):
         reasons = {(entry.cause_kind, entry.cause) for entry in entries}
+        # Failures that are not listed can have other causes.
         if len(reasons) == 1 and sum(len(entry.evals) for entry in entries) == run.failed:
             judged = "no eval was judged" if run.failed == run.total else f"{failed}, none was judged"
             return f"{judged}: {entries[0].why or 'see the failures'}"

@@ -146,6 +146,7 @@ def _targets(text: str) -> Iterator[tuple[int, str]]:
 def _odd_address(target: str) -> str | None:
     try:
         parts = urlsplit(target)
+        # Reading `parts.port` raises `ValueError` if the port is invalid.
         well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         well = False
@@ -416,6 +417,7 @@ def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> b
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
         return False
+    # A `Snippet` cuts long lines and makes characters visible, as for the report.
     printed = Snippet(role=snippet.role, path=snippet.path, first=first, text="\n".join(lines)).text.split("\n")
     if snippet.first == snippet.last <= last - first + snippet.first:
         return _squeezed("".join(printed[: last - first + 1])) == _squeezed(snippet.text)

@@ -377,7 +377,7 @@ def changes_more_than_tools(path: str, before: str, after: str) -> bool:
 def _toml(text: str) -> Tables:
     tables = tomllib.loads(text)
     tools = tables.pop("tool", {})
-    # Build backends, such as hatch, also have tables below `tool`. They decide what is built and installed.
+    # Other tools, such as the build backend hatch, have tables here too. These say what is installed and what is run.
     other_tools = (
         {name: of for name, of in tools.items() if not _TOOLS.fullmatch(name)} if isinstance(tools, dict) else tools
     )

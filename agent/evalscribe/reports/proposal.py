@@ -347,6 +347,7 @@ class PatchConversation:
             case "context_exceeded":
                 raise self._give_up("the conversation exceeds its context window")
             case "max_tokens":
+                # The answer is left out of the conversation, because it can end in an incomplete tool call.
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
             case "pause":
@@ -376,6 +377,7 @@ class PatchConversation:
 
     def _submitted(self, call: ToolCall, patch: SubmitPatch) -> ToolResult | Proposal:
         edits = tuple(Edit(path=edit.path, old=edit.old, new=edit.new) for edit in patch.edits)
+        # The model saw redacted text, but edits are applied to the text of the file.
         result = apply_edits(edits, self._scope, self._files.raw)
         if not isinstance(result, EditRefusal):
             return Proposal(edits=edits, summary=_short_text(patch.summary, LONGEST_SUMMARY) or "Change the eval")

@@ -523,6 +523,7 @@ class _Gathered:
                 clean.extend(complete_runs(run))
 
     def _experiment(self, name: str) -> tuple[str, list[CompactFailure], list[CompleteRun]]:
+        # Different spellings can name the same experiment.
         same = next((item for item in self._experiments if same_experiment(item[0], name)), None)
         if same is None:
             self._experiments.append(same := (name, [], []))

@@ -229,6 +229,7 @@ class _Reader:
         The labels in a newer report repeat those in the older report and would be counted twice.
         """
         first: dict[str, str] = {}
+        # Of two reports from one commit, the one that was written beside the other has the longer name.
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
             if self.newest[name].revision is not None:
                 original = first.setdefault(self._run(run_of(self.newest[name], name)), name)

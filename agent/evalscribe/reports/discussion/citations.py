@@ -188,6 +188,7 @@ class AnswerResolver:
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
         """Return the offset at which the citation ends. Return None if its end has not arrived yet."""
         names, remaining = self._names(start), self._pending[start.end() :]
+        # The name of an item can contain brackets, so its end is awaited before a bracket is searched for.
         if not last and any(name.startswith(remaining) for name in names):
             return None
         at = start.end() + max((len(name) for name in names if remaining.startswith(name)), default=0)

@@ -36,6 +36,7 @@ FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9
 """Matches a label in capitals with an underscore, such as `HARNESS_FAILURE`. The pattern is used to find labels other
 than evalscribe's four.
 """
+# The words must be in the same clause as the label that follows, as in `not a MODEL_FAULT`.
 NOT_IN_FORCE = re.compile(
     r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
@@ -185,6 +186,7 @@ class MentionedEvals:
         for finding in findings:
             self.numbered.setdefault(f"#{finding.n}", []).append(finding.eval)
         times = Counter(bare_name(path) for path in self.paths)
+        # Without a digit, `_` or a hyphen, a bare name could be an ordinary word.
         self.bare = {name: path for path in self.paths if times[name := bare_name(path)] == 1 and is_marked_name(name)}
 
     def in_text(self, text: str) -> tuple[str, ...]:

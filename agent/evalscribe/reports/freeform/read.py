@@ -268,6 +268,7 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
     """Yield the values in the front matter that are not lists or mappings, as fields."""
     text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
     for name, value in front_values(text).items():
+        # YAML reads an ISO date as a `date`.
         if isinstance(value, str | int | float | date):
             yield Field(str(name), (StyledSpan(str(value)),))
 
