@@ -498,14 +498,12 @@ def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportReco
 def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
-    """Add the line about the commit to the report's file.
-
-    The file is read again immediately before, so that text that people added in the meantime is not lost.
-    """
+    """Add the line about the commit to the report's file."""
     proved = _is_proved(workspace.store.analyses, subject)
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
         with workspace.reports.locked():
+            # The file is read again, so that text that people added in the meantime is not lost.
             now = text_of(find_report(workspace, subject.file))
             workspace.reports.write(subject.file, with_action(now, line))
     except (DataError, NotFoundError, AccessError, UnavailableError) as error:

@@ -163,9 +163,8 @@ def text_below(heading: PageBlock, text: str) -> str:
 
 
 def refuse_markers(block: PageBlock) -> None:
-    """Raise `UnreadableReport` if a block has a git conflict marker. Fences are not checked, because a marker in a
-    fence can be quoted evidence.
-    """
+    """Raise `UnreadableReport` if a block has a git conflict marker. Fences are not checked."""
+    # A marker in a fence can be quoted evidence.
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):

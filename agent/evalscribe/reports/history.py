@@ -507,10 +507,7 @@ class _RunResults:
 def _reports_on_other_models(
     files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory
 ) -> Iterator[PastReport]:
-    """Yield reports on other models that record actions and have an earlier date than the run's report.
-
-    Reports of the same day are left out, because it is unknown which was written first.
-    """
+    """Yield reports on other models that record actions and have an earlier date than the run's report."""
     # Parsing a report with a thousand failures takes a second, so reports without actions are not parsed.
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
@@ -528,6 +525,7 @@ def _reports_on_other_models(
                 and same_model(past_run.provider or run.provider, past_run.model, run.provider, run.model)
             )
         )
+        # Of two reports of one day, it is unknown which was written first.
         if not is_same_model and report.date and report.date < date and comparable(report, run.experiment):
             yield report
 

@@ -572,14 +572,12 @@ def sentences(text: str) -> list[str]:
 
 
 def _is_shown(error: str, context: str) -> bool:
-    """Return whether `context` already states the error.
-
-    The code of the error's rule is enough, because the rule's message adds nothing to it.
-    """
+    """Return whether `context` already states the error, or at least the code of the error's rule."""
     if error.endswith(NO_REASON):
         return True  # a recommendation states the reason instead
     text = _plain(error)
     rule = _RULE.search(text)
+    # The message of a rule adds nothing to its code.
     if rule and re.search(rf"(?<![\w-]){re.escape(rule[1] or rule[2])}(?![\w-])", context):
         return True
     return all(part[:ENOUGH] in context for part in text.split(": "))
@@ -588,14 +586,14 @@ def _is_shown(error: str, context: str) -> bool:
 def _ends(error: str) -> str:
     """Shorten an error that is too long to be printed in full.
 
-    If the error compares two values, the part in which they differ is kept. In any other error, the middle is cut out,
-    because the beginning names the kind of error and the end says what was wrong.
+    If the error compares two values, the part in which they differ is kept. In any other error, the middle is cut out.
     """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
         return error
     if difference := contrast(error, LONGEST_ERROR):
         return difference
+    # The beginning names the kind of error, and the end says what was wrong.
     begin, end = (re.sub(pattern, "", part) for pattern, part in ((r"\s+\S*$", error[:50]), (r"^\S*\s+", error[-75:])))
     return f"{begin} … {end}"
 

@@ -389,11 +389,9 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
-    """Warn if the evidence contains a quotation that is marked as unverified.
-
-    The problem is only a warning, because a part of the quotation that is not printed might be wrong.
-    """
+    """Warn if the evidence contains a quotation that is marked as unverified."""
     if _stands_at(snippet, document, snippet.first, last):
+        # Not an error, because a part of the quotation that is not printed might be wrong.
         place = f"{snippet.role} {snippet.path}:{snippet.first}"
         yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {place}")
 

@@ -269,10 +269,8 @@ def parse_page(text: str) -> ParsedPage:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part.
-
-    For a list, yield each item as a part of its own, so that an added item changes no other part.
-    """
+    """Yield a block as one part. For a list, yield each item as a part of its own."""
+    # An added item then changes no other part.
     for item in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=item.line, last=item.end)
@@ -632,12 +630,10 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
-    """Return the notes that were on the page when evalscribe wrote it.
-
-    All blockquotes are notes, because evalscribe generates no other text as a blockquote.
-    """
+    """Return the notes that were on the page when evalscribe wrote it."""
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
+        # Evalscribe generates no other text as a blockquote.
         if part.kind == "blockquote":
             notes.setdefault(part.owner, []).append(_unquoted_text(part))
     return notes

@@ -486,12 +486,10 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Cont
 
 
 def _with_ends_of(text: str, piece: str) -> str:
-    """Return `piece` with the same line ends as `text`.
-
-    The model's edit has no carriage returns, because the model saw the text without them.
-    """
+    """Return `piece` with the same line ends as `text`."""
     # In a file with both kinds of line ends, the right kind for the new text is unknown.
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
+    # The model saw the text without carriage returns.
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
 

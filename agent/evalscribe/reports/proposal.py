@@ -394,10 +394,8 @@ class PatchConversation:
         return ToolResult(call_id=call.id, text=text, is_error=True)
 
     def _give_up(self, reason: str) -> DataError:
-        """Return the error to raise.
-
-        Cached answers of the model are dropped, so that the next request gets new answers.
-        """
+        """Return the error to raise, and drop the cached answers of the model."""
+        # The next request then gets new answers.
         self._turns.forget()
         return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 

@@ -67,17 +67,14 @@ def visible_text(piece: str) -> str:
 
 
 def is_forged(words: str, at: int = 0) -> bool:
-    """Return whether a bracket imitates a citation with letters from other scripts.
-
-    Only brackets with a finding's number or the word `report` are considered, because every displayed citation has one
-    of these.
-    """
+    """Return whether a bracket imitates a citation with letters from other scripts."""
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
         return False
     latin = unicodedata.normalize("NFKC", begun[1:]).lower().translate(_LATIN)
     folded = "[" + "".join(map(_digit, latin))
     match = START.match(folded)
+    # Every displayed citation has the number of a finding or the word `report`.
     return match is not None and (match[1] is not None or folded.startswith(REPORT, match.end()))
 
 

@@ -594,8 +594,6 @@ class Discussion:
 
 
 def _dossier(file: ReportFile, store: "AnalysisStore") -> ReportEvidence:
-    """Return the report with access to its evidence.
-
-    The report's text is redacted, because a person could have added a secret to it.
-    """
+    """Return the report with access to its evidence. The text of the report is redacted."""
+    # A person could have added a secret to the report.
     return ReportEvidence(file.name, redact(file.text), load_analysis(file), store)

@@ -321,11 +321,9 @@ def _is_key(text: str, following: str) -> bool:
 
 
 def _is_field_key(text: str) -> bool:
-    """Return whether a text is the key of a field.
-
-    A text with a digit is not a key, because a text such as `Failure 3: …` begins a finding.
-    """
+    """Return whether a text is the key of a field."""
     key = key_of(text)
+    # A text with a digit, such as `Failure 3: …`, begins a finding.
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 

@@ -276,9 +276,10 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 def _run_ids(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
     """Return all texts in run fields that look like run ids.
 
-    If there are none, return the first word of the first run field, because a run id can have any form.
+    If there are none, return the first word of the first run field.
     """
     run_ids = dict.fromkeys(run_id for item in fields.get("run", ()) for run_id in RUN_ID.findall(item.text))
+    # A run id can have any form.
     return tuple(run_ids) or tuple(word for word in [_word(fields, "run")] if word)
 
 
