@@ -202,7 +202,7 @@ def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
     """
     if not now.error or not label.error or is_stock(label.error) or label.step != now.fingerprint.step:
         return False
-    # A failure without a fingerprint never reached the model's work, or has no located error.
+    # A failure without a fingerprint cannot be recognised, for example because no error was located.
     return fingerprint(now.fingerprint) is not None and normalise_error(label.error) == normalise_error(now.error)
 
 

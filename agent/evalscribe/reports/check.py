@@ -87,7 +87,7 @@ class RunEvidence:
 
         The content id of the current evidence is compared with `digest`, the content id that the report states.
         """
-        # With a source and a store, all evidence would be downloaded for this one comparison.
+        # With a source and a store, all missing evidence would be downloaded for this one comparison.
         if not digest or self._reads_source_first or len(self.run.failures) > MANY:
             return ()
         try:
