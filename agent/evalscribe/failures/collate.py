@@ -104,6 +104,7 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
     """Yield a pattern for each cause that at least `MIN_SHARED` findings with certain verdicts have in common."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
+        # Uncertain verdicts share causes such as `unexplained`, which do not show a common reason.
         if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
             name = f"Same cause: {cause_in_words(cause)}"
             yield Pattern(name=name, kind="cause", evals=_eval_paths(hit), text=_labels(hit))
@@ -114,6 +115,7 @@ def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
     A person should check labels that differ.
     """
+    # A finding that joins trials has only the signature of its first trial.
     for signature, hit in _by(_single_findings(findings), lambda f: [f.signature] if f.signature else []).items():
         labels = {finding.judged.classification for finding in hit if finding.judged}
         if len(labels) > 1:
@@ -130,6 +132,7 @@ def _categories(findings: Sequence[Finding]) -> Iterable[Pattern]:
     by_category = _by(findings, lambda f: f.categories)
     for category, hit in sorted(by_category.items(), key=lambda item: -len(item[1])):
         many = len(hit) >= MIN_CATEGORY and len(hit) >= CATEGORY_SHARE * len(findings)
+        # A single category would only repeat the list of all failures.
         if many and len(by_category) > 1:
             evals = _eval_paths(hit, category)
             text = f"{len(evals)} of {_count(findings)} failures: {_labels(hit, category)}"
@@ -153,6 +156,7 @@ def _every_trial(findings: Sequence[Finding], trials: Mapping[str, TrialCount]) 
     text = f"{_tasks(never)} never passed{also}."
     if passable:
         text += f" The reference answer passes {_tasks(task for task in never if task in passable)}."
+    # A task that the reference answer passes can be passed, so it is not called broken.
     if len(passable) < len(never):
         text += f" A task that nobody passes{', not even the reference answer,' if passable else ''} may be broken."
     return Pattern(name="Fails in every trial", kind="trials", evals=hit, text=text)
@@ -241,6 +245,7 @@ def find_recurrence(verdict: Verdict | None, step: str | None, precedents: Seque
         return Recurrence()
     reports = tuple(dict.fromkeys(precedent.report for precedent in precedents))
     newest = precedents[0]
+    # A failure without a verdict has no cause to compare, so it counts as a repeat.
     if verdict is not None and not same_failure(_now(verdict, step), _then(newest)):
         return Recurrence(kind="changed", reports=reports)
     action = next((precedent.action for precedent in precedents if precedent.action), None)
@@ -328,6 +333,7 @@ def _same_change(a: Finding, b: Finding) -> bool:
         or GROUP_OF_KIND[verdict.cause_kind] != GROUP_OF_KIND[other_verdict.cause_kind]
     ):
         return False
+    # Two verdicts on one lint rule can word the fix differently, such as "make it a warning" and "relax it".
     return verdict.cause == other_verdict.cause or _sentence(verdict.fix or "") == _sentence(other_verdict.fix or "")
 
 
@@ -335,6 +341,7 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
     verdicts = [finding.judged for finding in hit if finding.judged]
     first = verdicts[0]
     group = GROUP_OF_KIND[first.cause_kind]
+    # Changing a lint rule also settles the findings of this rule whose label is uncertain.
     undecided = [f for f in findings if f not in hit and _waits_for(f, first)] if group == "lint" else []
     concerned = [finding for finding in findings if finding in hit or finding in undecided]
     text = _not_again(_sentence(first.fix or ""), concerned, follow_ups)
@@ -390,6 +397,7 @@ def _words(text: str) -> frozenset[str]:
     Short words, generic words and text in backticks are left out.
     """
     words = re.findall(r"[a-z]{4,}", re.sub(r"`[^`]*`", " ", text.lower()))
+    # Four letters match `retry` in a proposal with `retries` in the description of an earlier fix.
     return frozenset(word[:4] for word in words if word not in GENERIC)
 
 
@@ -411,6 +419,7 @@ def _better_records(findings: Sequence[Finding], fixed: Collection[str]) -> Iter
 
 def _checks_before_the_run(findings: Sequence[Finding]) -> Iterable[Recommendation]:
     """If the provider did not serve the model, recommend a check before the next run."""
+    # Running again does not help if the provider has no endpoint for the model.
     by_model = _by(findings, lambda f: [model] if (model := _without_endpoint(f.judged)) is not None else [])
     for model, hit in by_model.items():
         whom = f"an endpoint for {_code(model)}" if model else "an endpoint for the model"
@@ -442,6 +451,7 @@ def _model_notes(findings: Sequence[Finding]) -> Iterable[Recommendation]:
 
 def _describe_behaviour(hit: Sequence[Finding], again: bool) -> str:
     """Describe what the model did: `leaves out args (5 evals)`. Omit the count if no finding covers several evals."""
+    # A reason that was cut ends with an ellipsis, which would stand in the middle of the note.
     descriptions = [finding.judged.why.rstrip(" .…") for finding in _single_findings(hit) if finding.judged]
     evals = _count(hit)
     often = [pluralise(evals, "eval")] if evals > len(hit) else []
@@ -487,6 +497,8 @@ def _no_change_reason(verdict: Verdict | None) -> str | None:
     if verdict is None or proposes(verdict):
         return None
     if verdict.cause_kind == "infrastructure":
+        # The reason stands between `: ` and `;`, as in "no model output: the provider failed before grading" and "the
+        # package index could not be reached; no code was judged".
         return f"run again: {verdict.why.partition(';')[0].rpartition(': ')[2].rstrip(' .…')}"
     if verdict.uncertain:
         return UNSURE
@@ -536,6 +548,7 @@ def resolved_evals(run: Run, history: Mapping[str, Sequence[Precedent]], newest:
     If the source lists all evals of the run, evals that did not run are left out. The result is empty if the run's list
     of failures is incomplete.
     """
+    # An eval that is missing from an incomplete list of failures can still have failed.
     if len(run.failures) < run.failed:
         return ()
     failing = {eval.path for eval in run.failures}
@@ -564,5 +577,6 @@ def _corrected(finding: Finding, corrections: Mapping[str, Correction]) -> Findi
     if correction.cause_kind:
         change["cause_kind"] = correction.cause_kind
     if correction.classification == "MODEL_FAULT":
+        # The judge's fix would change the suite, although a person found that the model is at fault.
         change |= {"cause_kind": "model", "fix": None, "would_pass": False}
     return finding.model_copy(update={"verdict": finding.judged.model_copy(update=change), "joined": joined})

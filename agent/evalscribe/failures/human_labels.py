@@ -92,6 +92,7 @@ def add_labels(
         )
         for precedent in history
     )
+    # A label that a report already states is listed once.
     labelled_reports = {(precedent.report, precedent.classification) for precedent in precedents if precedent.by_person}
     from_labels = precedents_from_labels(labels, now, records)
     renamed = (
@@ -135,6 +136,7 @@ def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, records: Fa
     """
     chosen = {
         (label.run, label.group or label.eval, label.email): label.label
+        # Oldest first, so that a person's newest label replaces the earlier ones.
         for label in reversed(_newest_first(labels))
         if label.run != now.fingerprint.run and _similar(label, now, records)[1]
     }
@@ -200,10 +202,12 @@ def _same_words(label: HumanLabel, now: CurrentFailure) -> bool:
     """
     if not now.error or not label.error or is_stock(label.error) or label.step != now.fingerprint.step:
         return False
+    # A failure without a fingerprint cannot be recognised, for example because no error was located.
     return fingerprint(now.fingerprint) is not None and normalise_error(label.error) == normalise_error(now.error)
 
 
 def _names(text: str, code: str) -> bool:
+    # The code `TS2345` must not match in `TS23456`.
     return re.search(rf"(?<![\w-]){re.escape(code)}(?![\w-])", text, re.IGNORECASE) is not None
 
 
@@ -216,15 +220,14 @@ def _stored_failure(label: HumanLabel, now: CurrentFailure, records: FailureReco
 
 
 def _of_eval(label: HumanLabel, now: CurrentFailure) -> bool:
+    # The labels of a run are never its own history.
     return label.run != now.fingerprint.run and without_trial(label.eval) == now.fingerprint.eval
 
 
 def _same_failure(now: FailureFingerprint, stored: FailureFingerprint) -> bool:
-    """Return whether the eval version, the error and the failed tests are equal.
-
-    Comparing only the error's text would be unsafe, because the code under test can throw an error with any text. A
-    failure that counts as the same gets the label without a judge.
-    """
+    """Return whether the eval version, the error and the failed tests are equal."""
+    # The error's text alone would be unsafe: the code under test can throw an error with any text, and a failure that
+    # counts as the same gets the label without a judge.
     return same_version(now, stored) and same_fingerprint(now, stored) and now.checks == stored.checks
 
 
@@ -257,6 +260,7 @@ def _enriched(
     """
     if not precedent.by_person:
         return precedent
+    # A person's label in a report that was not synced yet has no `HumanLabel`; the report names the run instead.
     stored = records.get(labelled_eval(label) if label else (run, precedent.eval))
     if stored and _different(now.fingerprint, stored):
         return precedent.model_copy(update={"by_person": False, "reviewer": label.reviewer if label else "people"})

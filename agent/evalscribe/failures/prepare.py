@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 
+# Ports, durations, times of day, temporary files and long numbers differ between trials with the same output.
 _ACCIDENTS = re.compile(r"\bport \d+|:\d{4,5}\b|\b\d+(?:\.\d+)?\s?m?s\b|\b\d{1,2}:\d{2}:\d{2}\b|/tmp/\S+|\b\d{9,}\b")
 _STATUS = re.compile(r"\b[1-5]\d\d\b")
 
@@ -44,6 +45,7 @@ def evidence_fingerprint(evidence: Evidence, prepared: PreparedFailure) -> str:
     """
     located = prepared.diagnosis.located
     if located is not None and ended_before_output(evidence):
+        # The signature replaces numbers by `<n>`, but a status of 429 has another cause than 503.
         statuses = _STATUS.findall(evidence.eval.reason or "")
         return content_id(["before output", signature(evidence.eval.failed_step, located), statuses])
     return content_id(["alike", *_judge_input(evidence, prepared.packed)])
@@ -53,8 +55,9 @@ def ended_before_output(evidence: Evidence) -> bool:
     """Return whether an eval failed before the model produced any output.
 
     An eval failed before any output if no step passed, and neither outputs nor log nor transcripts show work of the
-    model. If the source reports an error of the harness, the log is ignored, because the harness wrote it.
+    model. If the source reports an error of the harness, the log is ignored.
     """
+    # The log of an error of the harness is written by the harness, so it shows no work of the model.
     log = () if evidence.eval.status == "error" else evidence.of("log")
     did = any(document.text.strip() for document in (*evidence.of("output"), *log)) or Transcripts(evidence).by_model
     return not did and not any(step.status == "passed" for step in evidence.steps)
@@ -64,12 +67,13 @@ def _judge_input(evidence: Evidence, packed: PackedEvidence) -> list[object]:
     """Return everything that a judge can read: the packed evidence, its source documents, and the failed step's log.
 
     Ports, times and temporary file names are ignored in the log and in the recorded reason. Elsewhere only white space
-    at line ends is ignored, because numbers in code matter.
+    at line ends is ignored.
     """
     log = failed_log(evidence)
     return [
         evidence.eval.failed_step,
         _ACCIDENTS.sub("<n>", _trimmed(evidence.eval.reason or "").rstrip()),
+        # Numbers in code matter, so accidents are replaced only in the reason above and in the log below.
         [[excerpt.role, excerpt.path, _trimmed(excerpt.text)] for excerpt in packed.excerpts if excerpt.role != "log"],
         packed.differences,
         [_written(document) for document in evidence.of("output", "transcript", "known_gaps", "grader", "expected")],
@@ -119,11 +123,13 @@ def failure_record(
             "signature": signature(evidence.eval.failed_step, located),
             "checks": content_id(names) if names else None,
             "hidden": located is not None and _hides(located),
+            # An outage, such as a timeout of the package index, says nothing about the eval.
             "judged": not ended_before_output(evidence) and came_to_the_code(evidence, diagnosis),
             "task": evidence.version_of("task"),
             "grader": evidence.version_of("grader"),
         }
     )
+    # A run can have thousands of fingerprints.
     return share_field_names(record)
 
 
@@ -165,6 +171,7 @@ async def fetch_evidence(
     waiting = iter(run.failures)
 
     async def fetch() -> None:
+        # All workers take from one iterator, so each eval is fetched once.
         for eval in waiting:
             gathered[eval.id] = await _fetch_summary(source, run, store, eval)
             if on_progress:
@@ -175,6 +182,7 @@ async def fetch_evidence(
             for _ in range(min(FETCHES, len(run.failures))):
                 group.create_task(fetch())
     except BaseExceptionGroup as failed:
+        # The class of the error decides the exit code of a command, so the group around it is removed.
         raise next(_leaves(failed)) from None
     return tuple(gathered[eval.id] for eval in run.failures)
 
@@ -194,6 +202,7 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
     The fingerprint is only computed if `run` is given.
     """
     if isinstance(evidence, UnreadableEvidence):
+        # The eval id keeps unreadable failures apart: nothing shows that two of them failed alike.
         digest = content_id(["unreadable", evidence.eval.id, evidence.reason])
         return GatheredEvidence(
             eval_id=evidence.eval.id,
@@ -221,6 +230,8 @@ def summarise_evidence(evidence: Evidence | UnreadableEvidence, run: Run | None 
     )
 
 
+# The numbers of digits are limited, because a number of hundreds of digits would become infinite, which JSON cannot
+# hold.
 _SCORE = r"(-?\d{1,15}(?:\.\d{1,15})?(?:e-?\d{1,2})?)"
 _BELOW = re.compile(rf"\bscore {_SCORE}, threshold {_SCORE}")
 """Matches the score and the threshold in a step's error."""
@@ -243,6 +254,7 @@ def failed_score(evidence: Evidence, threshold: float | None) -> FailedScore | N
     elif log and name and threshold is not None:
         line = re.search(rf"^{re.escape(name)}: failed {_SCORE}(?:$|[: (])", log.text, re.MULTILINE)
         result = FailedScore(score=float(line[1]), threshold=threshold) if line else None
+    # A score that reaches the threshold is not the reason why the step failed.
     return result if result and result.score < result.threshold else None
 
 

@@ -13,8 +13,9 @@ def count_trials(run: Run) -> Mapping[str, TrialCount]:
     """Return the trial counts of each task that has several trials, by task path, in the order of the run.
 
     If the run lists only failures, tasks that always passed are missing. If the run's list of failures is incomplete,
-    the result is empty, because the missing failures can belong to any task.
+    the result is empty.
     """
+    # The missing failures can belong to any task.
     if len(run.failures) < run.failed:
         return {}
     failed = Counter(eval.task for eval in run.failures)
@@ -38,6 +39,7 @@ def trial_rates(run: Run) -> TrialRates | None:
     counts = count_trials(run).values()
     if not counts or run.evals is None:
         return None
+    # A task with fewer than k trials has no estimate, so k is the smallest number of trials.
     k = min(count.total for count in counts)
     return TrialRates(
         tasks=len(counts),
@@ -77,6 +79,7 @@ def _joined(trials: Sequence[Finding]) -> Finding:
 
 MIN_AGREEING = 2
 """Minimum number of trials that agree on a label before a trial with another label counts as an outlier."""
+# A task with 5,000 trials would fill the prompt.
 MOST_SHOWN = 20
 """Maximum number of other trials' verdicts that the judge of an outlier is shown."""
 
@@ -102,9 +105,11 @@ def _outlier(trials: Sequence[Finding]) -> Iterator[tuple[Finding, tuple[TrialVe
     outlier.
     """
     counts = Counter(_label(finding) for finding in trials for _ in finding.evals)
+    # One against one, two against two, or three labels do not show which trial is judged wrongly.
     if len(counts) != 2 or min(counts.values()) != 1 or max(counts.values()) < MIN_AGREEING:
         return
     outlier = next(finding for finding in trials if counts[_label(finding)] == 1)
+    # A replay proved the label, so a judge is not asked again.
     if outlier.judged is None or proves(outlier.judged.judge):
         return
     verdicts = (

@@ -204,6 +204,7 @@ def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) 
 
     Reports that people wrote are ignored. Raises `NotFoundError` if there are no labels and no corrections.
     """
+    # Reports that people wrote have no revision.
     analyses = {name: analysis for name, analysis in analyses.items() if analysis.revision is not None}
     labels = _with_pages(stored, analyses)
     if not labels:
@@ -392,6 +393,7 @@ def _judge(name: str, rows: Sequence[CorrectedVerdict]) -> JudgeAccuracy:
     calibration, certain = _calibration(rows), _calibration(row for row in rows if row.certain)
     with_certainty = [row for row in rows if row.certain is not None]
     stated = [(row.confidence, row.agrees) for row in rows if row.confidence is not None and not by_rules(row.judge)]
+    # Rules and replays call no model.
     free = [row for row in rows if by_rules(row.judge) or proves(row.judge)]
     costs = [row.cost_usd for row in rows if row not in free]
     return JudgeAccuracy(
@@ -442,6 +444,7 @@ def _pair(
 ) -> ReviewerRow | None:
     both = [(first[subject], second[subject]) for subject in first if subject in second]
     shared = {
+        # A group with one verdict is one observation, however many evals it has.
         (a.run, a.group or a.eval, b.group or b.eval): LabelPair(
             expected=a.label, predicted=b.label, cluster=f"{a.experiment}/{without_trial(a.eval)}"
         )

@@ -130,6 +130,7 @@ def _commands(message: AssistantMessage) -> Iterator[str]:
     """
     for call in message.tool_calls:
         yield from (value for value in call.arguments.values() if isinstance(value, str))
+    # Some agents write their commands as text.
     if not message.tool_calls:
         yield message.content
 
@@ -168,6 +169,7 @@ class _Task(NamedTuple):
 
     @property
     def answers(self) -> Mapping[str, GradedAnswer]:
+        # Every trial of a task has the results of the reference answers.
         return {answer.kind: answer for trial in self.trials[:1] for answer in trial.answers}
 
     @property
@@ -221,6 +223,7 @@ def _tasks(analysis: Analysis, trials: Iterable[TrialFacts]) -> list[_Task]:
     tasks = []
     for task, of_task in sorted(trials_by_task.items()):
         counted = next((finding.trials for finding in findings[task].values() if finding.trials), None)
+        # The store can lack trials that the report counts, and the report can count none.
         total = max(len(of_task), counted.total if counted else 0)
         passed = max(sum(trial.status == "passed" for trial in of_task), counted.passed if counted else 0)
         tasks.append(_Task(task, sorted(of_task, key=lambda trial: trial.number), findings[task], total, passed))
@@ -363,9 +366,8 @@ def _result(trial: TrialFacts) -> str:
 
 
 def _scores(trial: TrialFacts) -> list[tuple[str, float]]:
-    """Return the scores in display order: those in `MAIN_SCORES` come first. The store does not keep the order of the
-    scores.
-    """
+    """Return the scores in display order: those in `MAIN_SCORES` come first."""
+    # The store does not keep the order of the scores.
     return sorted(trial.scores.items(), key=lambda item: item[0] not in MAIN_SCORES)
 
 
@@ -408,6 +410,7 @@ def _modes(task: _Task) -> list[_Mode]:
     by_mode: dict[tuple[tuple[str, ...], str], list[TrialFacts]] = defaultdict(list)
     for trial in task.trials:
         if trial.status != "passed":
+            # A verifier without named tests has a single step, so only its error distinguishes the modes.
             parts = tuple(
                 cut(one_line(error), 120) if name.endswith(VERIFIER) and error else name for name, error in trial.failed
             )
@@ -504,6 +507,7 @@ def _reward_hacking(task: _Task) -> str:
 
 def _refusals(task: _Task) -> str:
     refused = [number for number, finding in task.findings.items() if finding.cause in REFUSALS]
+    # Harbor ends the trial with this exception if the model refuses.
     refused += [trial.number for trial in task.trials if trial.ended.startswith("AgentSafetyRefusalError")]
     if refused:
         return f"- **Refusals**: {len(set(refused))} of {pluralise(task.total, 'trial')} ({_numbers(refused)})."

@@ -72,6 +72,7 @@ def commit_message(patch: Patch, evals: Sequence[str], report: str) -> str:
 
 def names_recommendation(tip: BranchTip, recommendation: str, run: str) -> bool:
     """Return whether the trailers of a branch's newest commit name this recommendation and this run."""
+    # Only trailers count, because the rest of the message has words of a model.
     return set(_trailers(run, recommendation)) <= set(tip.message.rstrip().split("\n\n")[-1].split("\n"))
 
 
@@ -81,6 +82,7 @@ def _trailers(run: str, recommendation: str) -> list[str]:
 
 def _harmless(text: str) -> str:
     spaced = _ACTED_ON.sub(r"\1 ", prose.one_line(text))
+    # CI services skip a commit if its message has a text such as `[skip ci]`.
     return spaced.replace("[", "(").replace("]", ")")
 
 
@@ -132,6 +134,7 @@ def _pages(text: str, line: str) -> Iterator[str]:
     if section.strip() in ("", "None."):
         yield f"{head}{line}{end}{below}"
         return
+    # HTML at the end of the section, such as `</details>`, would include all lines up to the next blank line.
     gap = end if section.rstrip().split("\n")[-1].startswith("- ") else end * 2
     yield f"{head}{section.rstrip()}{gap}{line}{end}{below}"
     yield f"{head}{line}{end}{end}{section}{tail}"
@@ -275,6 +278,7 @@ def outputs(evidence: dict[str, Evidence]) -> frozenset[str]:
     left out.
     """
     texts = {document.text for item in evidence.values() for document in item.of("output")}
+    # If an output equals, for example, the reference answer, the text does not show who wrote a file.
     return frozenset(texts - {document.text for document in documents(evidence)})
 
 
@@ -433,6 +437,7 @@ async def commit_patch(
         EvalscribeError: The repository or the report changed after the patch was shown. If the commit was already made,
             it is kept; run the command again to record it in the report.
     """
+    # The question is closed before the commit, so that it cannot be answered twice, even if this process is killed.
     approval = workspace.store.analyses.take_approval(offer.patch)
     applied = _apply(workspace, suite, offer, agreed=approval) if yes else None
     workspace.store.analyses.drop_approval(offer.patch)
@@ -482,6 +487,7 @@ def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportReco
         return AppliedPatch(recommendation=subject.id, line=line, report=subject.file, new=False)
     for branch in branch_names(subject.id, subject.report.run.id):
         tip = suite.repository.tip(branch)
+        # Names are used in order, so the search ends at the first free name.
         if tip is None:
             return None
         if names_recommendation(tip, subject.id, subject.report.run.id):
@@ -492,17 +498,16 @@ def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportReco
 def _tell(
     workspace: Workspace, subject: ReportRecommendation, files: list[str] | tuple[str, ...], commit: str, branch: str
 ) -> AppliedPatch:
-    """Add the line about the commit to the report's file.
-
-    The file is read again immediately before, so that text that people added in the meantime is not lost.
-    """
+    """Add the line about the commit to the report's file."""
     proved = _is_proved(workspace.store.analyses, subject)
     line = action_text(subject.recommendation, files, commit, branch, date.today().isoformat(), proved=proved)
     try:
         with workspace.reports.locked():
+            # The file is read again, so that text that people added in the meantime is not lost.
             now = text_of(find_report(workspace, subject.file))
             workspace.reports.write(subject.file, with_action(now, line))
     except (DataError, NotFoundError, AccessError, UnavailableError) as error:
+        # Subclasses of `DataError`, such as `UnreadableReport`, take other arguments than a message.
         kind = DataError if isinstance(error, DataError) else type(error)
         raise kind(
             f"{commit[:12]} is committed on {branch}, but the report does not record it yet: {error}\n"
@@ -572,6 +577,7 @@ def _files(
     """
     paths = tuple(path for path in suite.repository.files(head) if path.isprintable())
     concerned = _scope(workspace, suite, subject, evidence, paths, head)
+    # A patch changes the eval suite, not the answers that it graded.
     by_model = _written_by_model(concerned, evidence, CommitFiles(concerned.files, read))
     concerned = concerned.model_copy(update={"files": tuple(p for p in concerned.files if p not in by_model)})
     if not concerned.files and not concerned.folders:

@@ -12,6 +12,7 @@ from mdit_py_plugins.front_matter import front_matter_plugin
 from evalscribe.errors import DataError
 from evalscribe.ids import Frozen
 
+# The line `=======` does not match, because markdown reads it as the underline of a heading.
 MARKER = re.compile(r"(?:<{7}|>{7}|\|{7})(?: \S|$)")
 _FRONT = re.compile(r"---\n(.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
 _MOST_FRONT = 10_000
@@ -99,6 +100,7 @@ def _definitions(page: list[PageBlock], lines: list[str]) -> Iterator[PageBlock]
 @cache
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark").enable("table").use(front_matter_plugin)
+    # Only the blocks are needed, and parsing inline markup can take quadratic time.
     return parser.disable("inline")
 
 
@@ -143,6 +145,7 @@ def front_values(source: str) -> dict[object, object]:
     try:
         values = yaml.safe_load(source) if len(source) <= _MOST_FRONT and source.count("[") < _MOST_BRACKETS else None
     except (yaml.YAMLError, ValueError, RecursionError):
+        # An impossible date, such as `2026-99-99`, raises `ValueError`.
         return {}
     return values if isinstance(values, dict) else {}
 
@@ -160,9 +163,8 @@ def text_below(heading: PageBlock, text: str) -> str:
 
 
 def refuse_markers(block: PageBlock) -> None:
-    """Raise `UnreadableReport` if a block has a git conflict marker. Fences are not checked, because a marker in a
-    fence can be quoted evidence.
-    """
+    """Raise `UnreadableReport` if a block has a git conflict marker. Fences are not checked."""
+    # A marker in a fence can be quoted evidence.
     if block.kind != "fence":
         for at, line in enumerate(block.source.split("\n")):
             if MARKER.match(line):

@@ -87,6 +87,7 @@ class RunEvidence:
 
         The content id of the current evidence is compared with `digest`, the content id that the report states.
         """
+        # With a source and a store, all missing evidence would be downloaded for this one comparison.
         if not digest or self._reads_source_first or len(self.run.failures) > MANY:
             return ()
         try:
@@ -152,6 +153,7 @@ class EvidenceFinder:
                 self.store = self._workspace.store.analyses
             except EvalscribeError as error:
                 self._missing_reason = error.text(flag)  # a store that cannot be opened is not a problem of any report
+        # If a folder is not a snapshot, the sources that are already open are closed.
         async with AsyncExitStack() as stack:
             for folder in self._folders:
                 self._sources.append(source := open_snapshot(folder, Links()))
@@ -172,6 +174,7 @@ class EvidenceFinder:
         at_hand = (
             await self._in_sources(requested, run_id)
             or self._stored(run_id)
+            # The user's own evidence of a run counts before the shipped sample.
             or await self._in_sources([shipped], run_id)
         )
         if at_hand or not self._fetch:
@@ -190,8 +193,9 @@ class EvidenceFinder:
     def _deployed(self, run_id: str) -> RunSource:
         """Open the run at the deployment.
 
-        Raises `UsageError` if the run's id is not valid. The id is validated because it comes from a report.
+        Raises `UsageError` if the run's id is not valid.
         """
+        # The id comes from a report, which anybody can have written.
         if not _RUN.fullmatch(run_id):
             raise UsageError("its run id is not valid, so it cannot be fetched from the deployment")
         from evalscribe.sources.convex import open_convex
@@ -314,8 +318,10 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
     def exists(name: str) -> bool:
         try:
             target = (root / name).resolve()
+            # A symbolic link can lead out of the folder.
             return target.is_relative_to(root.resolve()) and target.exists()
         except (OSError, ValueError, RuntimeError):
+            # Before Python 3.13, `resolve` raises `RuntimeError` for a loop of links.
             return False
 
     return exists

@@ -134,12 +134,14 @@ def _labels(
     order: Mapping[str, int],
 ) -> tuple[HumanLabel, ...]:
     """Return all labels of one reviewed eval in a version, with at most one per person."""
+    # Sorted by history and not by date: clocks can be wrong, and two commits can have the same date.
     earlier = sorted(
         (label for old in before for label in old.labels.get(now.eval, ())), key=lambda label: order[label.commit]
     )
     earlier_lines = _earlier_reviewer_lines(before, now.eval)
     by_email = {label.email: label for label in earlier}
     if not any(_carried(old, state, now.eval, earlier_lines) for old in before):
+        # Removed first, so that the new label comes last.
         by_email.pop(version.email, None)
         by_email[version.email] = _new(version, now, earlier_lines, about)
     elif all(label.label != now.classification for label in by_email.values()):  # a merge restored an earlier label
@@ -414,6 +416,7 @@ class _PageLines:
         end = self.ends[0]
         blank = apart and number < len(self.lines) and _CONTINUES.match(self.lines[number]) is not None
         added = [line, ""] if blank else [line]
+        # If the page ended without a line end, it still does after a line is added to its end.
         last = self.ends[number - 1]
         self.lines[number:number] = added
         self.ends[number - 1 : number] = [end] * len(added) + [last]
@@ -474,6 +477,7 @@ def correct_label(
         UsageError: The report is outside the reports folder, or several findings are about this eval.
     """
     library = workspace.reports
+    # The page in the browser and the command line can correct the same report at the same time.
     with library.locked():
         file = find_report(workspace, name)
         below = name_of(library, file)
@@ -523,6 +527,7 @@ def label_state(label: str | None, kind: str | None, uncertain: bool, statements
 
 def entry_state(entry: ReportEntry) -> str:
     """Return the id that `label_state` gives for the label and the statements of a report entry."""
+    # A finding is read from a redacted report. Without redaction here, the two ids would differ.
     return label_state(entry.classification, entry.cause_kind, entry.uncertain, map(redact, entry.reviewer))
 
 

@@ -39,6 +39,7 @@ def write_data(analysis: Analysis) -> str:
     Equal reports produce equal texts.
     """
     facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
+    # Git compares and merges lines, so each fact has a line of its own.
     return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -142,6 +143,7 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:
     """Return the analysis, updated with the corrections, notes and actions of the report."""
     findings_by_eval = {finding.eval: finding for finding in analysis.findings}
+    # A report has no ids and no complete citations, so these stay as they are in the data.
     same = ("eval_id", "category", "group", "citations")
     findings = tuple(
         finding.model_copy(update={name: getattr(findings_by_eval[finding.eval], name) for name in same})

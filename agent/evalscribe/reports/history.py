@@ -136,6 +136,7 @@ def previous_runs(text: str) -> tuple[str, ...]:
     """Return the ids of the runs that a page calls previous runs. The ids are usually abbreviated."""
     words = r"\b(?:previous|prior|earlier|last)\s+(?:run|report|analysis)\w*\W{1,4}`?([A-Za-z0-9]{6,64})\b"
     ids = re.findall(words, text[:200_000], re.IGNORECASE)
+    # Pages of evalscribe link earlier reports in this row. The name of a report begins with the id of its run.
     row = re.search(r"^\| Earlier reports \|(.*)\|$", text, re.MULTILINE)
     linked = re.findall(r"\]\((?:[^()\s]*/)?([A-Za-z0-9._-]+)_\d{4}-\d\d-\d\d", row[1]) if row else []
     return tuple(dict.fromkeys([*ids, *linked]))
@@ -348,12 +349,14 @@ def action_outcome(
         text, acted_on, now.fingerprint
     ):
         return "not yet seen"
+    # Equal fingerprints are the same failure, whatever the judges called its cause.
     looks_the_same = (
         acted_on is not None and now.fingerprint is not None and same_fingerprint(acted_on, now.fingerprint)
     )
     if looks_the_same or (now.failed.classification is not None and same_failure(now.failed, then)):
         return "did not hold"
     passed = now.fingerprint is not None and then.step in now.fingerprint.passed
+    # Reports by people have no names of causes, so another cause cannot be recognised.
     other_cause = now.judged and then.cause is not None and then.step == now.failed.step
     return "held" if passed or other_cause else "not yet seen"
 
@@ -402,12 +405,14 @@ def _never_came_so_far(
     action was taken.
     """
     never_did = acted_on is not None and not acted_on.judged
+    # If the earlier failure was itself such an end, the same end now shows that the action did not help.
     same_end = then.kind in NOT_THE_MODEL and then.step == failed.step
     ended = not now.judged if now is not None else then.step is not None and failed.step is None
     return ended and not never_did and not same_end
 
 
 def _without_the_change(text: str, acted_on: FailureFingerprint | None, now: FailureFingerprint | None) -> bool:
+    # A change of the task or the grader changes the version of the eval.
     same_eval = acted_on is not None and now is not None and same_version(acted_on, now)
     return same_eval and OF_THE_EVAL.search(text) is not None
 
@@ -457,6 +462,7 @@ def follow_ups(
     for report in reports:
         for text, finding in actions_done(report):
             for path in paths.of(finding.eval):
+                # Reports are sorted, so the newest report with an action comes first.
                 if settled.setdefault(path, report.name) != report.name:
                     continue
                 outcome = action_outcome(
@@ -469,8 +475,6 @@ def follow_ups(
 
 
 class _RunResults:
-    """Results of the run's evals."""
-
     def __init__(
         self, run: Run, date: str, findings: Iterable[Finding], fingerprints: Mapping[str, FailureFingerprint]
     ) -> None:
@@ -503,10 +507,8 @@ class _RunResults:
 def _reports_on_other_models(
     files: Sequence[ReportFile], run: Run, date: str, history: ReportHistory
 ) -> Iterator[PastReport]:
-    """Yield reports on other models that record actions and have an earlier date than the run's report.
-
-    Reports of the same day are left out, because it is unknown which was written first.
-    """
+    """Yield reports on other models that record actions and have an earlier date than the run's report."""
+    # Parsing a report with a thousand failures takes a second, so reports without actions are not parsed.
     acted = [file for file in files if NOTHING_DONE not in file.text]
     folder = (
         PurePosixPath(history.folder).parts if history.folder is not None else model_folder(run.provider, run.model)
@@ -523,6 +525,7 @@ def _reports_on_other_models(
                 and same_model(past_run.provider or run.provider, past_run.model, run.provider, run.model)
             )
         )
+        # Of two reports of one day, it is unknown which was written first.
         if not is_same_model and report.date and report.date < date and comparable(report, run.experiment):
             yield report
 
@@ -599,6 +602,7 @@ class StoredRecords:
         self._runs: dict[str, dict[str, FailureFingerprint]] = {}
 
     def __call__(self, report: PastReport, eval: str) -> FailureFingerprint | None:
+        # Fingerprints name the eval without the number of its trial.
         path = eval.partition("#")[0]
         run_ids = (run_id for run_id in self._ids if report.is_of(run_id))
         return next((record for run_id in run_ids if (record := self._of(run_id).get(path))), None)

@@ -71,6 +71,7 @@ def report_link(file: str) -> str:
 
 def report_date(file: str) -> str:
     """Return the date in a report's file name. Return an empty string if the name has no date."""
+    # The id of the run, which comes first, can contain a date too.
     return next(iter(DATE.findall(file)[-1:]), "")
 
 

@@ -95,6 +95,7 @@ def carry_over(new: Report, edits: PageEdits) -> Report:
     notes = [*old.notes, *departed(old, entries)]
     return replaced(
         new,
+        # The date says when the report was begun. It is also in the name of the file.
         date=old.date,
         revision=edits.written.revision,
         entries=entries,
@@ -150,6 +151,7 @@ def _corrected(new: ReportEntry, old: ReportEntry | None, written: ReportEntry |
     if old is None:
         return new
     reviewer = (*old.reviewer, *_still_visible(new, old, written))
+    # A note that only repeats the reasoning would print the same text twice.
     notes = tuple(note for note in old.notes if prose(note) != new.reasoning)
     if old.classification is None or not (old.reviewed or reviewer):
         return replaced(new, reviewer=reviewer, notes=notes)
@@ -167,6 +169,7 @@ def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | No
     """Yield a `Reviewer:` line if, without it, the new page would not show that a person made the old correction."""
     if old.reviewer:
         return
+    # Nothing else would show that a person gave this label before the judge did.
     if old.reviewed and new.judge and new.judge.classification == old.classification:
         yield f"{old.classification}, before the judge said so"
     elif written and not old.reviewed and old.uncertain != written.uncertain:
@@ -182,6 +185,7 @@ def numbered(
     Ids that occur in `actions`, the text of the section `Actions taken`, are not given to other recommendations.
     """
     ids = _continued(new, old)
+    # Otherwise an id that people acted on would name another recommendation.
     numbers = [item.id[1:] for item in old if item.id] + re.findall(r"\bR(\d{1,4})\b", actions)
     number = max(map(int, numbers), default=0)
     result = []
@@ -204,6 +208,7 @@ def _continued(new: Sequence[Recommendation], old: Sequence[Recommendation]) -> 
         if item.id is not None and other.id is not None
     )
     ids: dict[int, str] = {}
+    # The index `at` is negative, so that of equally similar pairs the first recommendation wins.
     for likeness, at, id_ in sorted(pairs, reverse=True):
         if likeness > 0 and -at not in ids and id_ not in ids.values():
             ids[-at] = id_
@@ -281,6 +286,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
         text = both
     text = with_front(text, [line for line in copies.other.front if line not in copies.lead.front])
     for copy, edits in ((ours, mine), (theirs, other)):
+        # The copy keeps its own bytes, such as its line ends, if the merge changes nothing.
         if normalised(copy.text) == text and has_data(copy.text):
             return ReconciledReport(report=edits.report, text=copy.text, ours=ours_lead)
     return ReconciledReport(report=report, text=text, ours=ours_lead)
@@ -322,6 +328,7 @@ def _actions(lead: str, other: str, base: str, other_base: str) -> str:
         return lead
     if lead == base == other_base:
         return other
+    # Both people edited the section, so the new lines of the other copy are added.
     new = [line for line in other.split("\n") if line not in (*lead.split("\n"), *other_base.split("\n"))]
     return "\n".join((lead, *new))
 
@@ -346,6 +353,7 @@ def _entry(copies: ReportCopies, lead: ReportEntry, other: ReportEntry) -> Repor
     if labelled is other and _gave(lead, base, other_base):
         if _contradict(lead, other, base):
             raise _contradiction(copies, lead, other)
+        # Both people gave this label, and the kind of cause is from the person who changed it.
         labelled = other if base and lead.cause_kind == base.cause_kind else lead
     blank = replaced(lead, reviewer=(), notes=())
     of_lead, of_other = base or blank, other_base or blank

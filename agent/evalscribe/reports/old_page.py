@@ -49,6 +49,7 @@ _SECTIONS: dict[str, Section] = {
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^\s()]*)\)")
 _TITLE = re.compile(r"(\d{1,9})[.)] +(.+): *([^:/]+|[^:/]*\[[^\[\]]*\]\([^\s()]*\))")
 _GROUP = re.compile(r"(\d{1,9}) evals")
+# The digits are limited, because Python refuses to convert numbers of more than 4,300 digits.
 _NUMBER = re.compile(r"\d{1,9}")
 _MEMBERS = re.compile(r"<details><summary>\d+ evals, \d+ categor(?:y|ies)</summary>")
 
@@ -336,6 +337,7 @@ def _label_in_force(
         judged = judge.classification if judge else None
         edited = (heading.classification != judged, row.label.classification != judged)
     else:
+        # Both places have the same label, so they differ in the kind of cause or in the certainty.
         printed = kind if kind in NOT_THE_MODEL else None
         edited = (heading.kind != printed, row.label.kind not in (printed, heading.kind))
     if edited == (True, True):
@@ -401,6 +403,7 @@ class _Body:
         self.reviewer += statements
         above = following is not None and following.line == block.end + 1 and snippets.is_generated(following)
         if own_lines and self.reasoning and not self.snippets and above:
+            # A person wrote the paragraph that was read as the reasoning.
             self.notes.insert(0, self.reasoning)
             self.reasoning = " ".join(own_lines)
         elif own_lines and self.reasoning:

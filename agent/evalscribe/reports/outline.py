@@ -252,6 +252,7 @@ def cascade_saving(findings: Sequence[Finding], spared: Mapping[str, Estimate], 
     For each group that the model `against` did not have to judge, `spared` has an estimate of what that model would
     have used.
     """
+    # Without the price of one model, the sum in USD would be too low.
     priced = all(estimate.cost_usd is not None for estimate in spared.values())
     spent = sum((finding.verdict.usage for finding in findings), Usage())
     # Without the cascade, the expensive model would have judged these findings too. Only the earlier stages are
@@ -300,6 +301,7 @@ def analysis_document(
     current command, keyed by stage.
     """
     by_path = {
+        # An `EvalRef` normalises its path, as the paths in the report are.
         EvalRef(path=eval.path).path: (eval, member, finding.group)
         for finding in findings
         for member in finding.each

@@ -68,6 +68,7 @@ ENOUGH = 60
 """Number of characters that are compared to recognise a part of an error."""
 _RULE = re.compile(r"^([a-z]+\d+): | \((?:[\w-]+/)*([\w-]+)\)$")
 """Matches the code of a rule at the beginning of an error, as in `TS2554: …`, or at its end, as in `… (no-undef)`."""
+# A sentence can begin with a code span, which `mask_code` replaces by NUL characters.
 _SENTENCE = re.compile(r"[.!?](?= +[A-Z`\0])")
 _WRITTEN = re.compile(r"^written: .*\n", re.MULTILINE)
 _PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./@-]*(?::[0-9a-f]+)?")
@@ -81,6 +82,7 @@ def render(report: Report) -> str:
         part = list(section(report))
         lines += ["", *part] if part else []
     text = "\n".join(lines) + "\n"
+    # The digest shows later whether anybody edited the page.
     return text.replace("\n---\n", f"\nwritten: {page_digest(text)}\n---\n", 1)
 
 
@@ -111,6 +113,7 @@ def _front_matter(report: Report) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _scalar(text: str) -> str:
+    # YAML reads some plain words, such as `null` and `yes`, as other values than text.
     plain = _PLAIN_SCALAR.fullmatch(text) and yaml.safe_load(f"[{text}]") == [text]
     return text if plain else json.dumps(text, ensure_ascii=False)
 
@@ -132,6 +135,7 @@ def _first_lines(report: Report) -> Iterator[str]:
     if odd := _odd_quotations(report):
         yield odd
     yield from _notes(report, "summary")
+    # Pages in the older format had a section on steps. The notes in that section are kept here.
     yield from _notes(report, "steps")
 
 
@@ -142,6 +146,7 @@ def headline(report: Report) -> str:
     entries = report.entries
     if run.failed > 1 and entries and all(entry.not_counted or entry.step == TARGET for entry in entries):
         reasons = {(entry.cause_kind, entry.cause) for entry in entries}
+        # Failures that are not listed can have other causes.
         if len(reasons) == 1 and sum(len(entry.evals) for entry in entries) == run.failed:
             judged = "no eval was judged" if run.failed == run.total else f"{failed}, none was judged"
             return f"{judged}: {entries[0].why or 'see the failures'}"
@@ -440,6 +445,8 @@ def _failures(report: Report) -> Iterator[str]:
     yield "## Failures"
     if not report.entries:
         yield NOTHING
+    # Together with shorter lists and quotations, omitting repetitions halves the pages: 38 instead of 75 kB for the
+    # reports of six real runs.
     texts = _texts(report)
     shared = _shared(texts)
     if first := [number for number, entry in enumerate(report.entries, 1) if entry.never_passed]:
@@ -448,6 +455,7 @@ def _failures(report: Report) -> Iterator[str]:
     yield from (f"- {text.rstrip('.')} ({inline.ranges(numbers)})" for text, numbers in shared.items())
     if report.proofs:
         yield "- The JSON file beside this page has the logs of replays; each `Replay:` line names the place."
+    # Notes from a section of the older page format.
     yield from _notes(report, "classification")
     yield from _notes(report, "findings")
     for number, (entry, text) in enumerate(zip(report.entries, texts, strict=True), 1):
@@ -511,6 +519,7 @@ def _shared_text(entry: ReportEntry) -> _Text:
     The text consists of the sentences that all trials share and, for each trial, its other sentences.
     """
     first, *_ = entry.each
+    # The page prints only the quotations of the first trial, so only these can replace a sentence.
     texts = [_verdict_text(part, first.snippets if part.snippets == first.snippets else ()) for part in entry.each]
     summaries = {text.summary for text in texts}
     passages = [(*text.error, *text.details) for text in texts]
@@ -547,6 +556,8 @@ def _verdict_text(entry: ReportEntry, quotations: Sequence[Snippet]) -> _Text:
         unsaid = [entry.why, *(text for text in unsaid if text != entry.why)]
     summary, *details = unsaid or [inline_words(entry.cause or "")]
     if entry.why and _plain(summary).startswith(_plain(entry.why)):
+        # The reasoning repeats the summary as a sentence. In the line with the label, it begins in lower case, as `why`
+        # does.
         summary = entry.why[0] + summary[1:]
     repeated = _is_shown(entry.error, f"{_plain(' '.join(statements.values()))} {quoted}")
     error = () if repeated else (f"Error: {inline.code(_ends(entry.error))}.",)
@@ -562,14 +573,12 @@ def sentences(text: str) -> list[str]:
 
 
 def _is_shown(error: str, context: str) -> bool:
-    """Return whether `context` already states the error.
-
-    The code of the error's rule is enough, because the rule's message adds nothing to it.
-    """
+    """Return whether `context` already states the error, or at least the code of the error's rule."""
     if error.endswith(NO_REASON):
         return True  # a recommendation states the reason instead
     text = _plain(error)
     rule = _RULE.search(text)
+    # The message of a rule adds nothing to its code.
     if rule and re.search(rf"(?<![\w-]){re.escape(rule[1] or rule[2])}(?![\w-])", context):
         return True
     return all(part[:ENOUGH] in context for part in text.split(": "))
@@ -578,14 +587,14 @@ def _is_shown(error: str, context: str) -> bool:
 def _ends(error: str) -> str:
     """Shorten an error that is too long to be printed in full.
 
-    If the error compares two values, the part in which they differ is kept. In any other error, the middle is cut out,
-    because the beginning names the kind of error and the end says what was wrong.
+    If the error compares two values, the part in which they differ is kept. In any other error, the middle is cut out.
     """
     error = error.rstrip(".")
     if len(error) <= LONGEST_ERROR:
         return error
     if difference := contrast(error, LONGEST_ERROR):
         return difference
+    # The beginning names the kind of error, and the end says what was wrong.
     begin, end = (re.sub(pattern, "", part) for pattern, part in ((r"\s+\S*$", error[:50]), (r"^\S*\s+", error[-75:])))
     return f"{begin} … {end}"
 
@@ -775,6 +784,7 @@ def _history(entry: ReportEntry, earlier: Sequence[str]) -> str:
         for report in recurrence.reports
     )
     if recurrence.kind == "repeat":
+        # A failure that nobody judged has no cause in common with an earlier failure.
         return f"repeat of {reports}" if entry.cause else f"failed in {reports}"
     if recurrence.kind == "changed":
         return f"another cause than in {reports}"
@@ -858,6 +868,7 @@ def _resolved(report: Report) -> str:
     dates = [match[0] for match in map(inline.DATE.search, report.earlier) if match]
     since = f" since {min(dates)}" if dates else ""
     names = inline.paths(report.resolved)
+    # If the source names only failures, the eval possibly did not run.
     return f"**{'Fixed' if report.run.names_all else 'No longer failing'}{since}**{_unless(report)}: {names}."
 
 

@@ -146,6 +146,7 @@ def _targets(text: str) -> Iterator[tuple[int, str]]:
 def _odd_address(target: str) -> str | None:
     try:
         parts = urlsplit(target)
+        # Reading `parts.port` raises `ValueError` if the port is invalid.
         well = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         well = False
@@ -201,6 +202,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
     try:
         edits = read_page(source, bases)
     except UnreadableReport as error:
+        # A conflict marker in a quotation can be the reason why the page cannot be read.
         return PageCheck(None, (), tuple(markers(text, code=True)) or (_unreadable(error),))
     except DataError as error:
         return PageCheck(None, (), (LineProblem(1, "error", str(error)),))
@@ -323,6 +325,7 @@ def _fenced(lines: list[str], start: int) -> Iterator[tuple[int, str, bool]]:
             if mark and mark[1].startswith(fence) and not mark[2].strip():
                 fence = ""
         else:
+            # In CommonMark, a line that opens a fence of backticks has no other backtick.
             opens = mark is not None and not (mark[1][0] == "`" and "`" in mark[2])
             fence = mark[1] if mark and opens else ""
             yield at, line, opens
@@ -335,6 +338,7 @@ def markers(text: str, *, code: bool = False) -> Iterator[LineProblem]:
     """
     lines = enumerate(lines_of(text), 1) if code else outside_fences_and_front(text)
     marks = [(number, line) for number, line in lines if MARKER.fullmatch(line)]
+    # A line `=======` alone is the underline of a heading.
     if any(line.startswith("<") for _, line in marks) and any(line.startswith(">") for _, line in marks):
         for number, line in marks:
             yield LineProblem(number, "error", f"unresolved conflict: {line[:40]!r}")
@@ -361,6 +365,7 @@ def quotations(part: PagePart) -> tuple[Quoted, ...]:
     block = _generated_block(part)
     if block is None:
         items = (snippets.parse_item(text, line) for line, text in enumerate(part.lines, part.line))
+        # A finding has at most one generated quotation in this form. A person added the others.
         return tuple(item for item in items if item)[:1]
     try:
         return tuple(snippets.parse(block))
@@ -384,11 +389,9 @@ def compare_quotation(quoted: Sequence[Quoted], evidence: Evidence) -> Iterator[
 
 
 def _wrongly_doubted(line: int, snippet: Snippet, document: Document, last: int) -> Iterator[LineProblem]:
-    """Warn if the evidence contains a quotation that is marked as unverified.
-
-    The problem is only a warning, because a part of the quotation that is not printed might be wrong.
-    """
+    """Warn if the evidence contains a quotation that is marked as unverified."""
     if _stands_at(snippet, document, snippet.first, last):
+        # Not an error, because a part of the quotation that is not printed might be wrong.
         place = f"{snippet.role} {snippet.path}:{snippet.first}"
         yield LineProblem(line, "warning", f"marked as unverified, but the quoted text is at {place}")
 
@@ -412,6 +415,7 @@ def _stands_at(snippet: Snippet, document: Document, first: int, last: int) -> b
     lines = document.lines[first - 1 : first - 1 + SNIPPET_LINES]
     if not lines or first > len(document.lines):
         return False
+    # A `Snippet` cuts long lines and makes characters visible, as for the report.
     printed = Snippet(role=snippet.role, path=snippet.path, first=first, text="\n".join(lines)).text.split("\n")
     if snippet.first == snippet.last <= last - first + snippet.first:
         return _squeezed("".join(printed[: last - first + 1])) == _squeezed(snippet.text)

@@ -29,7 +29,9 @@ from evalscribe.text import block as tidy
 _TITLE = re.compile(r"(\d+)[.)] +(.+)")
 _GROUP = re.compile(r"\d+ evals")
 _ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)])(?: +|$)")
+# People also strike out the old label and write theirs behind it, as in `~~MODEL_FAULT~~ **KNOWN_GAP**`.
 _BOLD = re.compile(r"(?:~~[^~]*~~\s*)?(\*\*|__).+?\1(?:\s*\([\w\s,-]*\))?(?:\s*,\s*uncertain)?", re.IGNORECASE)
+# A word in capitals, such as `MODEL_FALUT`, is refused as a misspelt label, even if it is not bold.
 _SHOUTED = re.compile(r"[*_`~\\]*[A-Z]{4,}(?:[_-][A-Z]+)*\b")
 _LABELS = re.compile("|".join((*CLASSIFICATIONS, labels.UNCLASSIFIED)))
 _AT_END = re.compile(r"\s*[:–—-]+\s*(\S.*)")
@@ -168,6 +170,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     rendered = normalised(render(written))
     if page_digest(plain) == digest:
         return _labels_of_newer_page(plain, rendered, written)
+    # The data usually renders the page. `bases` reads texts from git lazily, so git is only asked if it does not.
     candidates = chain((rendered,), map(normalised, bases))
     base = next((candidate for candidate in candidates if page_digest(candidate) == digest), None)
     _refuse_quoted_markers(plain, base or rendered)
@@ -177,6 +180,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     try:
         return _Reading(plain, tidied, parse_page(tidied.text), then, written, base is not None).edits()
     except UnreadableReport as error:
+        # The parser read the page without the changes of a formatter, so its line numbers are mapped back.
         numbers = (tidied.numbers[min(line, len(tidied.numbers)) - 1] for line in error.lines)
         raise type(error)(error.reason, *dict.fromkeys(numbers)) from error
 
@@ -228,6 +232,7 @@ def parse_page(text: str) -> ParsedPage:
     for block in blocks.read(text):
         blocks.refuse_markers(block)
         name = block.text.strip() if block.kind == "heading" and block.level == 2 else ""
+        # Everything below the heading of the actions is people's text, also further headings.
         if actions is not None or block.kind == "front_matter":
             continue
         if name.casefold() == ACTIONS.casefold():
@@ -264,10 +269,8 @@ def parse_page(text: str) -> ParsedPage:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part.
-
-    For a list, yield each item as a part of its own, so that an added item changes no other part.
-    """
+    """Yield a block as one part. For a list, yield each item as a part of its own."""
+    # An added item then changes no other part.
     for item in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
         yield TextPart(owner=owner, kind=block.kind, text=text, first=item.line, last=item.end)
@@ -414,6 +417,8 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
             head, dot, tail = line.strip().partition("·")
             bold = _BOLD.match(line.strip())
             label_text = head if dot or not bold else bold[0]
+            # A later paragraph can begin with a bold word of a person. There, only a line in the form of evalscribe
+            # counts.
             if block is not paragraphs[0] and not (bold and dot):
                 continue
             after_label = f" {dot}{tail}".rstrip() if dot else line.strip()[len(label_text) :]
@@ -421,6 +426,7 @@ def _label(below: Sequence[PageBlock]) -> _LabelLine | None:
                 label = labels.parse(label_text.strip(), number)
             except UnreadableReport as error:
                 looks = dot or line.strip().startswith(("**", "__", "~~")) or _SHOUTED.match(line.strip())
+                # Further down, such words belong to the reasoning or to a note.
                 if odd is None and looks and block is below[0] and number == block.line:
                     odd = _LabelLine(line=number, label=None, tail="", problem=error.reason)
                 continue
@@ -458,6 +464,7 @@ class _Reading:
         report = replaced(self.written, entries=entries, actions_taken=actions, notes=self._report_notes(numbers))
         base = list(self._base_lines())
         lines = list(self._other_lines())
+        # The blank lines around a removed note remain in `lines`, so the blank lines of `base` are restored.
         tidied = undo_formatting(NumberedLines([text for _, text in lines], [number for number, _ in lines]), base)
         return PageEdits(
             report=report,
@@ -510,6 +517,8 @@ class _Reading:
             changed |= _corrected(entry, now, then)
         if now.reviewer != then.reviewer:
             changed["reviewer"] = now.reviewer
+        # Newer data can have notes that are not on this page. Notes that are on the original page and not on this one
+        # were removed by a person.
         old = {tidy(note) for note in self.quotations.get(then.number, ())}
         notes = tuple(map(tidy, self.notes.get(now.number, ())))
         all_notes = (*notes, *(note for note in entry.notes if note not in old and note not in notes))
@@ -553,6 +562,7 @@ class _Reading:
         """
         for now, then in self._both():
             number = numbers.get(then.number)
+            # In the older format, the label was at the end of this heading.
             added = now.subject[len(then.subject) :] if now.subject.startswith(then.subject) else ""
             at_end = _AT_END.match(added)
             label_text = at_end[1] if at_end and _LABELS.search(at_end[1].upper().replace(" ", "_")) else ""
@@ -580,11 +590,11 @@ class _Reading:
             if isinstance(part.owner, str) or part.owner in reviewers_unchanged
         ):
             removed |= set(range(part.first, part.last + 1))
+            # The blank line above a note was added together with the note.
             removed |= {part.first - 1} if part.first > 1 and not self.then.lines[part.first - 2] else set()
         return (line for number, line in enumerate(self.then.lines, 1) if number not in removed)
 
     def _added_front_matter(self) -> tuple[str, ...]:
-        """Return the lines that a person added to the front matter."""
         generated = {line.partition(":")[0] for line in self.then.lines[: _front_end(self.then.lines)]}
         lines = self.page.lines[: _front_end(self.page.lines)]
         return tuple(line for line in lines if line.strip() and line.partition(":")[0] not in generated)
@@ -606,6 +616,7 @@ class _Reading:
                 old = self.then.lines[then.label_line - 1]
                 lines[now.label_line] = old[: len(old) - len(then.tail)] + tail
         front = _front_end(self.page.lines)
+        # Lines that people added to the front matter are returned by `_added_front_matter`.
         yield from ((1, line) for line in self.then.lines[: _front_end(self.then.lines)])
         for number, text in enumerate(self.page.lines[: self.page.actions_line - 1], 1):
             line = lines.get(number, text)
@@ -619,12 +630,10 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
-    """Return the notes that were on the page when evalscribe wrote it.
-
-    All blockquotes are notes, because evalscribe generates no other text as a blockquote.
-    """
+    """Return the notes that were on the page when evalscribe wrote it."""
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
+        # Evalscribe generates no other text as a blockquote.
         if part.kind == "blockquote":
             notes.setdefault(part.owner, []).append(_unquoted_text(part))
     return notes
@@ -644,9 +653,11 @@ def _same_findings(now: Sequence[PageFinding], then: Sequence[PageFinding]) -> d
     rules = (
         lambda a, b: (a.number, a.subject) == (b.number, b.subject),
         lambda a, b: (a.subject, a.members) == (b.subject, b.members),
+        # The number alone is right for a reworded heading and wrong for renumbered findings, so it comes last.
         lambda a, b: a.number == b.number,
     )
     for same in rules:
+        # Two of the rules require equal numbers. A lookup saves comparing every pair of a thousand findings.
         by_key = {finding.number: finding for finding in remaining} if same is not rules[1] else {}
         for finding in now:
             if finding.number in pairs:
@@ -693,9 +704,12 @@ def _corrected(entry: ReportEntry, now: PageFinding, then: PageFinding) -> dict[
     was = then.label.uncertain if then.label else False
     changed: dict[str, object] = {
         "classification": label.classification,
+        # The printed word `uncertain` is about the label of the judge. With another label, it only counts if a person
+        # added it.
         "uncertain": label.uncertain and (label.classification == entry.classification or not was),
         "cause_kind": kind,
     }
+    # If the judge gave the same label, only a `Reviewer:` line shows that a person changed the kind.
     alone = entry.judge and entry.judge.classification == label.classification and not now.reviewer
     if alone and kind != entry.cause_kind:
         changed["reviewer"] = (f"kind {kind}, not {entry.cause_kind}" if kind else f"not of kind {entry.cause_kind}",)
@@ -711,6 +725,7 @@ def _tail_note(now: PageFinding, then: PageFinding) -> str | None:
         return ""
     if then.tail and now.tail.startswith(then.tail):
         return now.tail[len(then.tail) :].strip()
+    # A tail with `·` still has generated text, so the line is an edit of generated text and not a note.
     return now.tail.strip(" -–—:,.·") if "·" not in now.tail else None
 
 
@@ -721,6 +736,7 @@ class _Additions:
         self.page, self.then, self.pairs = page, then, pairs
         all_changes = changes([part.text for part in then.parts], [part.text for part in page.parts])
         edited = [change for change in all_changes if change.kind != "equal"]
+        # Generated text that a person moved to another place is not a note.
         moved = Counter(part.text for change in edited for part in self._generated_parts(change))
         self.parts: list[TextPart] = []
         """Parts that people added, and lines that people added within generated parts."""
@@ -793,6 +809,8 @@ def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPa
     if len(old) * len(new) > _MOST_PAIRS:
         return {}
     likeness = sorted(
+        # Positions are negative because the list is sorted in reverse: of equally similar pairs, the first on the page
+        # wins.
         ((_likeness(a, b), -at, -to) for at, a in enumerate(old) for to, b in enumerate(new) if a.kind == b.kind),
         reverse=True,
     )
@@ -806,6 +824,7 @@ def _rewordings(old: Sequence[TextPart], new: Sequence[TextPart]) -> dict[TextPa
 def _likeness(old: TextPart, new: TextPart) -> float:
     if new.text.startswith(old.text) or new.text.endswith(old.text) or old.kind in ("table", "fence"):
         return 1.0
+    # The value of `quick_ratio` is an upper bound of `ratio` that is faster to compute.
     return SequenceMatcher(None, old.text[:500], new.text[:500]).quick_ratio()
 
 
@@ -894,6 +913,7 @@ def merge_lines(mine: str, base: str, theirs: str) -> str | None:
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, name) for name in ("mine", "base", "theirs")]
         for path, text in zip(paths, (mine, base, theirs), strict=True):
+            # Text with lone surrogates cannot be encoded as strict UTF-8.
             path.write_bytes(text.encode("utf-8", "surrogatepass"))
         result = Git(Path(folder)).run("merge-file", "-p", "-q", *(path.name for path in paths))
     return None if result.code else result.out.decode("utf-8", "surrogatepass")

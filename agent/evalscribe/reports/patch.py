@@ -18,6 +18,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.repository import Edit, FileChange
 from evalscribe.redaction.redact import redact
 
+# Files in these folders can run in CI or as git hooks, with the rights of the repository.
 CI_FOLDERS = frozenset(
     (
         ".github",
@@ -40,6 +41,7 @@ CI_FILES = re.compile(
     r"\.gitlab-ci.*|\.travis\.ya?ml|jenkinsfile.*|\.?azure-pipelines.*\.ya?ml|bitbucket-pipelines\.ya?ml|\.drone\.ya?ml"
     r"|\.woodpecker\.ya?ml|\.?appveyor\.ya?ml|cloudbuild\.ya?ml|buildspec\.ya?ml|\.pre-commit-config\.ya?ml|codeowners"
 )
+# These files change how git reads and fetches files, and whom it names as authors.
 GIT_FILES = frozenset((".gitmodules", ".gitattributes", ".gitconfig", ".mailmap"))
 LOCK_FILES = re.compile(
     r".+\.lock|.+\.lockb|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum|deno\.lock|gradle\.lockfile"
@@ -49,13 +51,16 @@ SECRETS = re.compile(
     r"\.env(?:\..*)?|\.netrc|\.npmrc|\.pypirc|id_(?:rsa|dsa|ecdsa|ed25519).*|.+\.(?:pem|key|p12|pfx|jks)"
 )
 """Matches the names of files that contain keys. A patch never changes such a file, and a model never sees it."""
+# File systems such as HFS+ ignore characters like these in names, so that `.g\u200cit` is `.git` there.
 _IGNORED_BY_FILE_SYSTEMS = re.compile(r"[\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\u00ad]")
 _UNSEEN_CATEGORIES = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 _EMPTY_LETTERS = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 """Matches invisible Unicode letters and marks."""
+# On Windows, `:` marks a drive or a stream of a file, and a backslash separates folders.
 _DRIVE_OR_STREAM = re.compile(r"[:\\\x00-\x1f\x7f]")
+# Windows gives `.git` the short name `git~1`.
 _SHORT_GIT = re.compile(r"git~\d+")
 LONGEST = 400
 
@@ -88,6 +93,7 @@ def fold_file_name(name: str) -> str:
     Some file systems ignore case and differences in Unicode form.
     """
     plain = _IGNORED_BY_FILE_SYSTEMS.sub("", unicodedata.normalize("NFKC", name))
+    # Windows drops dots and spaces at the end of a name.
     return plain.casefold().rstrip(" .")
 
 
@@ -239,6 +245,7 @@ class PatchScope(Frozen):
 
         Returns None if the patch is allowed to do so.
         """
+        # Protected paths are not in `files`: `patch_scope` leaves them out.
         if path in self.files:
             return None
         reason = protected_reason(path)
@@ -246,8 +253,10 @@ class PatchScope(Frozen):
             return reason
         if self.subfolder and not path.startswith(f"{self.subfolder}/"):
             return f"outside {self.subfolder}"
+        # A file below a link is written elsewhere, possibly outside the repository.
         if any(path == link or path.startswith(f"{link}/") for link in self.closed):
             return "a link or a submodule, or below one"
+        # On a file system that ignores case, `Ruff.toml` replaces `ruff.toml`.
         if any(_spelt(part) in self._spelt for part in _new_parts(path, self.existing)):
             return "another file's path, spelt differently"
         if path in self.existing:
@@ -368,6 +377,7 @@ def changes_more_than_tools(path: str, before: str, after: str) -> bool:
 def _toml(text: str) -> Tables:
     tables = tomllib.loads(text)
     tools = tables.pop("tool", {})
+    # Other tools, such as the build backend hatch, have tables here too. These say what is installed and what is run.
     other_tools = (
         {name: of for name, of in tools.items() if not _TOOLS.fullmatch(name)} if isinstance(tools, dict) else tools
     )
@@ -378,6 +388,7 @@ def _ini(text: str) -> Tables:
     parser = configparser.RawConfigParser(strict=False)
     parser.read_string(text)
     sections = {name: dict(parser.items(name)) for name in parser.sections() if not _SECTION.fullmatch(name)}
+    # Values in `[DEFAULT]` apply to all sections, for example to the commands of tox.
     return {**sections, parser.default_section: dict(parser.defaults())}
 
 
@@ -438,6 +449,7 @@ def _unfit(edits: Sequence[Edit]) -> Iterable[str]:
             yield f"edit {n}: what is redacted is not what the file says; leave such lines alone"
         elif redact(edit.new) != edit.new:
             yield f"edit {n}: `new` looks like a key or a password; a patch has none"
+        # Characters that the replaced text already has may stay.
         if unseen := _unseen(edit.new) - _unseen(edit.old):
             yield f"edit {n}: `new` has characters that cannot be seen: {', '.join(map(ascii, sorted(unseen)))}"
         if re.search(rf"[^\S\n]{{{FARTHEST + 1}}}", edit.new):
@@ -458,6 +470,7 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Cont
     """
     text = files[edit.path] if edit.path in files else read(edit.path)
     if not edit.old:
+        # An empty file can be filled, but a file that cannot be read is never overwritten.
         if text or (text is None and edit.path in existing):
             return f"{edit.path}: the file is there; give the text to replace in `old`"
         files[edit.path] = edit.new.replace("\r\n", "\n")
@@ -473,11 +486,10 @@ def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Cont
 
 
 def _with_ends_of(text: str, piece: str) -> str:
-    """Return `piece` with the same line ends as `text`.
-
-    The model's edit has no carriage returns, because the model saw the text without them.
-    """
+    """Return `piece` with the same line ends as `text`."""
+    # In a file with both kinds of line ends, the right kind for the new text is unknown.
     windows = "\r\n" in text and text.count("\r\n") == text.count("\n")
+    # The model saw the text without carriage returns.
     plain = piece.replace("\r\n", "\n")
     return plain.replace("\n", "\r\n") if windows else plain
 
@@ -493,6 +505,7 @@ def _flaw(change: FileChange) -> str | None:
         return f"{change.path}: nothing is changed"
     if not change.after.strip():
         return f"{change.path}: nothing would be left of the file; files are not deleted"
+    # Two edits can together form a key that neither of them has, such as the first line of a private key.
     if change.hides:
         return f"{change.path}: a changed line looks like a key, or stands in one; leave such lines alone"
     return None

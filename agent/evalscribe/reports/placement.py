@@ -73,6 +73,7 @@ def _is_of(run: Run, file: ReportFile) -> bool:
     """
     run_id = run_of(file.text)
     torn = run_id is None and KIND_LINE in file.text
+    # A report with torn front matter must be found, so that the problem is reported and the file is not overwritten.
     return run_id == printed(run.id) or (torn and PurePosixPath(file.name).name.startswith(f"{run_id_prefix(run.id)}_"))
 
 
@@ -88,6 +89,7 @@ def _unreadable(file: ReportFile, last_written: str | None) -> str | None:
 
 def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
     folder = PurePosixPath(folder_of(run, files))
+    # The ids of two runs can begin with the same eight characters.
     stem = next(stem for stem in report_stems(run.id) if not _of_another(folder, stem, files))
     name = str(folder / f"{stem}_{path_part(date)}.md")
     if not _taken(name, files):
@@ -121,4 +123,5 @@ def _free_name(name: str, files: Sequence[ReportFile]) -> str:
 
 
 def _taken(name: str, files: Sequence[ReportFile]) -> bool:
+    # On file systems that ignore case, both names are the same file.
     return any(file.name.casefold() == name.casefold() for file in files)

@@ -122,6 +122,7 @@ def _data(text: str) -> str:
 
 
 def _property(text: str) -> str:
+    # In a workflow command of GitHub, `:` and `,` end a property.
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 

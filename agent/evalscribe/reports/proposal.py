@@ -347,6 +347,7 @@ class PatchConversation:
             case "context_exceeded":
                 raise self._give_up("the conversation exceeds its context window")
             case "max_tokens":
+                # The answer is left out of the conversation, because it can end in an incomplete tool call.
                 self._nudge(CUT_OFF, f"its answer was cut off at {self._bounds.answer_tokens} tokens")
                 return None
             case "pause":
@@ -376,6 +377,7 @@ class PatchConversation:
 
     def _submitted(self, call: ToolCall, patch: SubmitPatch) -> ToolResult | Proposal:
         edits = tuple(Edit(path=edit.path, old=edit.old, new=edit.new) for edit in patch.edits)
+        # The model saw redacted text, but edits are applied to the text of the file.
         result = apply_edits(edits, self._scope, self._files.raw)
         if not isinstance(result, EditRefusal):
             return Proposal(edits=edits, summary=_short_text(patch.summary, LONGEST_SUMMARY) or "Change the eval")
@@ -392,10 +394,8 @@ class PatchConversation:
         return ToolResult(call_id=call.id, text=text, is_error=True)
 
     def _give_up(self, reason: str) -> DataError:
-        """Return the error to raise.
-
-        Cached answers of the model are dropped, so that the next request gets new answers.
-        """
+        """Return the error to raise, and drop the cached answers of the model."""
+        # The next request then gets new answers.
         self._turns.forget()
         return DataError(f"{self._model} proposed nothing that can be applied: {reason}.\nNothing was changed.")
 
@@ -448,6 +448,7 @@ class Proposer:
 
         A cached proposal with this id is used if its edits still apply to the files.
         """
+        # If the id changes, stored proposals that models were paid for are not found, so a test pins it.
         return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: "AnalysisStore", *, fresh: bool = False) -> Proposal:

@@ -94,12 +94,14 @@ def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
         UsageError: The remote has no main branch.
         DataError: Edits on the remote contradict the local report.
     """
+    # Everything is worked out from the remote, so a command that was killed at any point can be run again.
     main = repository.fetch(local.remote)
     if main is None:
         raise UsageError(f"{local.remote} has no main branch yet that a report could be merged into; push one first")
     base, newest = main
     branch = repository.fetch(local.remote, local.branch)
     tip = branch[1] if branch else None
+    # A branch whose newest commit is part of the main branch is merged.
     live = tip is not None and repository.common(tip, newest) != tip
     parent = tip if live and tip else newest
     on_branch, on_main = (
@@ -108,6 +110,7 @@ def plan_branch(repository: GitRepository, local: LocalReport) -> BranchPlan:
     )
     merging = newest if live and _moved_on(repository, local, parent, newest, on_main) else None
     source, report = _united(local, {local.branch: on_branch, **({base: on_main} if merging else {})})
+    # Files that are already on the remote keep what people changed in them.
     existing = {*repository.files(parent), *(repository.files(merging) if merging else ())}
     return BranchPlan(
         base=base,
@@ -214,6 +217,7 @@ def publish_report(
         EvalscribeError: The repository, the remote or the forge cannot be used. The message has the reason.
     """
     file = find_report(workspace, name)
+    # A checkout can convert line ends, and the text is compared with the text in the commits.
     text = file.text.removeprefix("\ufeff").replace("\r\n", "\n")
     source = PageSource(name=file.name, text=text, data=file.data)
     with closing(repository_of(file.path.resolve().parent)) as repository:
@@ -234,6 +238,8 @@ def publish_report(
             publication = _publication(workspace.reports, repository, file, local, plan, pushed)
             if plan.merged or dry_run:
                 return publication
+            # An earlier command can have been killed after its push, so the pull request is also opened without a new
+            # push.
             pushed_branch = pushed or PushedBranch(branch=local.branch, commit=plan.parent)
             request = forge.propose(pushed_branch, plan.base, publication.title, publication.body, draft=draft)
             return replaced(publication, pull_request=request)
@@ -279,6 +285,7 @@ def _pushed(repository: GitRepository, local: LocalReport) -> tuple[BranchPlan, 
             return plan, repository.push(local.remote, local.branch, commit)
         except DataError:
             now = repository.fetch(local.remote, local.branch)
+            # When the first attempt fails, another push that moves the branch can still be under way.
             if attempt and (now[1] if now else None) == plan.tip:
                 raise  # the branch did not move: the remote refuses the push
             time.sleep(PAUSE_S)

@@ -55,10 +55,8 @@ def commit_message(report: Report) -> str:
 
 
 def _title_words(report: Report) -> str:
-    """Return words that name the run and the model.
-
-    The model is named as in paths, because a forge reacts to some texts. A model could be called `fixes #1`.
-    """
+    """Return words that name the run and the model."""
+    # The name is spelled as in paths, because forges react to some texts, and a model could be called `fixes #1`.
     model = "/".join(model_folder(report.run.provider, report.run.model)[1:])
     return f"Analyze {model}, run {run_id_prefix(report.run.id)}"
 
@@ -79,6 +77,7 @@ def pull_request_body(report: Report, published: PublishedReport) -> str:
 
 
 def _summary(report: Report, published: PublishedReport) -> Iterator[str]:
+    # The other half of the text is left for the sections below.
     yield published.summary[: LIMIT // 2]
     yield ""
     again = f", revision {report.revision}" if report.revision > 1 else ""

@@ -136,8 +136,7 @@ def parse_report(text: str, name: str, data: str | None = None) -> ParsedReport:
     """Parse a report like `read_report`, but return more facts.
 
     If the report states no date, the date in its file name is used. If the data file of a page is missing or invalid,
-    the page is read like a report that people wrote. The texts are redacted, because people can add secrets to reports,
-    and the texts are later used in prompts and new reports.
+    the page is read like a report that people wrote. The texts are redacted.
     """
     name = name.rpartition("/")[2]
     try:
@@ -150,6 +149,7 @@ def _reading(source: PageSource, name: str) -> ParsedReport:
     # Imported here so that `reports list` does not import judging code if the folder has no reports.
     from evalscribe.redaction.redact import redact
 
+    # People can add secrets to reports, and the texts are later used in prompts and new reports.
     text = redact(source.text)
     if has_data(text):
         redacted = source.model_copy(update={"text": text, "data": redact(source.data) if source.data else None})
@@ -200,7 +200,6 @@ def _analysis_with_actions(report: Report) -> Analysis:
 
 
 def _kind(text: str) -> str | None:
-    """Return the `kind` that the front matter states. Return None if it states none."""
     kind = front_matter(text).get("kind")
     return str(kind) if kind is not None else None
 
@@ -245,6 +244,7 @@ def find_report(workspace: Workspace, name: str) -> ReportFile:
         if path.is_file():
             return _file(path.resolve(), path.name)
     except (OSError, ValueError) as error:
+        # A name that is too long for a file raises `OSError`.
         reason = getattr(error, "strerror", None) or error
         raise NotFoundError(f"{name[:80]!r} cannot be read as a file: {reason}") from None
     return find_stored_report(workspace, name)
@@ -289,15 +289,14 @@ def _last_parts(path: str) -> tuple[str, str]:
 
 
 def _of_run(files: Iterable[ReportFile], name: str) -> list[ReportFile]:
-    """Return the reports on the run with this id or URL.
-
-    The reports themselves are read, because their file names have only the first characters of the run's id.
-    """
+    """Return the reports on the run with this id or URL."""
     if "://" in name:
         name = re.split("[/?#]", name.partition("/run/")[2])[0]
     stem = run_id_prefix(name)
+    # Shorter names have already been compared with the names of the files.
     if len(name) <= len(stem):
         return []
+    # The names of files have only the first characters of the run id, so the reports themselves are read.
     return [file for file in files if file.name.rpartition("/")[2].startswith(stem) and name in _runs_of(file)]
 
 

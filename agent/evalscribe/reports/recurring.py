@@ -377,10 +377,8 @@ def _unmatched(failures: Sequence[CompactFailure], reported: Set[str], least: in
 
 
 def _reports(files: Sequence[ReportFile], runs: Set[str]) -> tuple[tuple[ModelReport, ...], tuple[str, ...]]:
-    """Load the reports on the models of the given runs. If one of these reports records an action, load all reports.
-
-    All reports are loaded only if they are needed, because parsing a report with a thousand failures takes a second.
-    """
+    """Load the reports on the models of the given runs. If one of these reports records an action, load all reports."""
+    # Parsing a report with a thousand failures takes a second, so all reports are only loaded if they are needed.
     words = {run[:SHORTEST_PREFIX] for run in runs}
     folders = {_folder(file) for file in files if any(word in file.name or word in file.text for word in words)}
     reports, notes = load_model_reports([file for file in files if _folder(file) in folders])
@@ -525,6 +523,7 @@ class _Gathered:
                 clean.extend(complete_runs(run))
 
     def _experiment(self, name: str) -> tuple[str, list[CompactFailure], list[CompleteRun]]:
+        # Different spellings can name the same experiment.
         same = next((item for item in self._experiments if same_experiment(item[0], name)), None)
         if same is None:
             self._experiments.append(same := (name, [], []))

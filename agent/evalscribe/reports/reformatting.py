@@ -44,17 +44,19 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
     """Return the changes that turn one sequence into the other.
 
     Equal elements at both ends are matched first. Of the remaining elements, those that occur once in each sequence and
-    in the same order are matched next. `SequenceMatcher` compares only the rest, because it would take minutes for the
-    many similar lines of a thousand findings.
+    in the same order are matched next. `SequenceMatcher` compares only the rest.
     """
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
     tail = next((at for at in range(shorter - head) if old[-1 - at] != new[-1 - at]), shorter - head)
+    # `SequenceMatcher` alone takes minutes for the similar lines of a thousand findings. With anchors and with lookups
+    # by number, such a page is read in 3 s of CPU instead of 290.
     middle = anchors(old[head : len(old) - tail], new[head : len(new) - tail])
     equal = [(0, 0, head), *((x + head, y + head, 1) for x, y in middle), (len(old) - tail, len(new) - tail, tail)]
     result: list[TextChange] = []
     i = j = 0
     for x, y, length in equal:
+        # With `autojunk`, lines that occur often are ignored in sequences of 200 lines or more.
         between = SequenceMatcher(None, old[i:x], new[j:y], autojunk=False).get_opcodes() if i < x or j < y else []
         pieces = [TextChange(kind, i1 + i, i2 + i, j1 + j, j2 + j) for kind, i1, i2, j1, j2 in between]
         i, j = x + length, y + length
@@ -112,6 +114,7 @@ def _forms(lines: Sequence[str]) -> list[str | None]:
     in_front = lines[:1] == ["---"]
     for at, line in enumerate(lines):
         if in_front or fence:
+            # A formatter leaves these lines alone. The NUL keeps them apart from equal lines elsewhere.
             forms.append(f"\0{line}")
             in_front = in_front and not (at and line == "---")
             fence = "" if fence and line.strip().startswith(fence) and not line.strip().strip(fence[0]) else fence

@@ -216,6 +216,7 @@ class _Reader:
         self.newest[name] = analysis
         if not isinstance(problems[0], str):
             self._since[name] = versions[0].age
+        # Without a correction in the newest version, all earlier labels are withdrawn, so older versions are not read.
         if not any(finding.by_person for finding in analysis.findings):
             return ()
         about = self._about(analysis, name)
@@ -228,6 +229,7 @@ class _Reader:
         The labels in a newer report repeat those in the older report and would be counted twice.
         """
         first: dict[str, str] = {}
+        # Of two reports from one commit, the one that was written beside the other has the longer name.
         for name in sorted(self._since, key=lambda name: (self._since[name], len(name), name)):
             if self.newest[name].revision is not None:
                 original = first.setdefault(self._run(run_of(self.newest[name], name)), name)
@@ -291,6 +293,7 @@ def _with_distinct_names(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]
 
 
 def _store_labels(store: "AnalysisStore", labels: Iterable[HumanLabel], before: Iterable[HumanLabel]) -> None:
+    # Runs whose labels were all withdrawn are stored with an empty list.
     by_run: dict[str, list[HumanLabel]] = {label.run: [] for label in before}
     for label in labels:
         by_run.setdefault(label.run, []).append(label)

@@ -75,6 +75,7 @@ def render(snippets: Sequence[Snippet]) -> list[str]:
     texts = [_joined(snippet.text) for snippet in snippets]
     places = [_place(snippet, text) for snippet, text in zip(snippets, texts, strict=True)]
     firsts = [MARKS[s.status] + text.partition("\n")[0] for s, text in zip(snippets, texts, strict=True)]
+    # In a list item, any other path would be read as markdown.
     plain = inline.name(snippets[0].path) == snippets[0].path
     if plain and len(snippets) == 1 and "\n" not in texts[0] and texts[0].strip():
         return [f"- {inline.code(firsts[0])} {snippets[0].role} {places[0]}"]
@@ -102,6 +103,7 @@ def _joined(text: str) -> str:
     bare = [_STRING.sub("", line) for line in lines]
     depths = list(accumulate(len(re.findall(r"[(\[{]", line)) - len(re.findall(r"[)\]}]", line)) for line in bare))
     joined = _INSIDE.sub("", " ".join(lines))
+    # A comment would hide the text joined to it, and the line breaks in a template string are part of it.
     comment = any(mark in line for line in bare for mark in ("//", "#", "/*", "`"))
     return text if comment or len(joined) > JOINED or any(depth <= 0 for depth in depths[:-1]) else joined
 
@@ -118,6 +120,7 @@ def parse(block: PageBlock) -> list[Quoted]:
             raise UnreadableReport("a quotation is not followed by role, file and line", line)
         count = 1 if match[5] == "–" else int(match[6] or match[4]) - int(match[4]) + 1
         quoted.append(_quoted(match, match[1], lines[at + 1 : at + count], line))
+        # In an edited place such as `9-3`, the count is negative, and the loop would not end.
         at += max(1, count)
     return quoted
 
@@ -147,6 +150,7 @@ def _quoted(match: re.Match[str], first: str, more: list[str], line: int) -> Quo
 def _place(snippet: Snippet, printed: str) -> str:
     to = "-" if "\n" in printed else "–"
     last = f"{to}{snippet.last}" if snippet.last != snippet.first else ""
+    # White space is escaped, because a place is parsed up to the next white space.
     return f"{quote(snippet.path, safe='/.-_~+@()[]$,:=')}:{snippet.first}{last}"
 
 

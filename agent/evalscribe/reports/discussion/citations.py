@@ -67,17 +67,14 @@ def visible_text(piece: str) -> str:
 
 
 def is_forged(words: str, at: int = 0) -> bool:
-    """Return whether a bracket imitates a citation with letters from other scripts.
-
-    Only brackets with a finding's number or the word `report` are considered, because every displayed citation has one
-    of these.
-    """
+    """Return whether a bracket imitates a citation with letters from other scripts."""
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
         return False
     latin = unicodedata.normalize("NFKC", begun[1:]).lower().translate(_LATIN)
     folded = "[" + "".join(map(_digit, latin))
     match = START.match(folded)
+    # Every displayed citation has the number of a finding or the word `report`.
     return match is not None and (match[1] is not None or folded.startswith(REPORT, match.end()))
 
 
@@ -140,6 +137,7 @@ class AnswerResolver:
         self.citations: list[AnswerCitation] = []
         self._dossier = dossier
         self._at_hand = at_hand
+        # A string that grows with each piece would take quadratic time.
         self._output = StringIO()
         self._pending = ""
 
@@ -187,6 +185,7 @@ class AnswerResolver:
     def _end(self, start: re.Match[str], *, last: bool) -> int | None:
         """Return the offset at which the citation ends. Return None if its end has not arrived yet."""
         names, remaining = self._names(start), self._pending[start.end() :]
+        # The name of an item can contain brackets, so its end is awaited before a bracket is searched for.
         if not last and any(name.startswith(remaining) for name in names):
             return None
         at = start.end() + max((len(name) for name in names if remaining.startswith(name)), default=0)
@@ -248,6 +247,7 @@ class AnswerResolver:
         n, subject = self._number(number, body), self._subject(number, body) or _NOTHING
         bracket = _with_range(body)
         citations = resolve_citations(bracket, subject).citations
+        # An ordinary bracket, such as `[log in]`, only begins like a citation.
         if not citations and number is None and "<RANGE>" not in bracket:
             return f"[{escape_citations(part)}{']' if closed else ''}"
         if not closed or not citations or _has_other_text(bracket, citations):

@@ -110,6 +110,7 @@ class DiscussionHistory:
         """
         if not answer.strip():
             return
+        # The unfinished turns can end with a tool call that has no result.
         if not complete:
             exchange.turns = []
         exchange.answer = answer.strip() if complete else f"{answer.strip()} {BROKEN_OFF}"
@@ -282,6 +283,7 @@ class ModelDiscussion:
             - estimate_tokens(self._system)
             - estimate_tokens(canonical_json(TOOLS))
         )
+        # Numbers of tokens are estimates, so a tenth of the window stays free.
         self._history = DiscussionHistory(self._opening(), room * 9 // 10)
 
     def about(self, dossier: ReportEvidence) -> None:
@@ -307,6 +309,7 @@ class ModelDiscussion:
         pending = _PendingQuestion(
             self._model, self._history.begin(question), self._tools, self._dossier, self._bounds, on_text
         )
+        # If this call is cancelled, the text so far is recorded as incomplete.
         reason: str | None = "stopped"
         try:
             async with asyncio.timeout(self._bounds.seconds):
@@ -357,8 +360,6 @@ class ModelDiscussion:
 
 
 class _PendingQuestion:
-    """A question that is being answered."""
-
     def __init__(
         self,
         model: Model,
@@ -542,6 +543,7 @@ class Discussion:
         `EvalscribeError` if no question can be answered. Any other problem is in `DiscussionAnswer.broken_off`.
         """
         self._read_again()
+        # A person can paste a secret into a question.
         question = redact(question)
         if self._conversation and self._model:
             try:
@@ -592,8 +594,6 @@ class Discussion:
 
 
 def _dossier(file: ReportFile, store: "AnalysisStore") -> ReportEvidence:
-    """Return the report with access to its evidence.
-
-    The report's text is redacted, because a person could have added a secret to it.
-    """
+    """Return the report with access to its evidence. The text of the report is redacted."""
+    # A person could have added a secret to the report.
     return ReportEvidence(file.name, redact(file.text), load_analysis(file), store)

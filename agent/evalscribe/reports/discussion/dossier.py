@@ -167,6 +167,7 @@ class ReportEvidence:
         if not run_id:
             return None
         ids = self._store.run_ids(run_id)
+        # The id of one run can be the beginning of the id of another.
         exact = run_id if run_id in ids else ids[0] if len(ids) == 1 else None
         return self._store.get_run(exact) if exact else None
 

@@ -60,6 +60,7 @@ class LookupDiscussion:
         self._dossier = dossier
 
     async def ask(self, question: str, on_text: OnText) -> DiscussionAnswer:
+        # Evidence can have control characters that a terminal obeys.
         text = "\n".join(printable(line.expandtabs(4)) for line in self._lines(question))
         on_text(text)
         return DiscussionAnswer(question=question, text=text)
@@ -176,6 +177,7 @@ class LookupDiscussion:
             return
         for citation in topic.first.citations:
             document = evidence.document(citation.role, citation.path)
+            # An unverified quotation has no place in the document.
             holds = document is not None and citation.status != "unverified"
             yield from _with_context(citation, document) if document and holds else _quoted(citation)
         yield from (

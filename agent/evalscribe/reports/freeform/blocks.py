@@ -87,6 +87,7 @@ def split_blocks(text: str) -> tuple[FreeformBlock, ...]:
         .enable(["table", "strikethrough"])
         .use(front_matter_plugin)
     )
+    # Inline markup is parsed for each block, so that `MAX_INLINE` can limit it.
     grammar.core.ruler.disable("inline")
     tokens = grammar.parse(text.lstrip("\ufeff"))
     if any(token.level >= MAX_NESTING - 1 and token.type == "list_item_open" for token in tokens):

@@ -136,6 +136,7 @@ def _label_of_field(text: str) -> WrittenLabel | None:
     """
     first = text.split("\n")[0]
     word = re.match(r"[^\w]*([A-Z][A-Z]{3,})\b", first)
+    # Other labels are recognised by their underscore, which a single word such as `INFRASTRUCTURE` lacks.
     foreign = label_in(f"{word.group(1)}_LABEL{first[word.end() :]}") if word else None
     if foreign and foreign.foreign and word:
         foreign = foreign._replace(foreign=word.group(1))
@@ -188,6 +189,7 @@ def _columns(rows: Rows) -> dict[Key, int]:
 
 
 def _column(rows: Rows, number: int) -> list[str]:
+    # The first rows show what a column has. A table can have 10,000 rows.
     texts = (plain(row[number]) for row in rows[1:200] if number < len(row))
     return [text for text in texts if text.lower() not in NO_VALUE]
 
@@ -195,6 +197,7 @@ def _column(rows: Rows, number: int) -> list[str]:
 def _meaning(title: str, header: str, cells: Sequence[str]) -> Key | None:
     labelled = sum(is_label(cell) for cell in cells) * 2 >= len(cells) > 0
     if labelled:
+        # A column such as `Previous label` has labels that are not in force.
         return None if PAST.search(title) else "classification"
     if _EVALS.match(title):
         return "eval"
@@ -223,6 +226,7 @@ def _row(cells: dict[Key, Line]) -> DraftFinding | None:
     ):
         return None
     label = label_in(label_text)
+    # A plain word is only the name of an eval if a label stands beside it.
     if not all(is_marked_name(item.name) for item in evals) and label is None:
         return None
     category = _value(cells, "category")
@@ -413,6 +417,7 @@ class Entries:
         if key == "eval" and self._field_entry(item, block):
             return
         current = self._current
+        # The next finding begins with the same field.
         if current is not None and current.origin == "field" and current.first_key == key:
             self._close()
             current = None
@@ -435,6 +440,7 @@ class Entries:
         current = self._current
         if not start.evals or self._around.topic not in FAILURE_TOPICS:
             return False
+        # The field repeats the eval that the heading names.
         if current is not None and current.origin == "heading" and not current.for_all:
             return True
         self._close()
@@ -483,6 +489,7 @@ class Entries:
             current.add(open_field.key, block.text.strip("\n"))
             self._field = None
         else:
+            # Any other fence can quote text from elsewhere, so it gives no label.
             current.fences.append(block.text)
 
     def _table(self, block: FreeformBlock) -> None:

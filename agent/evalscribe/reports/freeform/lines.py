@@ -36,6 +36,7 @@ FOREIGN_LABEL = re.compile(r"(?<![A-Za-z0-9_])[A-Z]{3,}(?:_[A-Z]+)+(?![A-Za-z0-9
 """Matches a label in capitals with an underscore, such as `HARNESS_FAILURE`. The pattern is used to find labels other
 than evalscribe's four.
 """
+# The words must be in the same clause as the label that follows, as in `not a MODEL_FAULT`.
 NOT_IN_FORCE = re.compile(
     r"\b(not|\w+n't|never|no longer|first|initially|originally|previously|formerly|earlier|was|were|"
     r"instead of|rather than|changed from|reclassified from|thought|nicht|kein|keine|zuerst|vorher|bisher)\b[^.;]*$",
@@ -148,6 +149,7 @@ def is_name(text: str) -> bool:
         and not FRACTION.fullmatch(text)
         and not LABEL.fullmatch(text)
         and not FOREIGN_LABEL.fullmatch(text)
+        # Lists also name files, such as `src/index.ts`.
         and not FILE.search(text)
     )
 
@@ -184,6 +186,7 @@ class MentionedEvals:
         for finding in findings:
             self.numbered.setdefault(f"#{finding.n}", []).append(finding.eval)
         times = Counter(bare_name(path) for path in self.paths)
+        # Without a digit, `_` or a hyphen, a bare name could be an ordinary word.
         self.bare = {name: path for path in self.paths if times[name := bare_name(path)] == 1 and is_marked_name(name)}
 
     def in_text(self, text: str) -> tuple[str, ...]:
@@ -268,6 +271,7 @@ class Field(NamedTuple):
         meaning = (_IN_HEADERS if header else _IN_FINDINGS).get(key)
         if meaning is not None:
             return meaning
+        # A value that is only a label shows what the key means, unless the key is about an earlier label.
         if not header and is_label(self.text.split("\n")[0]) and not PAST.search(key):
             return "classification"
         return "other"
@@ -317,11 +321,9 @@ def _is_key(text: str, following: str) -> bool:
 
 
 def _is_field_key(text: str) -> bool:
-    """Return whether a text is the key of a field.
-
-    A text with a digit is not a key, because a text such as `Failure 3: …` begins a finding.
-    """
+    """Return whether a text is the key of a field."""
     key = key_of(text)
+    # A text with a digit, such as `Failure 3: …`, begins a finding.
     return not re.search(r"\d", text) and (key in _IN_FINDINGS or key in _IN_HEADERS)
 
 
@@ -347,6 +349,7 @@ LEAD_WORD = re.compile(
 )
 REMARK = re.compile(r"\(([^()]*)\)|\[([^\[\]]*)\]")
 JOINER = re.compile(r"\s+(?:and|und|&|\+)\s+|\s*,\s*")
+# A heading of thousands of separators would otherwise take long to parse.
 MAX_LEAD = 400
 
 
@@ -500,6 +503,7 @@ def _hide_remarks(text: str) -> tuple[str, list[str]]:
         remarks.append(match.group(1) or match.group(2) or "")
         return f"\x00{len(remarks) - 1}\x00"
 
+    # A NUL in the text could imitate a placeholder.
     return REMARK.sub(hide, text.replace("\x00", "")), remarks
 
 
@@ -512,6 +516,7 @@ def _split_label(segment: _Segment) -> tuple[str, WrittenLabel | None]:
         if is_label(remark):
             return segment.text, label_in(remark)
     match = LABEL.search(segment.text)
+    # The product is 0 if the label stands at the beginning or at the end.
     if match and match.start() * (len(segment.text) - match.end()) == 0:
         words = (segment.text[: match.start()] + segment.text[match.end() :]).strip(" :*")
         if all(is_marked_name(word) for word in words.split()):

@@ -30,6 +30,7 @@ from evalscribe.reports.freeform.sections import read_conclusions
 T = TypeVar("T")
 NUMBERED = re.compile(r"\d+[-_]\w")
 COUNT = re.compile(r"\d+\s*/\s*\d+$|\d+ (evals?|failures?|failed|tasks?)\b", re.IGNORECASE)
+# A word such as `with_x` in parentheses names a variant of the experiment and not a category.
 VARIANT = re.compile(r"(with|without|no)[_-]", re.IGNORECASE)
 _ORDER = {"heading": 0, "field": 0, "table": 1, "list": 2}
 
@@ -195,6 +196,7 @@ def _first(values: Iterable[T | None]) -> T | None:
     return next((value for value in values if value is not None), None)
 
 
+# A run id has letters and digits, which excludes long words and long numbers.
 RUN_ID = re.compile(r"\b(?=[a-z0-9]*\d)(?=[a-z0-9]*[a-z])[a-z0-9]{16,64}\b")
 RATE = re.compile(r"^\W*(\d{1,7})\s*(?:/|of|von)\s*(\d{1,7})\b")
 PERCENT_RATE = re.compile(r"^\d{1,7}/\d{1,7}\s*\(\d+(?:[.,]\d+)?\s*%\)$")
@@ -266,6 +268,7 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
     """Yield the values in the front matter that are not lists or mappings, as fields."""
     text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
     for name, value in front_values(text).items():
+        # YAML reads an ISO date as a `date`.
         if isinstance(value, str | int | float | date):
             yield Field(str(name), (StyledSpan(str(value)),))
 
@@ -273,9 +276,10 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 def _run_ids(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
     """Return all texts in run fields that look like run ids.
 
-    If there are none, return the first word of the first run field, because a run id can have any form.
+    If there are none, return the first word of the first run field.
     """
     run_ids = dict.fromkeys(run_id for item in fields.get("run", ()) for run_id in RUN_ID.findall(item.text))
+    # A run id can have any form.
     return tuple(run_ids) or tuple(word for word in [_word(fields, "run")] if word)
 
 
@@ -302,6 +306,7 @@ def _model(fields: dict[Key, list[Field]], blocks: Sequence[FreeformBlock]) -> t
 def _titled_model(blocks: Sequence[FreeformBlock]) -> str | None:
     title = next((plain(block.lines[0]) for block in blocks if block.kind == "heading"), "")
     match = re.search(r":\s+([\w.-]+(?:/[\w.-]+)*)\s*(?:\([^()]*\))?$", title)
+    # Without a digit or a hyphen, the word is rather the end of an ordinary title than the name of a model.
     return match.group(1) if match and re.search(r"[\d-]", match.group(1)) else None
 
 

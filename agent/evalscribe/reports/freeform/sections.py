@@ -18,6 +18,7 @@ _TOPICS: dict[Topic, re.Pattern[str]] = {
     ),
     "recommendations": re.compile(r"\brecommend|\bnext steps|\bsuggest|\bto-?do\b|\bpropos|\bimprovements\b", re.I),
     "patterns": re.compile(r"\bpatterns\b|\bthemes?\b|\bcross-cutting|\bobservations?\b|\binsights?\b", re.I),
+    # These sections name evals that passed or that failed in other runs.
     "aside": re.compile(
         r"\bcompar|\bvs\.?\b|\bprevious|\bprior\b|\bearlier|\bhistor|\brecurr|\bpass(ed|ing|es)\b|\bresolved|"
         r"\bfixed\b|\bimproved|\bno longer|\bappendix|\blegend|\bglossar|\bdefinition|\bmethod|\brubric|\bimpact|"
@@ -230,6 +231,7 @@ def actions_in(markdown: str, report: Analysis) -> tuple[ActionTaken, ...]:
     evals_by_id = {
         recommendation.id: recommendation.evals for recommendation in report.recommendations if recommendation.id
     }
+    # The first heading is taken as the title of the document, which begins no section.
     points = _points(split_blocks(f"# Report\n## Actions taken\n{markdown}"))
     return tuple(_action(point, mentions, evals_by_id) for point in points if not NOTHING.match(plain(point.lines[0])))
 
@@ -256,6 +258,7 @@ def _points(read: Sequence[FreeformBlock]) -> Iterator[_Point]:
 
 
 def _copy(sections: Sections) -> Sections:
+    # The headings of the original change with each block.
     return Sections(list(sections.above), sections.heading_count)
 
 
