@@ -232,6 +232,7 @@ class EvalFile(InspectLog):
                 raise DataError(f"{self._path} is truncated: {len(samples)} samples were recovered")
 
     def _header(self, members: WholeZip | TornZip) -> Header:
+        # A log that was never finished has no header, but only the member that is written at the start.
         for name in (HEADER, START):
             if name in members.names and (header := _object(self._member(members, name))):
                 return {"status": "started", **_safe(header)} if name == START else _safe(header)

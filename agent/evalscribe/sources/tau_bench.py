@@ -117,6 +117,7 @@ def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Ste
     task, graded = _as_mapping(info.get("task")), _as_mapping(info.get("reward_info"))
     reward_info = _as_mapping(graded.get("info"))
     note = None if graded.get("reward_breakdown") else reward_info.get("note")
+    # A conversation that reaches the limit of turns is never graded: `reward_info` is null and the reward is 0.
     if reward < 1 and "reward_info" in info and (note or not graded):
         error = (f"{cut(safe_name(note), MAX_SHOWN)}: " if note else "") + _unfinished(messages)
         return (Step(name="conversation", status="failed", error=error),)
