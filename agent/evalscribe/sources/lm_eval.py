@@ -43,6 +43,7 @@ LONGEST_QUOTED = 200
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl(?:\.gz)?$")
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.json(?:\.gz)?$")
 _FIELDS = ("doc_id", "doc", "target", "resps", "filtered_resps")
+# The filter `regex` returns this text if its pattern matches nothing.
 _INVALID = "[invalid]"
 
 
@@ -111,6 +112,7 @@ class LmEvalReader(EvalReader):
                 except EvalscribeError as error:
                     self._omit(f"a results file that cannot be read: {error}", path.name)
         folder = files[0].path.absolute().parent.name
+        # The folder has the model's name with `__` in place of `/`.
         model = _model(content) or (folder.replace("__", "/", 1) if "__" in folder else None)
         seconds, took = figure(content.get("date")), content.get("total_evaluation_time_seconds")
         with suppress(ValueError, TypeError):
