@@ -220,7 +220,6 @@ class DeploymentPayloads:
         return UnavailableError(f"{self._functions.where} did not answer {self._unanswered} times in a row: {reason}")
 
     def _no_function(self, path: str) -> EvalscribeError:
-        """Return the error for a function that was not found."""
         where = self._functions.where
         # Convex also reports a function as not found if the key is missing.
         if not self._functions.has_key:

@@ -468,11 +468,8 @@ def _source(path: str, content: str) -> Document:
 
 
 def _texts(payload: JsonObject, key: str, kind: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the text files under `key`, sorted by path, and phrases about the files that are not text.
-
-    The files are sorted because a snapshot and a deployment can list them in different orders but must produce equal
-    evidence.
-    """
+    """Return the text files under `key`, sorted by path, and phrases about the files that are not text."""
+    # A snapshot and a deployment can list the files in different orders, but must produce equal evidence.
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
     binary = [path for path, content in files.items() if content == BINARY and not path.startswith(_LOCAL_STATE)]

@@ -32,6 +32,7 @@ MAX_ANSWERS = 20
 """Maximum number of answers that are stored for one input."""
 LONGEST_QUOTED = 200
 """Maximum number of characters of an answer that are quoted in a failure reason."""
+# `int` refuses more than 4,300 digits.
 MAX_DIGITS = 9
 _SUFFIX = "_samples.jsonl"
 _FIELDS = ("evaluation_id", "sample_id", "interaction_type", "evaluation")

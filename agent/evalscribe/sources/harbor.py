@@ -197,13 +197,11 @@ class HarborReader(EvalReader):
             return {}
 
     def _trials(self, job: _Job) -> list[_Trial]:
-        """Return the trials of a job in the order of their start times.
-
-        Trials are not sorted by name, because their names are random.
-        """
+        """Return the trials of a job in the order of their start times."""
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
             trials = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
+            # Names of trials are random, so they have no useful order.
             self._trials_of[job.folder] = sorted(trials, key=lambda trial: (trial.started_at, trial.folder.name))
         return self._trials_of[job.folder]
 
@@ -233,6 +231,7 @@ class HarborReader(EvalReader):
             steps=steps,
             documents=(
                 *(task.documents if task else _instructions(parts)),
+                # Failed parts come first, because reports quote the first log.
                 *(document for part in sorted(parts, key=_passed) for document in part.logs),
                 *self._artifacts(folder),
                 *((reference,) if reference else ()),
@@ -510,10 +509,7 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step of a trial's part failed.
-
-    Parts are sorted so that failed parts come first, because reports quote the first log.
-    """
+    """Return whether no step of a trial's part failed."""
     return all(step.status != "failed" for step in part.steps)
 
 
@@ -593,7 +589,6 @@ def _scores(rewards: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tu
 
 
 def _ended_early(name: str, exception: Mapping[str, object]) -> Iterator[Step]:
-    """Yield a step for an exception that ended the agent's work."""
     kind = text_of(exception.get("exception_type"))
     if kind:
         step = "limit" if kind in LIMITS else "agent"
@@ -774,11 +769,8 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a folder contains a trial.
-
-    A trial is also recognised by its config, because an interrupted trial has no other file.
-    """
     start = FolderStart(folder)
+    # An interrupted trial has no other file than its config.
     return start.top_of("result.json").keys() >= _TRIAL_FIELDS or start.top_of("config.json").keys() >= {
         "task",
         "trial_name",

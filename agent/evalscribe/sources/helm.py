@@ -133,7 +133,6 @@ class HelmReader(EvalReader):
         )
 
     def _scores(self, folder: Path) -> dict[_Key, dict[str, float]]:
-        """Return the measured metrics of each instance."""
         scores: dict[_Key, dict[str, float]] = {}
         path = file_below(folder, _STATS)
         if path is None:

@@ -335,7 +335,6 @@ def _scored(
 
 
 def _extracted(line: Line) -> str:
-    """Return the text that a filter extracted from the answers."""
     responses = line.get("filtered_resps")
     values = responses if isinstance(responses, list) else [responses]
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]

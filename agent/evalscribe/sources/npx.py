@@ -165,10 +165,8 @@ class ConvexNpx:
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
         """Return the command line options that select the deployment.
 
-        With a login, the option `--prod` is needed, because the tool would otherwise use the development deployment.
-        With a key, the option is left out: a deploy key names its own deployment, and the tool refuses the option for a
-        self-hosted deployment. As the tool does, this function looks for keys first in the environment, then in
-        .env.local, and finally in .env.
+        As the tool does, this function looks for keys first in the environment, then in .env.local, and finally in
+        .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -180,6 +178,8 @@ class ConvexNpx:
         if problem := missing_key(key):
             raise AccessError(f"{self.where}: {problem}")
         env_options = ("--env-file", str(env_path.resolve())) if env_path else ()
+        # With a login, the tool uses the development deployment unless `--prod` is given. A deploy key names its own
+        # deployment, and the tool refuses the option for a self-hosted one.
         names_itself = key.startswith(("prod:", "dev:")) or bool(values.get(SELF_HOSTED_URL))
         return env_options if names_itself else (*env_options, "--prod")
 

@@ -335,6 +335,7 @@ class _Evaluation(NamedTuple):
         label = self.label.strip().lower().replace("_", "-")
         if label in _PASSED or label in _FAILED:
             return "passed" if label in _PASSED else "failed"
+        # A label such as `neutral` shows that the score is not a verdict, unless the user sets a threshold.
         if self.score is None or (label and threshold is None):
             return None
         if threshold is not None:

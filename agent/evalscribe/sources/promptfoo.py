@@ -402,6 +402,7 @@ def _checks(graded: Mapping[str, object]) -> list[_Check]:
     repeated after the set and are counted only once.
     """
     results: list[tuple[dict[str, object], bool]] = []
+    # Digests are counted, because comparing thousands of assertions with all members of a set takes quadratic time.
     repeated: Counter[str] = Counter()
     for result in dicts(graded.get("componentResults")):
         members = dicts(result.get("componentResults"))

@@ -167,8 +167,7 @@ class TableHeader(NamedTuple):
 def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
     """Return the delimiter and the columns of a CSV file; None if the file has no known columns.
 
-    The delimiter that yields the most known columns is chosen. `csv.Sniffer` is not used, because it also reads the
-    cells. If the cells contain sentences, `csv.Sniffer` takes a letter for the delimiter.
+    The delimiter that yields the most known columns is chosen.
 
     Raises `DataError` if the first line is too long.
     """
@@ -182,6 +181,7 @@ def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
         return TableHeader(separator[1], cells, 1) if cells else None
     fields = {name for field, aliases in COLUMNS.items() for name in (field, *aliases)}
     requested_names = {name.lower() for name in requested.values()}
+    # `csv.Sniffer` also reads the cells, and takes a letter for the delimiter if they contain sentences.
     tables = [TableHeader(mark, _cells(first, mark)) for mark in _DELIMITERS]
     matches = [
         sum(_plain(name) in fields or name.strip().lower() in requested_names for name in table.names)
@@ -571,11 +571,8 @@ class ResultsTable(RecordFile):
         return {**metadata, **other_cells, **standard_fields}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return the input and the output of a row as messages, for the SDK and for the judges of collections.
-
-        If the table has no output column, there is no transcript, because messages would suggest that the model gave no
-        answer.
-        """
+        """Return the input and the output of a row as messages, for the SDK and for the judges of collections."""
+        # Without an output column, messages would suggest that the model gave no answer.
         if "output" not in self._columns:
             return ()
         texts = ("user", self._text(row, "input")), ("assistant", self._text(row, "output"))

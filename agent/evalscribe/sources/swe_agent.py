@@ -244,6 +244,7 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
     text = "\n".join(text_of(part.get("text")) for part in dicts(content)) if isinstance(content, list) else content
     text = text_of(text)
     for begin, introduction, end in _TASKS:
+        # A regular expression would take quadratic time for a text with many beginnings and no end.
         _, delimiter, rest = text.partition(begin)
         issue, ended, _ = rest.partition(end)
         if delimiter and ended:

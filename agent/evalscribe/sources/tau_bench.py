@@ -154,13 +154,11 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 
 def _explained(steps: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
-    """Mark the step `actions` as failed if no other step explains why the eval failed.
-
-    The check of the outputs cannot miss an error, so the actions must be the reason.
-    """
+    """Mark the step `actions` as failed if no other step explains why the eval failed."""
     is_explained = reward >= 1 or graded == 1 or any(step.status == "failed" for step in steps)
     if is_explained or not steps or steps[0].name != "actions":
         return tuple(steps)
+    # The check of the outputs cannot miss an error, so the actions must be the reason.
     error = "every expected action was called, and yet the database differs from the expected one"
     return (steps[0].model_copy(update={"status": "failed", "error": error}), *steps[1:])
 

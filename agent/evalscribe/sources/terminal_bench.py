@@ -41,6 +41,7 @@ MODES = {
     "output_length_exceeded": "an answer reached the model's output limit",
     "agent_installation_failed": "the agent program could not be installed",
 }
+# The digits are limited, because `int` refuses more than 4,300 of them.
 _TRIAL = re.compile(r"\.(\d{1,6})-of-\d+\.")
 _LOGS = ("post-test.txt", "post-agent.txt")
 _SUMMARY = re.compile(r"FAILED [^\s:]*::(.+?) - (.+)$")
@@ -173,6 +174,7 @@ def _messages(logs: list[Document]) -> dict[str, str]:
 
     Pytest prints these messages in its summary: `FAILED test_outputs.py::test_x - AssertionError: …`.
     """
+    # One pass over the log is enough for all tests. A search for each test would repeat it up to 2,000 times.
     messages: dict[str, str] = {}
     for line in logs[0].text.split("\n") if logs else ():
         if line.startswith("FAILED ") and (parts := _SUMMARY.match(line)):
