@@ -136,6 +136,7 @@ def _beside(path: Path, reference: object, read_paths: set[Path]) -> Path | None
     if continues := _CONTINUATION.search(name):
         names.append(_CONTINUATION.sub("", path.name).removesuffix(".json") + continues[0])
     files = (file_below(path.parent, *Path(candidate).parts) for candidate in names)
+    # Several parts can name the same sub-agent, and a part can name itself as its continuation.
     return next((file for file in files if file is not None and file not in read_paths), None)
 
 

@@ -109,6 +109,7 @@ class _Session:
             name = text_of(payload.get("name")) or item.removesuffix("_call")
             self._function_names[call] = name
             arguments = raw_arguments if isinstance(raw_arguments, dict | str) else {}
+            # The input of a custom tool is free text and not JSON.
             if item == "custom_tool_call" and isinstance(raw_arguments, str):
                 arguments = {"input": raw_arguments}
             self._call({"id": call, "function": name, "arguments": arguments})

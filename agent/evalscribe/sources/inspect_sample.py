@@ -444,6 +444,7 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
     steps = []
     if limit := _limit(sample):
         main = main_score(next(iter(scores.values()), {}))
+        # A sample can have the right answer although a limit ended it.
         steps.append(Step(name="limit", status="passed" if main == 1 else "failed", error=None if main == 1 else limit))
     for name, score in scores.items():
         number = main_score(score)

@@ -362,6 +362,7 @@ def _target(value: object, answer: _Answer) -> str:
     """Return the correct answer as text. If the answer is a choice, the source often states only the choice's index."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value is not None else ""
     number = text.strip()
+    # `int` refuses more than 4,300 digits.
     if answer.choices and len(number) <= MAX_INDEX_DIGITS and number.isdecimal() and int(number) < len(answer.choices):
         return answer.choices[int(number)][1]
     return text

@@ -347,6 +347,7 @@ def _flat(attributes: Mapping[str, object], prefixes: Sequence[str], role: str) 
     for prefix in prefixes:
         tree: dict[str, object] = {}
         for name, value in attributes.items():
+            # Each dot adds a level, so a hostile name with many dots is ignored.
             if name.startswith(f"{prefix}.") and name.count(".") < 20:
                 _plant(tree, name[len(prefix) + 1 :].split("."), value)
         if tree:

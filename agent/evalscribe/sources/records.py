@@ -95,6 +95,7 @@ class Omissions:
         return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
 
 
+# With names and tuples for every eval, a table of 1.1 million rows took 519 MB.
 class HashTable:
     """Maps hashes to positive integers. An unknown hash maps to 0.
 
@@ -620,6 +621,7 @@ def _run_key(source_eval: SourceEval) -> str:
     return source_eval.run.key if len(source_eval.run.key) <= MAX_HELD_NAME else content_id(source_eval.run.key)
 
 
+# A conversation of 64 million characters takes 620 MB of memory while it is read.
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
 """Maximum number of characters in a conversation of a line-based format. A record contains the whole conversation."""
 MAX_TEXT_BYTES = 256 * 1024

@@ -280,6 +280,7 @@ class SweBenchReader(EvalReader):
             else:
                 reference_runs = [_evaluation_of(self._run_report(path))]
         references: dict[str, _Reference] = {}
+        # The first grade of an instance is kept, so evaluations of `gold` come first.
         for evaluation in sorted(reference_runs, key=lambda evaluation: evaluation.model != GOLD):
             for id in _instances(None, evaluation):
                 verdict = self._verdict(id, evaluation, "patch", Ending())
@@ -802,6 +803,7 @@ def _is_report(fields: Mapping[str, object]) -> bool:
 
 
 def _is_grade(start: FileStart) -> bool:
+    # The keys of the outer object are ids of instances, so the names of the fields are searched in the first bytes.
     return start.character == "{" and b'"patch_successfully_applied"' in start.bytes and b'"resolved"' in start.bytes
 
 

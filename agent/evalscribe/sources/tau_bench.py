@@ -70,6 +70,7 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
     if match is None:
         return None
     action: object = None
+    # A model can write text that is not JSON, or JSON that is nested too deeply to be parsed.
     with suppress(ValueError, RecursionError):
         action = json.loads(match[1])
     if not isinstance(action, dict) or not isinstance(action.get("name"), str) or action["name"] == RESPOND:
@@ -427,6 +428,7 @@ def _info(info: _Entry, task: _Entry) -> JsonValue:
     if "task" in info:
         fields["task"] = {key: value for key, value in task.items() if key not in _DOCUMENTS} if task else info["task"]
     reward_info = fields.get("reward_info")
+    # The reward repeats the actions of the task.
     if isinstance(reward_info, dict) and "actions" in reward_info and reward_info["actions"] == task.get("actions"):
         fields["reward_info"] = {key: value for key, value in reward_info.items() if key != "actions"}
     return fields

@@ -154,6 +154,7 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
     for name, outcome in list(tests.items())[:MAX_TESTS]:
         file, _, error = name.partition(" - ")
         failed = failed or outcome == "failed"
+        # A test file that did not load has a result of its own, named `FILE - ERROR`.
         if outcome == "failed" and error:
             yield Step(name=VERIFIER, status="failed", error=f"{file} did not load: {error}")
         else:
