@@ -20,7 +20,7 @@ from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json
 
-# The package `inspect-ai` is not used to read its logs, because it requires about forty other packages.
+# Logs are read without the package `inspect-ai`, which brings about forty other packages.
 _PIECE = re.compile(
     r"(?P<sample>.*_epoch_\d+)/"
     r"(?:(?P<head>sample)|metadata|skeleton|(?P<part>messages|events|calls|attachments)/(?P<first>\d+|stats|uuids))\.json",
