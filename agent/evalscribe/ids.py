@@ -65,6 +65,7 @@ def content_id(value: object) -> str:
     Paid answers of models are stored under such ids. The id of a pydantic model depends on the names and values of its
     fields, including defaults, but not on the name or module of its class.
     """
+    # JSON can contain lone surrogates, which UTF-8 refuses without `surrogatepass`.
     return "sha256:" + hashlib.sha256(canonical_json(value).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -79,6 +80,7 @@ def path_part(name: str) -> str:
 
     The result is never empty, `.` or `..`.
     """
+    # Most file systems allow names of 255 bytes, and reports add a date and a suffix to this part.
     part = re.sub(r"[^A-Za-z0-9._-]+", "-", name).lstrip(".").strip("-")[:100]
     return part or "unnamed"
 
@@ -152,8 +154,11 @@ def choose_folder(provider: str, model: str, reports: Iterable[str]) -> str:
         folder: fit
         for folder in {name.rpartition("/")[0] for name in reports}
         if (fit := folder_fit(provider, model, tuple(folder.split("/")))) is not None
+        # If the provider is the vendor, a folder whose vendor is unknown fits only a name that contains a vendor.
+        # `openrouter/claude-4.6` may belong to another vendor's model.
         and ((free and (fit < 2 or "/" in model)) or _spelling(folder.partition("/")[0]) == _spelling(provider))
     }
+    # Among equally good folders, the one with the usual spelling comes first; the name makes the choice repeatable.
     return min(fits, key=lambda folder: (fits[folder], folder != new, folder), default=new)
 
 

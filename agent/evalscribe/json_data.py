@@ -20,6 +20,7 @@ def get_member(value: JsonValue, name: str) -> JsonValue:
     """
     if isinstance(value, dict):
         return value[name]
+    # `int` raises `ValueError` for a number of more than 4,300 digits.
     if isinstance(value, list) and name.isdecimal() and len(name) <= MAX_INDEX_DIGITS:
         return value[int(name)]
     raise LookupError(name)
@@ -99,6 +100,7 @@ def clean_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
+        # UTF-16 joins two surrogates that stand for one character. Only lone surrogates become U+FFFD.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
 
@@ -142,6 +144,8 @@ def _shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
+# A float ends at 1.8e308, so an integer of at most 300 digits can be converted to one. `int` itself refuses more than
+# 4,300 digits.
 MAX_DIGITS = 300
 
 
@@ -196,6 +200,7 @@ class StrictJson:
         self._wrong = self._wrong or problem
 
     def _object(self, pairs: list[tuple[str, object]]) -> dict[str, object]:
+        # Readers take different values if a name occurs twice: some the first, some the last (RFC 8259, section 4).
         members = dict(pairs)
         if len(members) < len(pairs):
             names = [name for name, _ in pairs]
@@ -228,6 +233,7 @@ def parse_json(raw: bytes) -> object:
         return json.loads(raw.decode("utf-8-sig", "replace"))
     except RecursionError:
         raise DataError("JSON nested too deeply") from None
+    # Besides invalid JSON, this is an integer of more than 4,300 digits, which `int` refuses.
     except ValueError as error:
         raise DataError(f"invalid JSON: {error}") from None
 
@@ -277,6 +283,7 @@ def count_field(value: JsonObject, key: str, subject: str) -> int:
     Deployments send whole numbers as floats (`66.0`), so floats are accepted.
     """
     number = require_field(value, key, subject)
+    # A bool is an int in Python. `inf // 1` and `nan // 1` are NaN, which is equal to nothing, so both are refused.
     if isinstance(number, bool) or not isinstance(number, int | float) or number < 0 or number != number // 1:
         raise DataError(f"`{key}` of {subject} is {_describe(number)}, not a count")
     if number > 1e9:

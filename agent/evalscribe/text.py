@@ -18,6 +18,8 @@ HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_
 Escaping them with backslashes is not enough, because GitHub removes backslashes before it looks for mentions and links.
 Only a code span is safe.
 """
+# At the start of a line these begin a heading, a quotation, a list or a table. A line that begins with `Reviewer:`
+# would be read as the statement of a person.
 BLOCK_START = re.compile(r"[#>+=|:-]|\d+[.)]$|reviewers?\b", re.IGNORECASE)
 PARENTHESIS = re.compile(r"[()]")
 WORD = re.compile(r"\s+|(?:\[[^\[\]]{1,60}\]|\S)+")
@@ -79,6 +81,7 @@ def contrast(text: str, limit: int) -> str:
     right = text[match.end() :]
     start = max(text.find(right[:1], 0, match.start()), 0) if right[:1] in ("{", "[", "(", '"', "'", "`") else 0
     left = text[start : match.start()]
+    # If one side is the beginning of the other, they differ where the shorter one ends.
     same = next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
     marks = (mark for mark in (", ", "{", "[", "(") if mark in left[:same])
     item = max((left.rfind(mark, 0, same) + len(mark) for mark in marks), default=0)
@@ -149,6 +152,7 @@ def web_url(url: str | None) -> str | None:
 
     Returns None if it is not a valid http(s) address or is too long.
     """
+    # `%` stays, because the address can already be percent-encoded.
     address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")
     try:
         parts = urlsplit(address)
@@ -169,6 +173,8 @@ def prose(text: str, limit: int = TEXT_LIMIT, also: re.Pattern[str] | None = Non
 
     Words that could be interpreted as markup, or that match `also`, are put into code spans.
     """
+    # Code spans make the text longer, so it is cut until the result fits. The first cut bounds the time for a long
+    # text.
     result = _guarded(one_line(text[: limit * 4]), also)
     keep = limit - 1
     while len(result) > limit:
@@ -194,6 +200,7 @@ def code_spans(text: str) -> Iterator[tuple[int, int]]:
 def mask_code(text: str) -> str:
     """Replace every character in code spans by NUL, so that searches only find text outside code."""
     for start, end in code_spans(text):
+        # The length stays the same, so that offsets in the result are offsets in the text.
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
 
@@ -201,6 +208,7 @@ def mask_code(text: str) -> str:
 def _guarded(text: str, also: re.Pattern[str] | None) -> str:
     guarded = ""
     for piece in _pieces(text, also):
+        # Two code spans without a space between them would have one run of backticks in the middle and become one span.
         touching = guarded.endswith("`") and piece.startswith("`")
         guarded += f" {piece}" if touching else piece
     return guarded
@@ -220,6 +228,7 @@ def _pieces(text: str, also: re.Pattern[str] | None) -> Iterator[str]:
 
 
 def _words(plain: str, also: re.Pattern[str] | None, first: bool) -> Iterator[str]:
+    # A backtick outside a code span could pair with one that is added.
     for word in WORD.findall(plain.replace("`", "'")):
         starts_block = first and BLOCK_START.match(word)
         first = False

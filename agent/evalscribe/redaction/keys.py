@@ -24,6 +24,8 @@ _ALPHABETS = {
 """For each letter in the body column of `_TABLE`, the regular expression that it stands for. The letter `g` stands for
 a whole UUID."""
 
+# Keys are also stored in base64: the prefixes of `private-key` are base64 of `-----BEGIN RSA PRIVATE` and the like, and
+# of `EdScB2`, with which a minisign key begins.
 _TABLE = """
 anthropic-key           w16+        sk-ant-
 openrouter-key          w16+        sk-or-
@@ -192,10 +194,13 @@ them. Each letter is followed by a length, with `+` for "or more". A `?` at the 
 also look random, because ordinary words can have its format."""
 
 _WITHOUT_PREFIX = (
+    # `eyJ` is base64 of `{"`. A signed token has three parts (RFC 7515), an encrypted one has five (RFC 7516).
     ("jwt", "eyJ", r"eyJ[\w-]{8,}+\.[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]{8,}+){0,2}"),
     (
         "private-key",
         "PuT",
+        # The search for `Private-Lines` is bounded and stops at the next header, so that text made of headers only
+        # takes linear time. The last condition keeps the line `Private-MAC:` out of the key.
         r"PuTTY-User-Key-File-[23]:(?:(?!PuTTY-User)[\s\S]){0,4000}?Private-Lines: [0-9]+"
         r"(?:(?:\s|\\[nr]){1,4}+[A-Za-z0-9+/=]++(?!-|:))*",
     ),
@@ -211,6 +216,8 @@ _ANYHOW = re.compile(
     r"|(?P<terraform_token>[A-Za-z0-9]{14}\.atlasv1\.[\w=-]{50,}+)"
 )
 """Matches keys whose first characters do not reveal their format."""
+# A word is first checked by its last four characters. Mailchimp's keys end with a data centre, such as `-us12` or
+# `-us1`.
 _TAILS = frozenset(("NRAL", "NRMA", *(f"us{n:02}" for n in range(1, 40)), *(f"-us{n}" for n in range(1, 10))))
 
 _PART = re.compile(r"([abdghlpuwx])([0-9]+)(\+?)|(g)|([^?])")
@@ -238,26 +245,23 @@ def _shapes() -> Iterator[Shape]:
 
 
 def _pattern(body: str) -> str:
-    """Translate a body of `_TABLE` into a regular expression.
-
-    If the last length in the body is exact, the key must end at the end of a word.
-    """
+    """Translate a body of `_TABLE` into a regular expression."""
     pattern, exact = "", False
     for letter, length, or_more, uuid, literal in _PART.findall(body):
         exact = not or_more
         if literal:
             pattern += re.escape(literal)
         else:
+            # `+` is possessive, so that a mismatch after a long run of characters does not cause backtracking.
             pattern += _ALPHABETS[letter or uuid] + (f"{{{length}{',}+' if or_more else '}'}" if letter else "")
+    # A key of exact length must end at the end of a word. Otherwise the beginning of a longer id would match.
     return pattern + (r"(?![\w-])" if exact else "")
 
 
 def _by_beginning() -> dict[str, list[Shape]]:
-    """Group the key formats by the first three characters of their prefix, or fewer if the prefix is shorter.
-
-    In each group, formats with long prefixes come first.
-    """
+    """Group the key formats by the first three characters of their prefix, or fewer if the prefix is shorter."""
     shapes: dict[str, list[Shape]] = defaultdict(list)
+    # Long prefixes come first: `sk-ant-` must be tried before `sk-`, so that the mark names the vendor.
     for shape in sorted(_shapes(), key=lambda shape: -len(shape.prefix)):
         shapes[shape.prefix[:3]].append(shape)
     for kind, beginning, pattern in _WITHOUT_PREFIX:
@@ -284,8 +288,11 @@ def may_begin(text: str, start: int, end: int) -> bool:
     if (prefixes := _PREFIXES.get(text[start : start + 3])) and text.startswith(prefixes, start):
         return True
     first = text[start]
+    # In ngrok's tokens, `2` or `3` and 26 more characters come before an underscore.
     if first in "23":
         return text.startswith("_", start + 27) or text[end - 4 : end] in _TAILS
+    # Twilio's keys begin with `SK`. A Discord token begins with a number in base64, hence with `M`, `N` or `O`, and its
+    # first part ends at a dot.
     if first in "SMNO":
         return text[start + 1 : start + 2] == "K" or text.startswith(".", end)
     return text[end - 4 : end] in _TAILS
@@ -296,6 +303,8 @@ def may_begin_before(text: str, start: int) -> bool:
     beginning = text[start : start + 3]
     if prefixes := _PREFIXES.get(beginning):
         return text.startswith(prefixes, start)
+    # Telegram's and Facebook's keys begin with a number, Discord's with `M`, `N` or `O`, old Vault tokens with `s.`,
+    # `b.` or `r.`. All of them have their longest run of characters in a later part.
     return beginning[:1] in "0123456789MNO" or beginning[1:2] == "." or text.startswith(".atlasv1.", start + 14)
 
 
@@ -308,12 +317,15 @@ def key_at(text: str, start: int) -> Key | None:
                 match = _compiled(shape.body).match(text, start + len(shape.prefix))
                 if match and not (shape.random and not looks_random(match[0])):
                     return Key(match.end(), shape.kind)
+    # These are the first characters of the formats in `_ANYHOW`. Terraform's tokens can begin with any character.
     if beginning[:1] in "0123456789abcdefAMNO" or text.startswith(".atlasv1.", start + 14):
         match = _ANYHOW.match(text, start)
         return Key(match.end(), str(match.lastgroup).replace("_", "-")) if match else None
     return None
 
 
+# In a copy of the text, each character that a key can contain becomes `a`, and each other one a space. One search for
+# twenty `a` then replaces a search for each of 300 prefixes.
 _CLASSES = bytes(97 if chr(n) in ascii_letters + digits + "_-" else 32 for n in range(256))
 _SHORTEST = 20
 _RUN = b"a" * _SHORTEST
@@ -347,6 +359,7 @@ def find_keys(scanned: ScannedText) -> Iterator[KeyMatch]:
         stop = classes.find(b" ", start + _SHORTEST)
         if stop < 0:
             stop = len(text)
+        # Most runs are names, paths and hashes. Only runs at which a key can begin or continue are tried.
         worth = may_begin(text, start, stop) or text[start] in "_-" or text[start - 1] in _ODD
         if worth and (key := _key_from(text, classes, start, end)):
             yield key
@@ -378,8 +391,9 @@ def _key_from(text: str, classes: bytes, run: int, end: int) -> KeyMatch | None:
         if start == run or text[start - 1] in _ESCAPES or may_begin_before(text, start):
             for key_start in _unescaped(text, start):
                 if key_start >= end and (key := key_at(text, key_start)) and key.end > run:
+                    # An escape such as `\n` stays whole, so that JSON stays valid.
                     escaped = text[key_start - 1 : key_start] == "\\" and text[key_start] in _ESCAPED
-                    return KeyMatch(key_start + escaped, key.end, key.kind)  # an escape such as `\n` stays whole
+                    return KeyMatch(key_start + escaped, key.end, key.kind)
         if start <= end or text[start - 1] not in _INSIDE:
             return None
         start = classes.rfind(b" ", max(0, start - 1 - _SEGMENT), start - 1) + 1
@@ -394,8 +408,10 @@ def _unescaped(text: str, start: int) -> list[int]:
     before, first = text[start - 1 : start], text[start : start + 1]
     if before == "\\" and first in _ESCAPED:
         return [start, start + _ESCAPED[first]]
+    # A percent escape can be encoded twice: `%22` and `%2522` both stand for a quotation mark.
     if before == "%":
         return [start, start + 2, start + 4]
+    # The run begins inside a color code such as `\x1b[1;33m`, whose digits and `m` can be part of a key.
     if before and before in "[;" and (color := _COLOR_END.match(text, start)):
         return [start, color.end()]
     if first and first in "_-":

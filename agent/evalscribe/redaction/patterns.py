@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
 
+# Order matters: words are searched in this order, so a second word must stand before the pair that needs it.
 _WORDS: tuple[tuple[str, str], ...] = (
     *(
         (word, "")
@@ -33,6 +34,8 @@ class ScannedText:
 
     @cached_property
     def lowered(self) -> bytes:
+        # Latin-1 has one byte for each character, so offsets are the same as in the text. `str.lower` would change
+        # them: it turns `İ` into two characters.
         return self.text.encode("latin-1", "replace").lower()
 
     @cached_property
@@ -95,6 +98,7 @@ _HARMLESS_KEY = re.compile(
     r"(?:public|publishable|primary|foreign|idempotency|cache|partition|sort|storage|index|query|object)[_.-]?key",
     re.IGNORECASE,
 )
+# `key` must be a word or a part of a compound name. `monkey` and `keyboard` are not names of keys.
 _PLAIN_KEY = re.compile(
     r"(?:^|[_.-])keys?|[a-z0-9]Keys?|KEYS?|(?:^|[^A-Za-z])(?:auth|pass)(?![a-z])|[a-z](?:Auth|Pass)(?![a-z])"
     r"|(?:AUTH|PASS)(?![A-Z])"
@@ -111,6 +115,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _HASH = re.compile(
     r"(?:sha\d{1,3}|md5)[-:=].+|[0-9a-f]{40}|[0-9a-f]{64}|[0-9a-f]{96}|[0-9a-f]{128}|[0-9A-F]{40}|[0-9A-F]{64}"
 )
+# The ids of Convex documents, such as `jn7922j1w29pdxm76bj9ps0enx80mg9e`, are also assigned to names such as `key`.
 _RECORD_ID = re.compile(r"[a-z][a-z0-9]{30,32}")
 _SHORT_NAME = re.compile(r"pass|pwd|secret", re.IGNORECASE)
 _SPACE = re.compile(r"\s")
@@ -143,6 +148,8 @@ def is_secret(name: str, value: str) -> bool:
     shortest, strong = _secrets_of(name) if len(name) > SHORT else _secrets_of_short(name)
     if shortest is None:
         return False
+    # `.npmrc` and Docker's configuration store `user:password` in base64 under `auth`. A short login does not look
+    # random.
     if _AUTH.search(name) and is_basic(value):
         return True
     if len(value) < shortest or (not strong and (_HASH.fullmatch(value) or _RECORD_ID.fullmatch(value))):
@@ -158,6 +165,7 @@ def is_basic(value: str) -> bool:
         decoded = base64.b64decode(value, validate=True).decode()
     except (binascii.Error, ValueError):
         return False
+    # Random bytes often contain a colon, but they are rarely printable.
     return ":" in decoded and decoded.isprintable()
 
 
@@ -169,6 +177,7 @@ def _secrets_of(name: str) -> tuple[int | None, bool]:
     strong = bool(_STRONG_NAME.search(name) or _QUALIFIED_KEY.search(name))
     if not strong and (_HARMLESS_KEY.search(name) or not _PLAIN_KEY.search(name)):
         return None, False
+    # People's passwords, such as `xK9#mP2vLq8z`, are shorter than keys that a service issues.
     return (_SHORTEST if _SHORT_NAME.search(name) else 16), strong or bool(_ENV_KEY.search(name))
 
 
@@ -198,6 +207,8 @@ def _bits(value: str) -> float:
 
 _GAP = r"(?:\s|\\[nrt])"
 """Matches white space, or an escape sequence for white space in a JSON string."""
+# The delimiters of ssh.com's format have four dashes and a space. In a block without an END line, such as one at the
+# end of a cut log, the key consists of headers and base64; prose after it stays.
 _BLOCK = re.compile(
     r"-{4,5} ?(BEGIN) [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:((?:[^-]|-(?!---)){0,20000}+)-{4,5} ?END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
@@ -209,8 +220,12 @@ _LOGIN = r"([^\s/:@\"'`<>|\\]{0,200}+)(:[^\s/\"'`<>\\]{1,400})?@"
 _URL_LOGIN = re.compile("://" + _LOGIN)
 _ESCAPED_URL_LOGIN = re.compile(r"(:\\{1,7}/\\{1,7}/)" + _LOGIN)
 _ENCODED_URL_LOGIN = re.compile(r"(?i:(%3A%2F%2F[^\s/%\"'&]{0,200}+%3A)([^\s/\"'&]{1,400}?)(%40))")
+# A client secret of Azure has no prefix, but always a digit and `Q~` after its first three characters.
 _AZURE = re.compile(r"(?:(?<![\w.~-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))[\w.~-]{3}[0-9]Q~[\w.~-]{31,}+")
+# A key can begin after an escaped line end or a percent escape, but not inside a longer word.
 _START = r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
+# The part after `|` must contain a digit, a capital or `=`, because `prod:string|undefined` is a type in TypeScript. It
+# ends where another key begins.
 _CONVEX = re.compile(
     r"(?=(?:prod|dev|preview|project)(?::|%3[Aa]))"
     + _START
@@ -222,6 +237,7 @@ _BAR = re.compile(r"\|[A-Za-z0-9+/=_-]{8}")
 _CONVEX_HOSTED = re.compile(
     r"(?:(?<![A-Za-z0-9_\\-])|(?<=\\)(?![bfnrtu])|(?<=\\[bfnrt])|(?<=%[0-9A-Fa-f]{2}))[a-z][a-z0-9-]{2,80}+\|01[0-9a-f]{40,}+"
 )
+# `u0026` and `%26` are escaped forms of `&`.
 _SIGNATURE = re.compile(
     r"((?:(?<=[?&;,\s\"'-])|(?<=u0026)|(?<=%26))sig(?:nature)?(?:=|%3d))([A-Za-z0-9%+/=_.~-]{20,2000}+)", re.IGNORECASE
 )
@@ -231,6 +247,7 @@ _COOKIE = re.compile(
 _COOKIE_PAIR = re.compile(
     r"([A-Za-z0-9_!#$%&*+.^|~-]{1,100}+(?:=\"?|\\{0,7}[\"'][ ]?[:=,][ ]?\\{0,7}[\"']))([^\s;,\"'\\`}\]]{8,4000}+)"
 )
+# A line of a Netscape cookie file: domain, flag, path, flag, time of expiry, name, value.
 _COOKIE_LINE = re.compile(
     r"(\t(?:TRUE|FALSE)\t[^\t\n]*\t(?:TRUE|FALSE)\t[0-9]+\t[^\t\n]{1,200}\t)([^\s\"'\\]{6,4000}+)"
 )
@@ -242,6 +259,8 @@ _NETRC = re.compile(
     rf"((?:machine{_GAP}{{1,20}}+{_FIELD}|default){_GAP}{{1,20}}+(?:(?:login|account){_GAP}{{1,20}}+{_FIELD}{_GAP}{{1,20}}+){{1,2}}"
     rf"password{_GAP}{{1,20}}+)([^\s\"'\\=]{{1,400}}+)"
 )
+# Only the usual ports of Postgres and its poolers, such as 5432 and 6543, are found. A pattern for every port has no
+# fixed text to search for and is slow.
 _PGPASS = re.compile(
     r"((?:(?<=[^\s:\"'`]:)|(?<=[^\s:\"'`]:6))543[0-9]?:[^\s:\"'`\\]{1,100}+:[^\s:\"'`\\]{1,100}+:)"
     r"((?:[^\s\"'`\\]|\\(?![nr\"'])){4,400}+)"
@@ -268,6 +287,8 @@ def _block(match: re.Match[str]) -> str:
     block, body = match[0], match[2] or ""
     if any(quote in block for quote in "\"'`"):
         start = match.start(2) - match.start() if body else 0
+        # Only long chunks are replaced. Code that checks the delimiters, such as `pem.startsWith("-----BEGIN …")`, has
+        # none.
         return block[:start] + _CHUNK.sub("[redacted:private-key]", body) + block[start + len(body) :]
     return "[redacted:private-key]" + "\n" * block.count("\n")
 
@@ -287,7 +308,10 @@ def redact_url_login(scanned: ScannedText) -> str:
 
 def _url_login(lead: str, user: str, password: str | None) -> str | None:
     if password is None:
+        # A token can stand in place of the user, as in `https://<token>@git.example`. A plain user name is not a
+        # secret.
         return f"{lead}[redacted:basic-auth]@" if len(user) >= 20 and looks_random(user) else None
+    # Placeholders and redaction marks stay, so that redacting twice changes nothing. The mark can be percent-encoded.
     if password.startswith((":${", ":{", ":$", ":[redacted", ":%5Bredacted")) or user.startswith("[redacted"):
         return None
     return f"{lead}{user}:[redacted:basic-auth]@"
@@ -299,6 +323,7 @@ def redact_azure(scanned: ScannedText) -> str:
 
 def redact_convex(scanned: ScannedText) -> str:
     text = scanned.text
+    # Almost every text with a table in markdown contains `|`. In a key, at least eight characters follow it directly.
     if "%7c" in scanned.words or _BAR.search(text):
         text = scanned.sub(_CONVEX, lambda _: "[redacted:convex-key]", _CONVEX_WORDS)
         text = _CONVEX_HOSTED.sub("[redacted:convex-key]", text) if "|01" in text else text
@@ -329,6 +354,7 @@ def _end_of_cookies(text: str, head: re.Match[str]) -> int:
     closing = _COOKIE_ENDS.get(head[1]) or head[2] or "\n"
     ends = [
         text.find(end_mark, head.end(), limit)
+        # A list or object of cookies can span several lines. Text without brackets ends at the latest with its line.
         for end_mark in (closing, "\n")
         if closing in "\"'`\n" or end_mark == closing
     ]
@@ -349,11 +375,13 @@ def redact_netrc(scanned: ScannedText) -> str:
 
 
 def redact_pgpass(scanned: ScannedText) -> str:
+    # `543` is followed by another digit in `5432:`, and directly by the colon in `6543:`.
     return scanned.sub(_PGPASS, _secret_replacer("password", _any), {"543": b"0123456789:"})
 
 
 def redact_user_option(scanned: ScannedText) -> str:
     """Redact the login in `curl -u user:password`."""
+    # `docker run -u 1000:1000` names a user and a group, and not a login.
     return _USER_OPTION.sub(_secret_replacer("basic-auth", lambda value: not value.isdecimal()), scanned.text)
 
 
@@ -376,11 +404,15 @@ def _any(_: str) -> bool:
 ASSIGNED = ("key", "token", "secret", "pass", "pwd", "credential", "auth")
 """Words, in lower case, that occur in the names to which secrets are assigned."""
 
+# After `Authorization`, every scheme counts, such as `Convex` or `Splunk`. Bearer and Basic match the first two
+# alternatives instead, because the value of Basic is checked as base64.
 _CREDENTIALS = re.compile(
     r"(bearer[ \t]{1,4}|basic[ \t]{1,4}|authorization[\"'\\]{0,8}[ \t]{0,4}[:=,][ \t]{0,4}[\"'`\\]{0,8}"
     r"(?!(?:bearer|basic)[ \t])[a-z][a-z0-9_-]{1,24}[ \t]{1,4})([A-Za-z0-9._~+/=:|-]{8,8000}+)",
     re.IGNORECASE,
 )
+# Between name and value stands an operator, JSON in a URL (`%22token%22%3A%22`), a member `value` after the name,
+# spaces (`--token X`) or `>` of an XML tag. A value in quotes can contain any character, such as `$` or `(`.
 _ASSIGNED = re.compile(
     r"((?:key|token|secret|pass(?:w(?:or)?d|phrase|code)?|pwd|credential|auth(?:orization)?)s?"
     r"(?:_?[0-9]{1,3}|_?value|_base64|_b64)?"
@@ -424,6 +456,7 @@ def redact_header(value: str) -> str:
 
 def _credentials(match: re.Match[str]) -> str:
     lead, value = match[1], match[2]
+    # In prose, `basic` often stands before an ordinary word. A login decodes to `user:password`.
     secret = is_basic(value) if lead.lower().startswith("basic") else _is_opaque(value)
     return f"{lead}[redacted:authorization]" if secret else match[0]
 
@@ -439,9 +472,12 @@ def _assigned(match: re.Match[str]) -> str:
     before = _NAME.search(match.string, max(0, match.start() - 40), match.start())
     name = (before[0] if before else "") + lead
     first = before.start() if before else match.start()
-    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")  # `?name=value` in a URL
+    # In a URL (`?name=value`) the value is never code. `?secret=JBSWY3DP…` would be taken for the name of a constant.
+    queried = lead.endswith("=") and match.string[max(0, first - 1) : first] in ("?", "&")
+    # After a comma, as in `set("x-api-key", token)`, only a literal in quotes is a value and not a variable.
     if not quote and ("," in lead or (not queried and _is_expression(lead, value))):
         return match[0]
+    # Without an operator, only a command option has a value: `--token X`. In prose, any word can follow `token`.
     if lead[-1] in " \t" and not _SEPARATED.search(lead) and not name.startswith("--"):
         return match[0]
     return f"{lead}[redacted:{kind_of(name)}]" if is_secret(name, value) else match[0]
@@ -457,6 +493,7 @@ def _is_expression(lead: str, value: str) -> bool:
     """
     if _CHAIN.fullmatch(value):
         return True
+    # In a name, letters form words. In random text, digits and changes of case leave only short runs of letters.
     words = _WORD.findall(value)
     is_name = _IDENTIFIER.fullmatch(value) and words and sum(map(len, words)) / len(words) >= 3.4
     return bool(is_name) and not _ENV_LEAD.search(lead)

@@ -102,6 +102,7 @@ def _redact_colored(scanned: ScannedText) -> str:
     if not patterns.COLOR_INSIDE.search(text):
         return text
     plain = patterns.COLOR.sub("", text)
+    # The first pass is this function.
     redacted = _applied(plain, _PASSES[1:])
     lines = zip(text.split("\n"), plain.split("\n"), redacted.split("\n"), strict=True)
     return "\n".join(
@@ -114,6 +115,7 @@ def _pass(redacted: Callable[[ScannedText], str], *words: str) -> RedactionPass:
 
 
 _PASSES = (
+    # A key with a color code inside must be found whole, before another pass redacts a part of it.
     _pass(_redact_colored, "\x1b", "1b["),
     _pass(patterns.redact_block, "private key"),
     _pass(redact_keys),
@@ -126,6 +128,7 @@ _PASSES = (
     _pass(patterns.redact_pgpass, "543"),
     _pass(patterns.redact_user_option, "curl"),
     _pass(patterns.redact_credentials, "bearer", "basic", "authorization"),
+    # Formats come before names, because they name the vendor: `API_KEY=sk-ant-…` becomes `[redacted:anthropic-key]`.
     _pass(patterns.redact_assigned, *patterns.ASSIGNED),
 )
 
@@ -141,6 +144,7 @@ def redact_json(value: object, hints: Hints | None = None) -> object:
     `hints` are the hints of all strings in the value together. If they are None, they are computed.
     """
     if hints is None:
+        # One scan of all strings together shows for most values that there is nothing to redact.
         hints = find_hints("\n".join(collect_strings(value)))
     return value if hints == NO_HINTS else _redacted(value, hints)
 
@@ -157,6 +161,7 @@ def _redacted(value: object, hints: Hints) -> object:
 
 def _object(value: dict[object, object], hints: Hints) -> dict[str, object]:
     redacted = {_text(str(name), hints): _member(str(name), item, hints) for name, item in value.items()}
+    # Headers and environment variables are often listed as `{"name": …, "value": …}`.
     if isinstance(member_name := value.get("name", value.get("key")), str) and "value" in value:
         redacted["value"] = _member(member_name, value["value"], hints)
     return redacted
@@ -182,6 +187,7 @@ def _member(name: str, value: object, hints: Hints) -> object:
 def _text(text: str, hints: Hints) -> str:
     if not hints.passes:
         return text
+    # A cached result must not depend on the hints of one value, so short texts go through all passes.
     return _redact_short(text) if len(text) <= SHORT else redact(text, hints)
 
 
@@ -192,6 +198,8 @@ def safe_message(message: str, *secrets: str) -> str:
     """Return a message as one line of limited length, without control characters and secrets."""
     for secret in filter(None, secrets):
         message = message.replace(secret, "[redacted:key]")
+    # A message can be as long as an answer, so it is cut before redaction to bound the time. The limit is reached only
+    # after redaction, because half of a key would not be recognised.
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 

@@ -125,6 +125,7 @@ def is_document_id(name: str) -> bool:
     """
     bits = "".join(f"{_BASE32.find(character):05b}" for character in name if character in _BASE32)
     content = [int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8)]
+    # The table number takes 1 to 5 bytes, the rest 18 bytes.
     if len(bits) != 5 * len(name) or not 19 <= len(content) <= 23:
         return False
     first = second = 0
@@ -138,6 +139,7 @@ def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:
+        # The argument is too long for a path.
         return False
 
 
@@ -243,7 +245,8 @@ def parse_columns(assignments: Sequence[str], fields: Collection[str] = tuple(CO
     Raises `UsageError` if a text is malformed or names no field.
     """
     columns: dict[str, str] = {}
-    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")  # a column's name can contain a comma
+    # A column's name can contain a comma, so a comma only separates if a field and `=` follow.
+    next_field = re.compile(rf",(?=\s*(?:{'|'.join(fields)})\s*=)")
     for assignment in (part for text in assignments for part in next_field.split(text)):
         field, equals, name = (part.strip() for part in assignment.partition("="))
         if not equals or not name:
@@ -318,6 +321,7 @@ def provider_and_model(overrides: RunOverrides, model: str | None, provider: str
     A model name such as `openai/gpt-4o` sets both the provider and the model.
     """
     name = overrides.model or model or UNKNOWN
+    # The provider in the file belongs to the model in the file, and not to a model that the user names.
     stated_provider = overrides.provider or (None if overrides.model else provider)
     if stated_provider:
         return stated_provider, name

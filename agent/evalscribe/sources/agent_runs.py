@@ -84,6 +84,7 @@ class AgentRuns(RecordFile):
                     if line.value is not None:
                         yield line.number, line.value
                     else:
+                        # Without the position, equal problems in different lines are counted together.
                         problem = line.problem.partition(" at character")[0]
                         left_out.add(f"a line that cannot be read: {problem}", f"line {line.number}", lost=True)
                 return

@@ -96,6 +96,7 @@ def read_trajectory(path: Path, load: _Load) -> AtifTrajectory:
         metrics = object_of(trajectory.get("final_metrics")) or metrics
         fields = ("schema_version", "session_id", "trajectory_id", "notes", "extra")
         metadata |= {name: trajectory[name] for name in fields if trajectory.get(name) and name not in metadata}
+        # A continuation repeats steps of the file before it. They must not count twice.
         steps = [step for step in dicts(trajectory.get("steps")) if part == path or not step.get("is_copied_context")]
         measured += [object_of(step.get("metrics")) for step in steps]
         times += [time for step in steps if (time := text_of(step.get("timestamp")))]
@@ -135,6 +136,7 @@ def _beside(path: Path, reference: object, read_paths: set[Path]) -> Path | None
     if continues := _CONTINUATION.search(name):
         names.append(_CONTINUATION.sub("", path.name).removesuffix(".json") + continues[0])
     files = (file_below(path.parent, *Path(candidate).parts) for candidate in names)
+    # Several parts can name the same sub-agent, and a part can name itself as its continuation.
     return next((file for file in files if file is not None and file not in read_paths), None)
 
 
@@ -178,7 +180,8 @@ def _messages(steps: Sequence[Mapping[str, object]]) -> Iterator[object]:
             id = text_of(result.get("source_call_id"))
             function = next((call["function"] for call in calls if call["id"] == id), None)
             content = _content(result.get("content"))
-            if function is None and not calls:  # the message itself contains the command, so no tool was called
+            if function is None and not calls:
+                # The message itself contains the command, so no tool was called.
                 if content:
                     yield {"role": "user" if role == "assistant" else role, "content": content}
             else:
@@ -270,7 +273,8 @@ def trajectory_files(folder: Path) -> list[Path]:
 
 
 def _is_trajectory(path: Path) -> bool:
-    with suppress(EvalscribeError):  # a damaged file is not a trajectory
+    # A damaged file is not a trajectory.
+    with suppress(EvalscribeError):
         return _recognise_object(FileStart(path).top) is not None
     return False
 

@@ -58,6 +58,7 @@ class _Conversation:
     @property
     def model(self) -> str | None:
         models = (text_of(object_of(line.get("message")).get("model")) for line in self.lines)
+        # Messages that Claude Code itself adds have a model such as `<synthetic>`.
         return next((model for model in models if model and not model.startswith("<")), None)
 
     def tokens(self, *names: str) -> float | None:
@@ -105,7 +106,8 @@ class ClaudeCodeReader(EvalReader):
             with self._uncounted():
                 self._index = self._indexed(files, only=only)
         for path in self._index.cleared:
-            with self._uncounted():  # the first conversation is read again and counted with its piece of work
+            # The first conversation is read again and counted with its piece of work.
+            with self._uncounted():
                 first, *later_conversations = self._conversations(path, only=only) or [_Conversation()]
             name = _name(first, path)
             for n, conversation in enumerate(later_conversations, 2):
@@ -200,7 +202,8 @@ class ClaudeCodeReader(EvalReader):
         if size > MAX_SESSION_CHARACTERS:
             self._omit("a message of a session that is too long", place)
             return None
-        line.pop("toolUseResult", None)  # a structured copy of the tool's result in `message`
+        # This is a structured copy of the tool's result in `message`.
+        line.pop("toolUseResult", None)
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
@@ -228,7 +231,8 @@ class ClaudeCodeReader(EvalReader):
             results = {text_of(part.get("tool_use_id")) for part in dicts(message.get("content"))} - {""}
             side = text_of(line.get("parentUuid")) in dropped
             rewound = children.get(text_of(line.get("parentUuid")), 0) > 1 and id not in chain
-            if (side or rewound) and not results & calls:  # parallel calls also create branches, one for each result
+            # Parallel calls also create branches, one for each result.
+            if (side or rewound) and not results & calls:
                 dropped.add(id)
                 continue
             calls |= {text_of(part.get("id")) for part in dicts(message.get("content"))} - {""}
@@ -338,7 +342,8 @@ def _session_files(folder: Path) -> list[Path]:
 
 
 def _is_session(path: Path) -> bool:
-    with suppress(EvalscribeError):  # a damaged file is not a session
+    # A damaged file is not a session.
+    with suppress(EvalscribeError):
         return path.is_file() and not path.is_symlink() and _recognise_line(FileStart(path).line) is not None
     return False
 

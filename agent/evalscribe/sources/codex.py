@@ -84,6 +84,7 @@ class _Session:
         """Process a line of the session. Returns the type of the line's item if the type is unknown, else None."""
         item = text_of(payload.get("type"))
         if kind == "session_meta":
+            # The base instructions become a message instead.
             self.meta = self.meta or {key: payload.get(key) for key in payload if key != "base_instructions"}
             self._say("system", text_of(object_of(payload.get("base_instructions")).get("text")))
         elif kind == "turn_context":
@@ -91,6 +92,7 @@ class _Session:
         elif kind == "compacted":
             self._say("system", text_of(payload.get("message")) or "The conversation was compacted.")
         elif kind == "event_msg" and item == "token_count":
+            # The counts are running totals, so the last line replaces the ones before it.
             self.usage = object_of(object_of(payload.get("info")).get("total_token_usage")) or self.usage
         elif kind == "response_item":
             return self._item(item, payload)
@@ -107,6 +109,7 @@ class _Session:
             name = text_of(payload.get("name")) or item.removesuffix("_call")
             self._function_names[call] = name
             arguments = raw_arguments if isinstance(raw_arguments, dict | str) else {}
+            # The input of a custom tool is free text and not JSON.
             if item == "custom_tool_call" and isinstance(raw_arguments, str):
                 arguments = {"input": raw_arguments}
             self._call({"id": call, "function": name, "arguments": arguments})

@@ -81,6 +81,7 @@ def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessEr
     `reason` is the deployment's message.
     """
     message = f"{where} denied access: {reason}"
+    # A read-only deploy key can run the query, but not the action, for which Convex answers `OperationNotPermitted`.
     if any(sign in reason for sign in _PERMISSION):
         return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
     if not has_key:
@@ -120,6 +121,7 @@ async def check_deployment(functions: ConvexFunctions) -> str:
             elif not _BAD_ID.search(message):
                 raise await payloads.refused(message, path) from None
         else:
+            # For an unknown id, the query returns null, and the action returns an object with `error`.
             if not (value is None or (isinstance(value, dict) and "error" in value)):
                 raise UnavailableError(f"{functions.where}: {path} is not the function that convex-evals defines")
     return in_doubt
@@ -156,6 +158,8 @@ class DeploymentPayloads:
         except FunctionFailed as failure:
             if _NO_FUNCTION.search(str(failure)):
                 raise self._no_function(DEBUG) from None
+            # One eval can have files that cannot be read, such as a corrupt archive or a result of more than 16 MiB.
+            # The other evals are still readable.
             raise EvalPayloadError(f"the deployment cannot read the eval: {_reason(str(failure))}") from None
         self._unanswered = 0
         if value is None:
@@ -216,11 +220,8 @@ class DeploymentPayloads:
         return UnavailableError(f"{self._functions.where} did not answer {self._unanswered} times in a row: {reason}")
 
     def _no_function(self, path: str) -> EvalscribeError:
-        """Return the error for a function that was not found.
-
-        Convex also reports a function as not found if the key is missing.
-        """
         where = self._functions.where
+        # Convex also reports a function as not found if the key is missing.
         if not self._functions.has_key:
             return AccessError(
                 f"{where} has no accessible function {path}: the key is missing, or the function is not deployed\n"
@@ -295,6 +296,8 @@ class _TryAgain(Exception):
         self.unreachable = unreachable
 
 
+# Convex's Python clients are not used (version 0.8.1): `ConvexClient` reconnects for ever after a wrong key or an
+# unreachable host, and `ConvexHttpClient` has no time limit.
 class ConvexHttp:
     """Calls Convex functions by HTTP POST. Implements `ConvexFunctions`.
 
@@ -307,11 +310,13 @@ class ConvexHttp:
         self.where = url
         self.has_key = key is not None
         self._secret = key.get_secret_value() if key else ""
+        # An answer can repeat the whole key, or only the secret after `|`.
         self._key_parts = [part for part in (self._secret, self._secret.partition("|")[2]) if len(part) >= SHORTEST_KEY]
         self._patience = patience
         self._slots = asyncio.Semaphore(concurrency)
         with explain_connection_errors():
             self._client = httpx2.AsyncClient(
+                # `total` limits the whole call, so waiting for a free connection needs no limit of its own.
                 timeout=httpx2.Timeout(patience.read, connect=patience.connect, pool=None),
                 headers={"Authorization": f"Convex {self._secret}"} if key else {},
                 follow_redirects=False,
@@ -353,6 +358,7 @@ class ConvexHttp:
         )
 
     def _pause(self, attempt: int, failure: _TryAgain) -> float:
+        # A random part keeps calls that failed together from being repeated at the same moment.
         grown: float = self._patience.first_pause * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)  # noqa: S311
         return min(max(grown, failure.pause or 0), self._patience.longest_pause)
 
@@ -389,6 +395,7 @@ class ConvexHttp:
 
         If the answer has no value, raises an error that does not lead to a retry.
         """
+        # Convex answers 401 or 403 to a wrong key, but 400 to a key without the part before `|`.
         if status in _REFUSED or (status == 400 and b"InvalidAdminKey" in content):
             raise refuses_access(self.where, self._error(content) or str(status), has_key=self.has_key)
         answer = _members(content)
@@ -398,6 +405,7 @@ class ConvexHttp:
                 f"{self._error(content)}\nname the deployment itself (https://NAME.convex.cloud), not the dashboard "
                 "or the site"
             )
+        # Convex reports errors of a function with status 200.
         if answer.get("status") == "error":
             raise FunctionFailed(
                 safe_message(optional_text_field(answer, "errorMessage") or "no reason given", self._secret)

@@ -24,6 +24,7 @@ from evalscribe.redaction.redact import redact_json, safe_message
 from evalscribe.sources import records
 from evalscribe.sources.address import Links
 
+# The first pattern that matches is used, so the special cases of `[infrastructure]` come before it.
 _MEANINGS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), meaning)
     for pattern, meaning in (
@@ -133,11 +134,14 @@ def parse_steps(log: str) -> tuple[Step, ...]:
         if match := _ERROR.fullmatch(line.rstrip("\r")):
             label = match["label"]
             step = _LABELS.get(label.partition(" ")[0], label)
+            # The runner writes an error twice: first with a label such as `Typechecking (tsc)`, then with the name of
+            # the step.
             if step not in failed:
                 failed[step] = _block(match["text"], lines, at)
         elif match := _OK.fullmatch(line):
             passed.add(match[1])
         elif _TESTS_RAN.match(line):
+            # Failed tests also have an `[error]` line, which takes precedence over this line.
             passed.add("tests")
     last = next((at for at, name in enumerate(STEPS) if name in failed and name in _STOPPING), len(STEPS))
     return tuple(
@@ -157,6 +161,7 @@ def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -
     if any(row.name not in STEPS for row in rows):
         return tuple(rows)
     steps_by_name: dict[str, Step] = {}
+    # The runner does not wait when it sends rows, so a row can be missing, late, out of order or sent twice.
     for row in rows:
         steps_by_name[row.name] = min(steps_by_name.get(row.name, row), row, key=_rank)
     logged = {step.name: step for step in parse_steps(log or "")}
@@ -199,6 +204,7 @@ _RUN_STATUS: dict[str, RunStatus] = {
     "completed": "completed",
     "failed": "failed",
     "running": "running",
+    # A run stays `pending` until it ends.
     "pending": "running",
 }
 _STEP_STATUS: dict[str, StepStatus] = {
@@ -400,12 +406,14 @@ def _steps(payload: JsonObject) -> tuple[Step, ...]:
         kind, reason = _status(entry)
         name = _name(text_field(entry, "name", "a step"))
         error = strip_colours(reason) if reason else None
+        # An unknown status is not a verdict on the step.
         steps.append(Step(name=name, status=_STEP_STATUS.get(kind, "skipped"), error=error))
     return tuple(steps)
 
 
 def _outputs(payload: JsonObject, info: JsonObject, eval: Eval) -> tuple[tuple[Document, ...], tuple[str, ...]]:
     if payload.get("outputFiles") is None:
+        # The id of the output stays in the status when the output is deleted.
         stored = optional_text_field(require_object(info.get("status") or {}, "`status`"), "outputStorageId")
         return (), (_DELETED if stored else "output files were never stored",)
     files, missing = _texts(payload, "outputFiles", "output")
@@ -443,6 +451,7 @@ def _sources(payload: JsonObject, info: JsonObject) -> tuple[tuple[Document, ...
     if payload.get("evalSourceFiles") is not None:
         files, missing = _texts(payload, "evalSourceFiles", "source")
     documents = [_source(path, content) for path, content in files.items()]
+    # The task is also a source file of the eval. It becomes two documents only if the texts differ.
     if task and files.get("TASK.txt", "").strip() != task.strip():
         documents.insert(0, _document("task", "TASK", task))
     if not any(document.role == "task" for document in documents):
@@ -459,11 +468,8 @@ def _source(path: str, content: str) -> Document:
 
 
 def _texts(payload: JsonObject, key: str, kind: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Return the text files under `key`, sorted by path, and phrases about the files that are not text.
-
-    The files are sorted because a snapshot and a deployment can list them in different orders but must produce equal
-    evidence.
-    """
+    """Return the text files under `key`, sorted by path, and phrases about the files that are not text."""
+    # A snapshot and a deployment can list the files in different orders, but must produce equal evidence.
     files = dict(sorted(require_object(payload[key], f"`{key}`").items()))
     texts = {path: content for path, content in files.items() if isinstance(content, str) and content != BINARY}
     binary = [path for path, content in files.items() if content == BINARY and not path.startswith(_LOCAL_STATE)]
@@ -544,6 +550,7 @@ class PayloadSource:
 
     async def summary(self) -> object:
         """Return the redacted answer that `run` decodes into a run."""
+        # Redacting a large answer in the event loop would delay the other calls.
         return await asyncio.to_thread(_safe, await self._payloads.summary())
 
     async def payload(self, eval: Eval) -> object | UnreadableEvidence:

@@ -106,6 +106,7 @@ def _eval(case: Mapping[str, object], place: str) -> SourceEval:
 
 
 def _step(name: str, metric: Mapping[str, object]) -> Step:
+    # A metric that raised an exception also has `success: false`.
     if error := as_text(metric.get("error")):
         return Step(name=name, status="skipped", error=error)
     if metric.get("success") is True:

@@ -32,6 +32,7 @@ MAX_ANSWERS = 20
 """Maximum number of answers that are stored for one input."""
 LONGEST_QUOTED = 200
 """Maximum number of characters of an answer that are quoted in a failure reason."""
+# `int` refuses more than 4,300 digits.
 MAX_DIGITS = 9
 _SUFFIX = "_samples.jsonl"
 _FIELDS = ("evaluation_id", "sample_id", "interaction_type", "evaluation")
@@ -86,6 +87,7 @@ def _result(line: Line) -> str:
 
 
 def _key(line: Line) -> str:
+    # All epochs of a sample have the same id.
     epoch = object_of(line.get("metadata")).get("epoch")
     return json.dumps(
         [str(line.get(name)) for name in ("evaluation_id", "evaluation_name", "sample_id")] + [str(epoch)]
@@ -96,7 +98,8 @@ def _run(line: Line, aggregate: Mapping[str, object]) -> SourceRun:
     id, model_info = text_of(line.get("evaluation_id")), object_of(aggregate.get("model_info"))
     model = text_of(line.get("model_id")) or text_of(model_info.get("id")) or text_of(model_info.get("name"))
     provider, slash, model_name = model.partition("/")
-    if slash and model_name.startswith(f"{provider}/"):  # the converter for Inspect logs writes the provider twice
+    if slash and model_name.startswith(f"{provider}/"):
+        # The converter for Inspect logs writes the provider twice.
         model = model_name
     timestamp = aggregate.get("evaluation_timestamp")
     return SourceRun(
@@ -123,7 +126,8 @@ def _eval(lines: Sequence[Line], aggregate: Mapping[str, object], path: Path) ->
             reason = None if correct else _failure_reason(line, instance_input, score)
             steps.append(Step(name=name, status="passed" if correct else "failed", error=reason))
     status: EvalStatus = "incomplete" if not steps else "passed" if steps[0].status == "passed" else "failed"
-    if error is not None:  # the converter for Inspect logs gives a score of 1 to a sample that never began
+    if error is not None:
+        # The converter for Inspect logs (0.3.0) gives a score of 1 to a sample that broke before it began.
         status, steps, conversations = "error", [], []
     epoch = str(metadata.get("epoch") or "")
     category = text_of(first.get("evaluation_name")).rpartition("/")[2]

@@ -93,6 +93,7 @@ def open_regular(path: Path) -> BinaryIO:
     """
     with read_errors(path):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        # The open file is checked and not the path, because the path can be replaced between a check and its opening.
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
             raise DataError(f"{path} is not a regular file")
@@ -117,6 +118,7 @@ def read_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError as error:
+        # The path contains NUL.
         raise DataError(f"{str(path)!r} cannot be a file: {error}") from None
 
 
@@ -133,7 +135,8 @@ def file_below(folder: Path, *names: str) -> Path | None:
             if not is_entry(name) or path.is_symlink():
                 return None
         return path if path.is_file() else None
-    except (OSError, ValueError):  # not a valid file name
+    except (OSError, ValueError):
+        # The name is too long for a file, or contains NUL.
         return None
 
 
@@ -211,6 +214,7 @@ MAX_MEMBER_BYTES = 128 * 1024 * 1024
 """Maximum number of bytes in one member of an archive, after decompression."""
 ZSTANDARD = 93
 _LOCAL = struct.Struct("<4s5H3L2H")
+# In a member with this flag, the sizes come after the data, so the next header cannot be found.
 _STREAMED = 8
 
 
@@ -218,6 +222,7 @@ def open_members(path: Path) -> "WholeZip | TornZip":
     """Open a zip file for reading its members. Raises `DataError` if no member can be read."""
     file = open_regular(path)
     try:
+        # A file that was cut off lacks the directory at its end, but each member has a header of its own.
         return WholeZip(zipfile.ZipFile(file), file)
     except (zipfile.BadZipFile, NotImplementedError, struct.error, OSError, ValueError):
         return TornZip(path, file)
@@ -229,6 +234,7 @@ class WholeZip:
     def __init__(self, archive: zipfile.ZipFile, file: BinaryIO) -> None:
         self._archive = archive
         self._file = file
+        # An archive can contain a name twice. `getinfo` then returns the last member.
         self.names = tuple(dict.fromkeys(archive.namelist()))
 
     def read(self, name: str) -> bytes:
@@ -238,8 +244,10 @@ class WholeZip:
             content = self._unpacked(info)
         except NotImplementedError:
             raise DataError("a member with unsupported compression or encryption") from None
-        except Exception:  # Each compression method raises its own errors.
+        except Exception:
+            # Each compression method raises its own errors.
             raise DataError("a member that is damaged") from None
+        # The sizes that the directory of the archive states can be false.
         _check(info.compress_size, len(content))
         return content
 
@@ -280,7 +288,8 @@ class TornZip:
             content = packed if place.method == zipfile.ZIP_STORED else _inflated(packed, place.method)
         except EvalscribeError:
             raise
-        except Exception:  # Each compression method raises its own errors.
+        except Exception:
+            # Each compression method raises its own errors.
             raise DataError("a member that is damaged") from None
         _check(place.packed, len(content))
         return content
@@ -314,6 +323,7 @@ def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
     *_, name_length, extra = _LOCAL.unpack(file.read(_LOCAL.size))
     file.seek(name_length + extra, os.SEEK_CUR)
     content = _inflated(file.read(min(info.compress_size, MAX_MEMBER_BYTES)), ZSTANDARD)
+    # `zipfile` checks this sum only for members that it decompresses itself.
     if zlib.crc32(content) != info.CRC:
         raise zipfile.BadZipFile(info.filename)
     return content
@@ -321,10 +331,12 @@ def _with_zstandard(file: BinaryIO, info: zipfile.ZipInfo) -> bytes:
 
 def _inflated(packed: bytes, method: int) -> bytes:
     if method == ZSTANDARD:
+        # The limit on the result protects against a small member that expands to gigabytes.
         unpacked = zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True)
         return bytes(unpacked.read(MAX_MEMBER_BYTES + 1))
     if method != zipfile.ZIP_DEFLATED:
         raise DataError("a member with unsupported compression")
+    # A negative window size means raw deflate data, because members of a zip file have no zlib header.
     return zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, MAX_MEMBER_BYTES + 1)
 
 

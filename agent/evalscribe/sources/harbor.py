@@ -137,7 +137,8 @@ class HarborReader(EvalReader):
 
     def use_threshold(self, threshold: float) -> None:
         super().use_threshold(threshold)
-        self._answers = None  # a new threshold changes how the reference answers are graded
+        # A new threshold changes how the reference answers are graded.
+        self._answers = None
 
     def evals(self) -> Iterator[SourceEval]:
         answers = self._reference_answers()
@@ -150,7 +151,8 @@ class HarborReader(EvalReader):
                     yield self._eval(trial, answers.get(trial.checksum, ()))
                 except EvalscribeError as error:
                     self._omit(f"a trial that cannot be read: {error}", trial.folder.name, lost=True)
-        if self._overrides.tasks and self._tasks and not any(self._tasks.values()):  # raised before anything is stored
+        if self._overrides.tasks and self._tasks and not any(self._tasks.values()):
+            # The first pass raises this error, before anything is stored.
             raise NotFoundError(
                 f"{self._overrides.tasks.name} has none of the tasks of {self._path.name}: "
                 f"{join_first(tuple(self._tasks), 5)}",
@@ -195,13 +197,11 @@ class HarborReader(EvalReader):
             return {}
 
     def _trials(self, job: _Job) -> list[_Trial]:
-        """Return the trials of a job in the order of their start times.
-
-        Trials are not sorted by name, because their names are random.
-        """
+        """Return the trials of a job in the order of their start times."""
         if job.folder not in self._trials_of:
             folders = [job.folder] if job.alone else folders_in(job.folder, MAX_TRIALS_OF_JOB)
             trials = [_trial_in(folder, job) for folder in folders if _is_trial(folder)]
+            # Names of trials are random, so they have no useful order.
             self._trials_of[job.folder] = sorted(trials, key=lambda trial: (trial.started_at, trial.folder.name))
         return self._trials_of[job.folder]
 
@@ -231,6 +231,7 @@ class HarborReader(EvalReader):
             steps=steps,
             documents=(
                 *(task.documents if task else _instructions(parts)),
+                # Failed parts come first, because reports quote the first log.
                 *(document for part in sorted(parts, key=_passed) for document in part.logs),
                 *self._artifacts(folder),
                 *((reference,) if reference else ()),
@@ -254,7 +255,8 @@ class HarborReader(EvalReader):
     def grading(self) -> Grading | None:
         """Read a verifier's result from the folder `verifier`; None if the folder contains no reward."""
         rewards = self._object(self._path, VERIFIER_FOLDER, "reward.json")
-        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None  # if so, Harbor reads no other
+        # Harbor prefers `reward.json`, so a damaged one means that there is no reward.
+        has_json = file_below(self._path, VERIFIER_FOLDER, "reward.json") is not None
         document = None if has_json else self._document("log", self._path, VERIFIER_FOLDER, "reward.txt")
         if document:
             with suppress(ValueError):
@@ -281,6 +283,7 @@ class HarborReader(EvalReader):
     def _parts(self, folder: Path, result: Mapping[str, object]) -> Iterator[_Part]:
         steps = dicts(result.get("step_results"))
         for step in steps:
+            # The name comes from the file and becomes part of a path, so it must not lead out of the trial's folder.
             if is_entry(name := text_of(step.get("step_name"))):
                 yield self._part(name, folder, ("steps", name), step)
         if not steps:
@@ -297,7 +300,8 @@ class HarborReader(EvalReader):
         tests = self._tests(self._object(folder, *below, VERIFIER_FOLDER, "ctrf.json"), f"{name}: " if name else "")
         exception = object_of(result.get("exception_info"))
         steps = [*tests, *self._verifier_steps(name, rewards, tests, output)]
-        if rewards:  # Harbor graded the answer in spite of the exception
+        if rewards:
+            # Harbor still grades the answer after exceptions such as `AgentTimeoutError`.
             steps += _ended_early(name, exception)
         trajectory = self._trajectory(folder, *below, "agent", "trajectory.json")
         if exception:
@@ -359,6 +363,7 @@ class HarborReader(EvalReader):
 
         If there is a reward named `reward`, it alone decides. Otherwise, all rewards must reach the threshold.
         """
+        # Harbor does not define which reward decides if none is named `reward`.
         deciding = [rewards["reward"]] if "reward" in rewards else list(rewards.values())
         lowest = 1 if self._overrides.threshold is None else self._overrides.threshold
         return all(reward >= lowest for reward in deciding)
@@ -381,6 +386,7 @@ class HarborReader(EvalReader):
         except EvalscribeError:
             self._omit(f"a `{names[-1]}` that cannot be read", str(file.relative_to(folder.parent)))
             return None
+        # NUL means that the file is binary.
         if "\0" in text:
             return None
         return Document(role=role, path=path or "/".join(names), text=text)
@@ -503,10 +509,7 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step of a trial's part failed.
-
-    Parts are sorted so that failed parts come first, because reports quote the first log.
-    """
+    """Return whether no step of a trial's part failed."""
     return all(step.status != "failed" for step in part.steps)
 
 
@@ -534,6 +537,7 @@ class _GradedTrials:
         self.examples: list[GradedTrial] = []
 
     def add(self, source: str, trial: GradedTrial) -> None:
+        # A job that the user named with `reference_run` can also be in the folder that is searched.
         if trial.name in self.names:
             return
         self.names.add(trial.name)
@@ -585,7 +589,6 @@ def _scores(rewards: Mapping[str, float], parts: Sequence[_Part]) -> Iterator[tu
 
 
 def _ended_early(name: str, exception: Mapping[str, object]) -> Iterator[Step]:
-    """Yield a step for an exception that ended the agent's work."""
     kind = text_of(exception.get("exception_type"))
     if kind:
         step = "limit" if kind in LIMITS else "agent"
@@ -632,6 +635,7 @@ def _usage(result: Mapping[str, object], trajectories: Sequence[AtifTrajectory])
     """Return the tokens and the cost of the agent, summed over all steps of the trial."""
     agent_results = [
         object_of(step_result.get("agent_result"))
+        # In a trial with several steps, only the steps have figures of the agent.
         for step_result in (dicts(result.get("step_results")) or [dict(result)])
     ]
     fields = {
@@ -687,7 +691,8 @@ def _instructions(parts: Sequence[_Part]) -> Iterator[Document]:
 def _names_in(folder: Path) -> list[str]:
     try:
         return [] if folder.is_symlink() or not folder.is_dir() else sorted(FolderStart(folder).names)
-    except OSError:  # the path contains a name from a file, which can be too long
+    except OSError:
+        # The path contains a name from a file, which can be too long.
         return []
 
 
@@ -713,6 +718,7 @@ def task_folders(root: Path) -> dict[str, Path]:
 
     A task's folder can be the root itself, a folder in it, or a folder one level deeper.
     """
+    # In reverse order, so that of several folders with one name the first is used.
     return {folder.name: folder for folder in reversed([*_task_folders(root)])}
 
 
@@ -763,11 +769,8 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _is_trial(folder: Path) -> bool:
-    """Return whether a folder contains a trial.
-
-    A trial is also recognised by its config, because an interrupted trial has no other file.
-    """
     start = FolderStart(folder)
+    # An interrupted trial has no other file than its config.
     return start.top_of("result.json").keys() >= _TRIAL_FIELDS or start.top_of("config.json").keys() >= {
         "task",
         "trial_name",

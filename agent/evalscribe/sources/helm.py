@@ -86,6 +86,7 @@ class HelmReader(EvalReader):
                 for request in text.elements():
                     if not isinstance(request, dict) or not object_of(request.get("instance")):
                         self._omit("a request that cannot be read", state.name, lost=True)
+                    # If each choice is a request of its own, the requests of an instance follow each other.
                     elif waiting and _key(waiting[0]) == _key(request):
                         characters += len(str(request))
                         if len(waiting) < MAX_STATES and characters <= MAX_SESSION_CHARACTERS:
@@ -132,7 +133,6 @@ class HelmReader(EvalReader):
         )
 
     def _scores(self, folder: Path) -> dict[_Key, dict[str, float]]:
-        """Return the measured metrics of each instance."""
         scores: dict[_Key, dict[str, float]] = {}
         path = file_below(folder, _STATS)
         if path is None:
@@ -241,6 +241,7 @@ The marks are `chosen`, `target`, both or an empty text.
 
 
 def _key(state: Mapping[str, object]) -> _Key:
+    # A perturbed instance has the same id as the original.
     instance = object_of(state.get("instance"))
     return str(instance.get("id")), count(state.get("train_trial_index")) or 0, _perturbed(instance)
 
@@ -253,6 +254,7 @@ def _measured(stats: Sequence[Mapping[str, object]]) -> dict[str, float]:
     sums: dict[str, list[float]] = defaultdict(list)
     for stat in stats:
         name, mean = text_of(object_of(stat.get("name")).get("name")), stat.get("mean")
+        # A metric with a count of 0 was not measured.
         if name and stat.get("count") and isinstance(mean, int | float):
             sums[name].append(float(mean))
     return {name: values[0] for name, values in sums.items()}

@@ -20,6 +20,7 @@ from evalscribe.sources.recognition import FileStart, Format, has
 from evalscribe.sources.records import RecordFile
 from evalscribe.sources.streams import JsonStream, decode_json
 
+# Logs are read without the package `inspect-ai`, which brings about forty other packages.
 _PIECE = re.compile(
     r"(?P<sample>.*_epoch_\d+)/"
     r"(?:(?P<head>sample)|metadata|skeleton|(?P<part>messages|events|calls|attachments)/(?P<first>\d+|stats|uuids))\.json",
@@ -232,6 +233,7 @@ class EvalFile(InspectLog):
                 raise DataError(f"{self._path} is truncated: {len(samples)} samples were recovered")
 
     def _header(self, members: WholeZip | TornZip) -> Header:
+        # A log that was never finished has no header, but only the member that is written at the start.
         for name in (HEADER, START):
             if name in members.names and (header := _object(self._member(members, name))):
                 return {"status": "started", **_safe(header)} if name == START else _safe(header)

@@ -121,7 +121,8 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
         kind, span = event.get("event"), _Span(*(str(event.get(key)) for key in ("parent_id", "type", "name")))
         if kind == "span_begin":
             spans[str(event.get("id"))] = span
-        elif kind == "step":  # logs of older versions have steps instead of spans
+        elif kind == "step":
+            # Logs of older versions have steps instead of spans.
             steps = [*steps, span] if event.get("action") == "begin" else steps[:-1]
         elif kind == "model":
             span_id = str(event.get("span_id"))
@@ -132,7 +133,8 @@ def _calls(events: Sequence[object]) -> Iterator[tuple[Mapping[str, object], str
 
 
 def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
-    for _ in range(len(spans)):  # the spans of a hostile file can form a cycle
+    # The spans of a hostile file can form a cycle.
+    for _ in range(len(spans)):
         if id not in spans:
             return
         yield spans[id]
@@ -239,6 +241,7 @@ def _event_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
+# Inspect writes a letter for correct, partially correct, incorrect and no answer.
 _WORDS: dict[str, float] = {"c": 1, "p": 0.5, "i": 0, "n": 0, "yes": 1, "no": 0, "true": 1, "false": 0}
 PLACEHOLDER = "88F74D2C"
 """Name of the only scorer in logs of the first versions of Inspect."""
@@ -297,6 +300,7 @@ def _parsed(text: str) -> float | None:
         parsed = float(text)
     except ValueError:
         return None
+    # An unscored sample has the value NaN, which the JSON reader returns as text.
     return parsed if math.isfinite(parsed) else None
 
 
@@ -334,8 +338,9 @@ def parse_sample(raw: Mapping[str, object], place: SampleContext, left_out: Omis
         events, _list(_object(raw, "events_data").get("messages")), _list(raw.get("messages")), left_out
     )
     plain = {key: value for key, value in raw.items() if key not in ("events", "transcript", "attachments")}
+    # These fields repeat the content of the events.
     for field in ("events_data", "timelines"):
-        plain.pop(field, None)  # these fields repeat the content of the events
+        plain.pop(field, None)
     agents = [{"name": conversation.name, "messages": conversation.messages} for conversation in conversations]
     sample = records.safe_json(_Attachments(attachments).back_in({**plain, "said": rendered_events, "agents": agents}))
     assert isinstance(sample, dict)
@@ -421,6 +426,7 @@ def _scores(sample: Sample) -> dict[str, dict[str, JsonValue]]:
 
 
 def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out: Omissions) -> EvalStatus:
+    # The score of a sample that a person declared invalid is not a verdict.
     if _invalid(sample):
         return "incomplete"
     if sample.get("error"):
@@ -428,6 +434,7 @@ def _status(sample: Sample, scores: Mapping[str, dict[str, JsonValue]], left_out
     main = main_score(next(iter(scores.values()), {}))
     if main is not None and main > 1:
         left_out.add("a score above 1, which means neither passed nor failed")
+    # Without a score, a limit ended the sample before it could be scored.
     if main is None or main > 1:
         return "failed" if sample.get("limit") and not scores else "incomplete"
     return "passed" if main == 1 else "failed"
@@ -437,6 +444,7 @@ def _steps(sample: Sample, scores: Mapping[str, dict[str, JsonValue]]) -> tuple[
     steps = []
     if limit := _limit(sample):
         main = main_score(next(iter(scores.values()), {}))
+        # A sample can have the right answer although a limit ended it.
         steps.append(Step(name="limit", status="passed" if main == 1 else "failed", error=None if main == 1 else limit))
     for name, score in scores.items():
         number = main_score(score)

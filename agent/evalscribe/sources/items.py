@@ -58,6 +58,7 @@ def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
     value = _fields(value, columns or {})
+    # `null` is a valid input and a valid expected output. In any other field it means that the field is missing.
     fields, hidden = _safe({name: part for name, part in value.items() if part is not None or name in _MAY_BE_NULL})
     try:
         item = Item.model_validate({"key": "", "source": dict(source), **fields})
@@ -128,6 +129,7 @@ def _safe(value: Mapping[str, object]) -> tuple[dict[str, object], int]:
         raise DataError("contains half of a surrogate pair, which is not a character")
     hints = find_hints(text)
     safe_value = {name: _part(name, part, hints) for name, part in value.items()}
+    # The file itself can contain redaction marks, which are not counted.
     return safe_value, 0 if safe_value == value else _marks(collect_strings(safe_value)) - _marks(texts)
 
 
@@ -237,6 +239,8 @@ class ItemCollector:
             item = parsed.item if parsed.has_key else self._keyed(parsed.item)
             self._take(item.key, number)
         except _WrongFieldsError as error:
+            # The same problem usually affects every row, so it is listed once. A set of all problems would grow without
+            # bound on a hostile file.
             if any(problem.endswith(f": {error}") for problem in self.problems):
                 self.bad += 1
             else:
@@ -263,6 +267,7 @@ class ItemCollector:
 
     def _keyed(self, item: Item) -> Item:
         """Add a suffix such as `-2` to the item's key if an earlier item has the same key."""
+        # The search starts at the last suffix. From 2, many equal items would take quadratic time.
         key, number = item.key, self._equal.get(item.key, 1)
         while key in self._places:
             number += 1
@@ -437,6 +442,7 @@ class CsvRows(ItemFile):
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         with FileReader(self._path) as reading:
+            # Invalid bytes become surrogates, for which `_row` refuses the row. An error here would end the table.
             decode = partial(bytes.decode, errors="surrogateescape")
             yield from csv_rows(reading, self._columns.delimiter, self._intake.place, self._intake.refuse, decode)
 
@@ -523,6 +529,7 @@ def csv_rows(
         DataError: A line is too long, or the first row cannot be read. Without the first row, the other rows cannot be
             interpreted.
     """
+    # The default limit of the csv module is 131,072 characters in a cell.
     csv.field_size_limit(MAX_ITEM_BYTES)
 
     def lines() -> Iterator[str]:

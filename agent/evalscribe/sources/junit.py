@@ -102,10 +102,7 @@ class JUnit(RecordFile):
             yield from _merge_reruns(_merge_teardowns(parse_cases(events, left_out)))
 
     def _noting_suites(self, events: Iterator[StartTag | EndTag]) -> Iterator[StartTag | EndTag]:
-        """Yield the tags of a document, and record the attributes of its outermost suites.
-
-        Nested suites are not recorded, because the times of the outermost suites include theirs.
-        """
+        """Yield the tags of a document, and record the attributes of its outermost suites."""
         self._suites.clear()
         inside: list[bool] = []
         for event in events:
@@ -113,6 +110,7 @@ class JUnit(RecordFile):
                 inside.pop()
             else:
                 suite = event.tag == "testsuite"
+                # The times of the outermost suites include those of nested suites.
                 if suite and not any(inside) and len(self._suites) < MAX_SUITES:
                     self._suites.append(event.attributes)
                 inside.append(suite)

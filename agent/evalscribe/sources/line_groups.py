@@ -60,6 +60,7 @@ class LineGroups:
         orders = self._orders()
         longest = max(orders.values(), key=len, default=array("q"))
         together = sum(self._longest_lines.values())
+        # All filters must list the evals in the same order. Only the last lines of a filter can be missing.
         if together <= MAX_HELD_CHARACTERS and all(order == longest[: len(order)] for order in orders.values()):
             with ExitStack() as stack:
                 columns = [stack.enter_context(closing(self._lines(column))) for column in orders]
@@ -71,6 +72,8 @@ class LineGroups:
         for column in orders:
             for line in self._lines(column):
                 key, characters = self._key(line), len(str(line))
+                # Lines of evals that are in memory already can use twice the limit, so that these evals become
+                # complete.
                 if size + characters <= MAX_HELD_CHARACTERS * (2 if key in lines_by_key else 1):
                     size += characters
                     lines_by_key.setdefault(key, []).append(line)

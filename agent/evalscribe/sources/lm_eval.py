@@ -43,6 +43,7 @@ LONGEST_QUOTED = 200
 _SAMPLES = re.compile(r"samples_(?P<task>.+)_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl(?:\.gz)?$")
 _RESULTS = re.compile(r"results_(?P<time>\d{4}-\d\d-\d\dT[\d.-]+)\.json(?:\.gz)?$")
 _FIELDS = ("doc_id", "doc", "target", "resps", "filtered_resps")
+# The filter `regex` returns this text if its pattern matches nothing.
 _INVALID = "[invalid]"
 
 
@@ -111,6 +112,7 @@ class LmEvalReader(EvalReader):
                 except EvalscribeError as error:
                     self._omit(f"a results file that cannot be read: {error}", path.name)
         folder = files[0].path.absolute().parent.name
+        # The folder has the model's name with `__` in place of `/`.
         model = _model(content) or (folder.replace("__", "/", 1) if "__" in folder else None)
         seconds, took = figure(content.get("date")), content.get("total_evaluation_time_seconds")
         with suppress(ValueError, TypeError):
@@ -333,7 +335,6 @@ def _scored(
 
 
 def _extracted(line: Line) -> str:
-    """Return the text that a filter extracted from the answers."""
     responses = line.get("filtered_resps")
     values = responses if isinstance(responses, list) else [responses]
     texts = [value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
@@ -361,6 +362,7 @@ def _target(value: object, answer: _Answer) -> str:
     """Return the correct answer as text. If the answer is a choice, the source often states only the choice's index."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value is not None else ""
     number = text.strip()
+    # `int` refuses more than 4,300 digits.
     if answer.choices and len(number) <= MAX_INDEX_DIGITS and number.isdecimal() and int(number) < len(answer.choices):
         return answer.choices[int(number)][1]
     return text

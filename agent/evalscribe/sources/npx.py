@@ -155,7 +155,8 @@ class ConvexNpx:
         if code != 0:
             raise self._failure(errors.decode("utf-8", "replace"))
         if not output.strip():
-            return None  # the tool prints nothing for null
+            # The tool prints nothing for null.
+            return None
         return _result(output)
 
     async def close(self) -> None:
@@ -164,10 +165,8 @@ class ConvexNpx:
     def _deployment_options(self, env_path: Path | None) -> tuple[str, ...]:
         """Return the command line options that select the deployment.
 
-        With a login, the option `--prod` is needed, because the tool would otherwise use the development deployment.
-        With a key, the option is left out: a deploy key names its own deployment, and the tool refuses the option for a
-        self-hosted deployment. As the tool does, this function looks for keys first in the environment, then in
-        .env.local, and finally in .env.
+        As the tool does, this function looks for keys first in the environment, then in .env.local, and finally in
+        .env.
         """
         names = (*DEPLOY_KEYS, SELF_HOSTED_URL)
         paths = [env_path] if env_path else [self._folder / name for name in ENV_FILES]
@@ -179,6 +178,8 @@ class ConvexNpx:
         if problem := missing_key(key):
             raise AccessError(f"{self.where}: {problem}")
         env_options = ("--env-file", str(env_path.resolve())) if env_path else ()
+        # With a login, the tool uses the development deployment unless `--prod` is given. A deploy key names its own
+        # deployment, and the tool refuses the option for a self-hosted one.
         names_itself = key.startswith(("prod:", "dev:")) or bool(values.get(SELF_HOSTED_URL))
         return env_options if names_itself else (*env_options, "--prod")
 
@@ -196,12 +197,14 @@ class ConvexNpx:
     async def _start(self, path: str, args: str) -> asyncio.subprocess.Process:
         try:
             return await asyncio.create_subprocess_exec(
+                # npx must not download a package named `convex` and run it.
                 *("npx", "--no-install", "convex", "run", *self._options, path, args),
                 cwd=self._folder,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=self._environment,
+                # npx starts further processes. In a session of their own, `_end` can kill all of them.
                 start_new_session=True,
             )
         except FileNotFoundError:
@@ -218,7 +221,8 @@ class ConvexNpx:
         """
         message, ran = _reason(stderr)
         if message.startswith("[Request ID"):
-            return FunctionFailed(message)  # the function itself raised this error, so its text can be anything
+            # The function itself raised this error, so its text can be anything.
+            return FunctionFailed(message)
         safe_reason = safe_message(message) or "no reason given"
         if _PERMISSION in message or any(code in message for code in _KEY):
             return refuses_access(self.where, safe_reason.removesuffix('"}'))

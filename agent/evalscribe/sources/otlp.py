@@ -113,6 +113,7 @@ class Otlp(EvalReader):
                     traces.add(kind, record)
         except DataError as error:
             self._damage = error
+        # Evaluations are often made later than the spans, and exported to another file.
         for path in _siblings(spans, _LOGS):
             with suppress(EvalscribeError):
                 for kind, record in _members_of(path, _LOGS):
@@ -201,6 +202,7 @@ def _objects(text: JsonStream) -> Iterator[None]:
 
 def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> dict[str, object]:
     """Return a span or log record with simplified values: ids as hex, and attributes as objects."""
+    # Protobuf's JSON printer can write names of fields in snake case, and enums such as the status by their names.
     fields = {_UNDERSCORE.sub(lambda match: match[1].upper(), name): value for name, value in record.items()}
     status = object_of(fields.get("status"))
     attributes = _attributes(fields.get("attributes"))
@@ -236,6 +238,7 @@ def _id(value: object) -> str:
 
 
 def _nanoseconds(value: object) -> int:
+    # In JSON, Protobuf writes integers of 64 bits as texts.
     number = int(value) if isinstance(value, int) or (isinstance(value, str) and _DIGITS.fullmatch(value)) else 0
     return number if 0 < number < 2**63 else 0
 
@@ -269,6 +272,8 @@ class _Traces:
     """
 
     def __init__(self) -> None:
+        # An empty name means a temporary file, which SQLite deletes when it is closed. Nothing in it must survive a
+        # crash, so it needs no journal.
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.executescript(
             "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
@@ -295,6 +300,7 @@ class _Traces:
         Traces are in the order of their start times, and so are the spans and log records of each trace.
         """
         if not self._indexed:
+            # The index is created when all rows are there, so that it is not updated for each row.
             self._database.execute("CREATE INDEX by_trace ON parts (trace, start, number)")
             self._indexed = True
         begun = "SELECT trace, count(*) FROM parts GROUP BY trace ORDER BY MIN(start), MIN(number)"
@@ -312,7 +318,8 @@ class _Traces:
                     record = json.loads(body)
                     if kind == "log":
                         logs.append(record)
-                    else:  # a file that was joined from several can contain a span twice
+                    else:
+                        # A file that was joined from several can contain a span twice.
                         spans.setdefault(record["spanId"] or str(returned), Span(**record))
                 yield trace, list(spans.values()), logs, parts - returned
 
@@ -328,6 +335,7 @@ class _Evaluation(NamedTuple):
         label = self.label.strip().lower().replace("_", "-")
         if label in _PASSED or label in _FAILED:
             return "passed" if label in _PASSED else "failed"
+        # A label such as `neutral` shows that the score is not a verdict, unless the user sets a threshold.
         if self.score is None or (label and threshold is None):
             return None
         if threshold is not None:
@@ -338,6 +346,7 @@ class _Evaluation(NamedTuple):
 def _eval(trace: str, spans: Sequence[Span], logs: Sequence[dict[str, object]], threshold: float | None) -> SourceEval:
     parents = parents_of(spans)
     evaluators = {span.spanId for span in spans if span.kind == "EVALUATOR"}
+    # The model calls and tokens of an evaluator are not the agent's.
     agent_spans = [span for span in spans if not evaluators & {span.spanId, *parents[span.spanId]}]
     roots = [span for span in agent_spans if not parents[span.spanId]]
     root = next((span for span in roots if span.kind in AGENTS), next(iter(roots), None))
@@ -438,6 +447,7 @@ def _step(name: str, evaluation: _Evaluation, threshold: float | None) -> Step:
 def _status(
     root: Span | None, spans: Sequence[Span], verdicts: Sequence[EvalStatus | None]
 ) -> tuple[EvalStatus, str | None]:
+    # Only the agent's own span decides, because an agent can go on after a call or a tool that failed.
     if root is not None and root.failed and "passed" not in verdicts:
         errors = [root.error, *(span.error for span in spans if span.failed and span.kind == "LLM")]
         return "error", first_lines(max(errors, key=len)) or f"`{root.name}` failed"
@@ -480,6 +490,7 @@ def _sum(calls: Sequence[Span], root: Span | None, names: Sequence[str]) -> floa
 
     If no call states this figure, return the total in the agent's span.
     """
+    # The agent's span repeats the totals of its calls, so only one of the two may be counted.
     for spans in (calls, [root] if root else []):
         numbers = [
             value

@@ -139,7 +139,8 @@ def conversations(
         if messages:
             name = _agent_name(agents[agent]) if agent and agent_conversations else None
             agent_conversations.append((name, _with_tool_errors(messages, members)))
-    if not agent_conversations:  # no model call has messages, so use those of an agent's span or of an outer span
+    if not agent_conversations:
+        # No model call has messages, so those of an agent's span or of an outer span are used.
         for span in sorted(spans, key=lambda span: (span.kind not in AGENTS, len(parents[span.spanId]))):
             inputs, outputs = _exchange(span, logs_by_span.get(span.spanId, []))
             if inputs or outputs:
@@ -254,6 +255,7 @@ def _messages(value: object, role: str, levels: int = 6) -> Iterator[dict[str, o
 
     The value can be a list of messages or parts, an object with `messages`, or plain text.
     """
+    # The GenAI conventions store messages in an attribute as JSON text.
     value = json_of(value)
     if isinstance(value, dict) and levels:
         for name in ("messages", "message", "input", "output", "question", "query", "content", "choices"):
@@ -345,6 +347,7 @@ def _flat(attributes: Mapping[str, object], prefixes: Sequence[str], role: str) 
     for prefix in prefixes:
         tree: dict[str, object] = {}
         for name, value in attributes.items():
+            # Each dot adds a level, so a hostile name with many dots is ignored.
             if name.startswith(f"{prefix}.") and name.count(".") < 20:
                 _plant(tree, name[len(prefix) + 1 :].split("."), value)
         if tree:
@@ -365,6 +368,7 @@ def _plant(tree: dict[str, object], names: Sequence[str], value: object) -> None
 def _in_order(tree: object) -> list[object]:
     """Return the values of those members whose names are numbers, in numeric order."""
     members = [(int(name), value) for name, value in object_of(tree).items() if name.isdecimal() and len(name) < 9]
+    # As texts, 10 would come before 9.
     return [value for _, value in sorted(members, key=lambda member: member[0])][:MAX_PARTS]
 
 

@@ -155,6 +155,7 @@ class Promptfoo(EvalReader):
                 for evaluation, row, _ in self._rows():
                     self._add_column(evaluation, row)
                     digest, names = _candidates(row)
+                    # The last name contains the digest, so no other test can have it.
                     for name in names[:-1]:
                         key = hash((evaluation, name))
                         if self._tests.setdefault(key, hash(digest)) != hash(digest):
@@ -225,7 +226,8 @@ class Promptfoo(EvalReader):
                     refuse(number, f"{len(cells)} cells in place of {len(names)}")
                     continue
                 for n, columns in enumerate(outputs[:MAX_OUTPUTS]):
-                    if any(cells[at] for at in columns):  # in a filtered export, outputs can be empty
+                    # In a filtered export, outputs can be empty.
+                    if any(cells[at] for at in columns):
                         yield "", _csv_row(names, cells, outputs, n), f"line {number}"
                 if omitted := len(outputs[MAX_OUTPUTS:]):
                     self._omit(f"an output after the first {MAX_OUTPUTS}", f"line {number}", omitted, lost=True)
@@ -240,7 +242,8 @@ class Promptfoo(EvalReader):
                 evaluation = str(id or number)
                 fields = dict(zip(stored, map(_decoded, texts), strict=True))
                 summary = object_of(fields.get("results"))
-                self._about = {  # this replaces the previous evaluation, whose rows have all been read
+                # This replaces the previous evaluation, whose rows have all been read, so that one is held at a time.
+                self._about = {
                     evaluation: {
                         "evalId": id,
                         "timestamp": _time(created) or summary.get("timestamp"),
@@ -249,7 +252,8 @@ class Promptfoo(EvalReader):
                         "config": text_of(object_of(fields.get("config")).get("description")),
                     }
                 }
-                for n, row in enumerate(dicts(summary.get("results"))):  # versions before 0.97 stored the rows here
+                # Versions before 0.97 stored the rows here.
+                for n, row in enumerate(dicts(summary.get("results"))):
                     yield evaluation, row, f"{id}, results[{n}]"
                 if columns and available >= _ORDER:
                     query = f"SELECT {', '.join(columns)} FROM eval_results WHERE eval_id = ?"  # noqa: S608 - our own names
@@ -258,6 +262,7 @@ class Promptfoo(EvalReader):
                             _ROW[name]: _decoded(value) if name in _JSON_COLUMNS else value
                             for name, value in zip(columns, values, strict=True)
                         }
+                        # SQLite has no booleans.
                         if row.get("success") in (0, 1):
                             row["success"] = bool(row["success"])
                         yield evaluation, row, f"{id}, {row.get('id')}"
@@ -281,7 +286,8 @@ class Promptfoo(EvalReader):
         if score is not None and status != "error":
             scores = {"score": score, **(scores or _named_scores(row))}
         usage = object_of(row.get("tokenUsage")) or object_of(response.get("tokenUsage"))
-        if not usage and row.get("failureReason") == ERROR:  # in this case, files state 0 tokens and databases none
+        if not usage and row.get("failureReason") == ERROR:
+            # For an error, files state 0 tokens and databases none. Both must lead to the same eval.
             usage = {"prompt": 0, "completion": 0}
         metadata = object_of(row.get("metadata")) or object_of(test.get("metadata"))
         error = as_text(row.get("error")) or as_text(response.get("error"))
@@ -396,6 +402,7 @@ def _checks(graded: Mapping[str, object]) -> list[_Check]:
     repeated after the set and are counted only once.
     """
     results: list[tuple[dict[str, object], bool]] = []
+    # Digests are counted, because comparing thousands of assertions with all members of a set takes quadratic time.
     repeated: Counter[str] = Counter()
     for result in dicts(graded.get("componentResults")):
         members = dicts(result.get("componentResults"))
@@ -435,6 +442,7 @@ def _steps(checks: Sequence[_Check]) -> tuple[list[Step], dict[str, float]]:
     steps = [
         Step(name=check.name, status="passed")
         if check.passed
+        # A grader that raised an error has not judged the answer.
         else Step(name=check.name, status="skipped" if check.raised else "failed", error=check.reason or None)
         for check in checks
     ]
@@ -445,6 +453,8 @@ def _status(row: Mapping[str, object], checks: Sequence[_Check]) -> tuple[EvalSt
     success, code = row.get("success"), row.get("failureReason")
     graded = object_of(row.get("gradingResult"))
     message = as_text(row.get("error")) or as_text(object_of(row.get("response")).get("error"))
+    # If an assertion failed (code 1), `error` is set too and repeats the reason of the assertion. Without a code, a
+    # message without a grading means that the provider failed.
     if code == ERROR or (code != 1 and success is not True and not graded and message):
         return "error", first_lines(message) or "the provider failed and does not say why"
     if success is True:
@@ -607,6 +617,8 @@ def _candidates(row: Mapping[str, object]) -> tuple[str, list[str]]:
     All repeats of a test have the same digest.
     """
     test, variables = object_of(row.get("testCase")), _vars(row)
+    # promptfoo gives each repeat of a test an index of its own, and nothing else marks repeats. They have equal
+    # variables and assertions.
     digest = content_id([variables, test.get("assert")]).removeprefix("sha256:")
     values = [f"{name}={as_text(value)}" for name, value in variables.items()]
     values_text = _short(as_text(next(iter(variables.values()))) if len(variables) == 1 else ", ".join(values))
@@ -627,6 +639,7 @@ def _short(text: str) -> str:
 
 
 def _column_key(row: Mapping[str, object]) -> str:
+    # The index counts combinations of prompt and provider, and not prompts.
     at = row.get("promptIdx")
     return str(at) if isinstance(at, int) else "\0".join(_column(row))
 

@@ -71,6 +71,7 @@ class PydanticEvals(EvalReader):
     def _case(self, case: Mapping[str, object], place: str) -> SourceEval:
         assertions, raised = object_of(case.get("assertions")), dicts(case.get("evaluator_failures"))
         if model := text_of(object_of(case.get("attributes")).get("model")):
+            # Two names are enough to know that the cases used several models.
             self._models |= {model} if len(self._models) < 2 else set()
         steps = [_step(name, object_of(assertion), case) for name, assertion in assertions.items()]
         failed = [step for step in steps if step.status == "failed"]
@@ -101,6 +102,8 @@ class PydanticEvals(EvalReader):
         ]
         return replace(
             self._eval(case, place),
+            # An evaluator that raised leaves no assertion, so that all assertions can be true although a check never
+            # ran.
             status="failed" if failed else "error" if raised else "passed" if assertions else "incomplete",
             reason=reason,
             steps=steps,
@@ -145,7 +148,8 @@ def _step(name: str, assertion: Mapping[str, object], case: Mapping[str, object]
     if assertion.get("value") is True:
         return Step(name=name, status="passed")
     reason = text_of(assertion.get("reason"))
-    if not reason and object_of(assertion.get("source")).get("name") == "EqualsExpected":  # it states no reason
+    if not reason and object_of(assertion.get("source")).get("name") == "EqualsExpected":
+        # This evaluator states no reason.
         output, expected = (cut(one_line(as_text(case.get(field))), 120) for field in ("output", "expected_output"))
         reason = f"expected {expected!r}, got {output!r}"
     return Step(name=name, status="failed", error=reason or f"the assertion `{name}` is false")

@@ -143,6 +143,7 @@ class FolderStart:
 
     def object_in(self, name: str) -> Mapping[str, object]:
         """Return the JSON object in a file of the folder; empty if there is no such file or object."""
+        # A link could lead to a file outside the folder.
         if name not in self.names or (self.path / name).is_symlink():
             return {}
         with suppress(DataError, AccessError, NotFoundError), FileReader(self.path / name, BEGINNING_BYTES) as reading:

@@ -49,6 +49,7 @@ MAX_STEPS = 2_000
 """Maximum number of steps, and of scores, that are stored for an eval."""
 MAX_COUNT = 10**15
 """Maximum value of a count, such as a number of tokens. Databases store integers with 64 bits."""
+# Two counts of a task share one number of 64 bits in a `HashTable`: the lower half and the upper half.
 _TAKEN = 2**32
 _SOURCE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
@@ -69,7 +70,8 @@ class Omissions:
 
         `lost` must be True if the file is damaged at this place, or if a whole eval is left out.
         """
-        if phrase not in self._counts:  # a phrase is redacted only once, because a log can repeat it
+        if phrase not in self._counts:
+            # A phrase is redacted only once, because a file can repeat it in every record.
             phrase = safe_message(phrase)
         if phrase not in self._counts and len(self._counts) >= MAX_PHRASES:
             phrase, place = MORE, None
@@ -77,7 +79,8 @@ class Omissions:
         if lost:
             self._lost.add(phrase)
         if place is not None and phrase not in self._first:
-            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)  # can contain names from the file
+            # A place can contain names from the file.
+            self._first[phrase] = prose.cut(safe_message(place), MAX_PLACE)
 
     def counts(self) -> dict[str, int]:
         return {self._placed(phrase): number for phrase, number in self._counts.items()}
@@ -92,6 +95,7 @@ class Omissions:
         return f"{phrase} (first: {self._first[phrase]})" if phrase in self._first else phrase
 
 
+# With names and tuples for every eval, a table of 1.1 million rows took 519 MB.
 class HashTable:
     """Maps hashes to positive integers. An unknown hash maps to 0.
 
@@ -100,6 +104,7 @@ class HashTable:
     """
 
     def __init__(self) -> None:
+        # The number of slots is a power of two, so that a slot can be chosen by the last bits of a hash.
         self._hashes, self._numbers = array("q", [0]) * 8, array("q", [0]) * 8
         self._free = 6
         """Number of entries that can be added before the table grows. At most three quarters of the slots are used."""
@@ -170,12 +175,15 @@ class Trials:
         if stated is not None and stated > number and hash((key, stated)) not in self._ahead:
             self._ahead.add(hash((key, stated)))
             return stated, max(stated, trials)
+        # Only the end of the unbroken sequence of taken numbers is stored. Ten thousand trials of one name would
+        # otherwise be numbered in quadratic time.
         highest = number
         while (following := hash((key, highest + 1))) in self._ahead:
             self._ahead.discard(following)
             highest += 1
         self._tasks[key] = highest * _TAKEN + trials
-        return number, max(number, trials)  # the file might have grown since the first pass
+        # The file might have grown since the first pass.
+        return number, max(number, trials)
 
 
 def first_run_id(path: Path) -> str:
@@ -336,6 +344,7 @@ class EvalReader(RecordFile):
         self._overrides = self._overrides.model_copy(update={"threshold": threshold})
 
     def read(self) -> Iterator[Run | Record]:
+        # The second pass finds the same problems again, so those of the first pass are dropped.
         left_out, self._left_out = self._left_out, Omissions()
         tallies: dict[str, _RunTally] = {}
         trials = Trials()
@@ -351,6 +360,8 @@ class EvalReader(RecordFile):
         for tally in tallies.values():
             tally.source_run = self.complete(tally.source_run)
         runs_by_key = {key: tally.run(self._overrides, self._identity(key)) for key, tally in tallies.items()}
+        # Without the stored threshold, a second command on the same file would judge its evals by the default
+        # threshold.
         if self._overrides.threshold is None:
             stored = (
                 stored_run.threshold
@@ -366,7 +377,8 @@ class EvalReader(RecordFile):
             if key not in tallies and len(tallies) >= MAX_RUNS:
                 self._omit(f"an eval of a run after the first {MAX_RUNS:,}", source_eval.place)
                 continue
-            if key not in tallies:  # the file has grown since the first pass
+            if key not in tallies:
+                # The file has grown since the first pass.
                 tallies[key] = _RunTally(source_eval.run)
                 runs_by_key[key] = tallies[key].run(self._overrides, self._identity(key))
                 yield runs_by_key[key]
@@ -379,7 +391,8 @@ class EvalReader(RecordFile):
     def _evals(self) -> Iterator[SourceEval]:
         try:
             yield from self.evals()
-        except RecursionError:  # a value that could just be parsed can be nested too deeply to be converted
+        except RecursionError:
+            # A value that could just be parsed can be nested too deeply to be converted.
             raise DataError(f"{self._path}: JSON nested too deeply") from None
 
     def _omit(self, phrase: str, place: str | None = None, number: int = 1, *, lost: bool = False) -> None:
@@ -389,7 +402,8 @@ class EvalReader(RecordFile):
         """Count a line of a session that is not a JSON object as left out."""
         if line.ended:
             self._omit("a line that cannot be read", place, lost=True)
-        else:  # nothing is damaged: an agent that is still at work is writing this line
+        else:
+            # Nothing is damaged: an agent that is still at work is writing this line.
             self._omit("a last line that is not finished", place)
 
     @contextmanager
@@ -398,7 +412,8 @@ class EvalReader(RecordFile):
         with FileReader(path) as self._reader:
             try:
                 yield self._reader
-            finally:  # the content of a damaged file is added, too
+            finally:
+                # The content of a damaged file is added too, because the run's id is derived from the hash.
                 if not self._finished_passes:
                     self._content.update(self._reader.digest.encode())
 
@@ -449,12 +464,15 @@ class EvalReader(RecordFile):
             else eval_id(run.id, f"{category}/{name}" if category else name, trial)
         )
         failing = next((n for n, step in enumerate(source_eval.steps) if step.status == "failed"), 0)
+        # The first failed step is stored even if it comes after the limit, because it explains the failure.
         stored_steps = [*source_eval.steps[:MAX_STEPS], *([source_eval.steps[failing]] if failing >= MAX_STEPS else [])]
         stored_scores = dict(islice(source_eval.scores.items(), MAX_STEPS))
         if omitted := len(source_eval.steps) - len(stored_steps):
             self._omit("a step of an eval with too many steps", source_eval.place, omitted)
         if omitted := len(source_eval.scores) - len(stored_scores):
             self._omit("a score of an eval with too many scores", source_eval.place, omitted)
+        # One call cleans and redacts everything, because one scan shows for most evals that there is nothing to do.
+        # Names of steps and scores come from the file too: a lone surrogate in one could not be stored.
         cleaned = safe_json(
             {
                 "metadata": source_eval.metadata,
@@ -587,6 +605,7 @@ class _RunTally:
 
     def _sum(self, name: str) -> float | None:
         """Return the sum of a figure over all evals of the run; None if an eval lacks this figure."""
+        # A sum of finite costs can be infinite, which `figure` turns into None.
         return figure(float(self._sums[name])) if self._evals and self._counts[name] == self._evals else None
 
 
@@ -602,6 +621,7 @@ def _run_key(source_eval: SourceEval) -> str:
     return source_eval.run.key if len(source_eval.run.key) <= MAX_HELD_NAME else content_id(source_eval.run.key)
 
 
+# A conversation of 64 million characters takes 620 MB of memory while it is read.
 MAX_SESSION_CHARACTERS = 24 * 1024 * 1024
 """Maximum number of characters in a conversation of a line-based format. A record contains the whole conversation."""
 MAX_TEXT_BYTES = 256 * 1024
@@ -687,14 +707,14 @@ def text_of(value: object) -> str:
 def as_text(value: object) -> str:
     """Return a text unchanged, an empty text for None, and any other value as indented JSON.
 
-    A value that is very long or deeply nested is not indented. With indentation, a megabyte with 700 levels would
-    become a gigabyte.
+    A value that is very long or deeply nested is not indented.
     """
     if value is None or isinstance(value, str):
         return value or ""
     compact = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, dict | list) or not value or len(compact) > MAX_INDENTED_CHARACTERS:
         return compact
+    # With indentation, a megabyte with 700 levels would become a gigabyte.
     levels = accumulate(1 if bracket[0] in "[{" else -1 for bracket in _BRACKET.finditer(compact))
     return compact if max(levels) > MAX_INDENTED_LEVELS else json.dumps(value, ensure_ascii=False, indent=2)
 
@@ -713,6 +733,7 @@ def distinct_names(names: Iterable[str]) -> list[str]:
     for name in names:
         counts[name] += 1
         distinct_name = name if counts[name] == 1 else f"{name} {counts[name]}"
+        # A name such as `accuracy 2` can also come from the file.
         while distinct_name in distinct:
             counts[name] += 1
             distinct_name = f"{name} {counts[name]}"
@@ -746,6 +767,7 @@ def figure(value: object) -> float | None:
     try:
         number = float(value)
     except OverflowError:
+        # An integer of more than 308 digits has no float.
         return None
     return number if 0 <= number < math.inf else None
 
@@ -806,6 +828,7 @@ def build_transcript(
     id: str, messages: Iterable[object], left_out: Omissions, place: str, name: str | None = None
 ) -> Transcript:
     """Build a transcript from messages that have been cleaned. Invalid messages are counted as left out."""
+    # Messages are validated one by one, so that an invalid message does not cost the conversation.
     read = [message for value in messages if (message := _message(value, left_out, place)) is not None]
     return Transcript.model_construct(id=id, name=name, messages=tuple(read), metadata={})
 

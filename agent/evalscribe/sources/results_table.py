@@ -167,8 +167,7 @@ class TableHeader(NamedTuple):
 def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
     """Return the delimiter and the columns of a CSV file; None if the file has no known columns.
 
-    The delimiter that yields the most known columns is chosen. `csv.Sniffer` is not used, because it also reads the
-    cells. If the cells contain sentences, `csv.Sniffer` takes a letter for the delimiter.
+    The delimiter that yields the most known columns is chosen.
 
     Raises `DataError` if the first line is too long.
     """
@@ -182,6 +181,7 @@ def read_header(path: Path, requested: Mapping[str, str]) -> TableHeader | None:
         return TableHeader(separator[1], cells, 1) if cells else None
     fields = {name for field, aliases in COLUMNS.items() for name in (field, *aliases)}
     requested_names = {name.lower() for name in requested.values()}
+    # `csv.Sniffer` also reads the cells, and takes a letter for the delimiter if they contain sentences.
     tables = [TableHeader(mark, _cells(first, mark)) for mark in _DELIMITERS]
     matches = [
         sum(_plain(name) in fields or name.strip().lower() in requested_names for name in table.names)
@@ -262,6 +262,7 @@ class ResultsTable(RecordFile):
         super().__init__(path, overrides)
         self.format = form
         self._header = header or TableHeader(",", ())
+        # Numbers such as `0,5` can only occur if the comma is not the delimiter.
         self._decimal_comma = self._header.delimiter != ","
         self._names: tuple[str, ...] = ()
         self._columns: dict[str, str] = {}
@@ -354,7 +355,8 @@ class ResultsTable(RecordFile):
                 if score.value is not None and score.value > 1 and summary.above is None:
                     summary.above = place, score.value
         except DataError:
-            if not summary.rows:  # otherwise, the second pass raises this error after it has yielded the rows
+            # With rows, the second pass raises this error after it has yielded them.
+            if not summary.rows:
                 raise
         self._check(summary, left_out)
         return summary
@@ -366,11 +368,13 @@ class ResultsTable(RecordFile):
         if summary.unreadable and not summary.graded:
             score_columns = self._columns.keys() & set(_DECIDING) - {"passed"}
             if "passed" in self._columns and score_columns and "passed" not in self._overrides.columns:
-                del self._columns["passed"]  # a column such as `status` might not be the verdict: use the score
+                # A column such as `status` might not be the verdict, so the score is used.
+                del self._columns["passed"]
                 self._check(self._summarise(), left_out)
                 return
             place, problem = summary.unreadable
             raise DataError(f"{self._path}: {place}: {problem}; no row says whether it passed")
+        # On a scale that goes beyond 1, only the user knows which score passes.
         if summary.above and self._overrides.threshold is None and "passed" not in self._columns:
             place, value = summary.above
             raise DataError(
@@ -409,7 +413,8 @@ class ResultsTable(RecordFile):
                 if names is None:
                     names = _distinct(cells)
                     continue
-                while len(cells) > len(names) and not cells[-1]:  # spreadsheets add empty cells at the end
+                # Spreadsheets add empty cells at the end.
+                while len(cells) > len(names) and not cells[-1]:
                     cells.pop()
                 if len(cells) != len(names):
                     refuse(number, f"{len(cells)} cells in place of {len(names)}")
@@ -464,7 +469,8 @@ class ResultsTable(RecordFile):
         name = records.safe_name(stated_id) if stated_id else slug(text)[:_MAX_SLUG].rstrip("-._").lower() or "row"
         if not stated_id and (len(slug(text)) > _MAX_SLUG or name == "row"):
             name = f"{name}-{digest}"
-        digest_number = int(digest, 16) + 1  # 0 would mean that there is no entry
+        # In a `HashTable`, 0 means that there is no entry.
+        digest_number = int(digest, 16) + 1
         if summary.inputs.setdefault(hash((category, name)), digest_number) != digest_number:
             name = f"{name}-{digest}"
         return category, name
@@ -558,17 +564,15 @@ class ResultsTable(RecordFile):
             name: value for name, value in row.items() if name not in shown_columns and value not in (None, "")
         }
         metadata: dict[str, JsonValue] = {"item" if self.format == "json" else "line": number}
+        # A column named `task`, `scores` or `agent` must not replace the field that every record has.
         columns: dict[str, JsonValue] = {name: other_cells.pop(name) for name in standard_fields if name in other_cells}
         if columns:
             metadata["columns"] = columns
         return {**metadata, **other_cells, **standard_fields}
 
     def _transcripts(self, eval: Eval, row: _Row) -> tuple[Transcript, ...]:
-        """Return the input and the output of a row as messages, for the SDK and for the judges of collections.
-
-        If the table has no output column, there is no transcript, because messages would suggest that the model gave no
-        answer.
-        """
+        """Return the input and the output of a row as messages, for the SDK and for the judges of collections."""
+        # Without an output column, messages would suggest that the model gave no answer.
         if "output" not in self._columns:
             return ()
         texts = ("user", self._text(row, "input")), ("assistant", self._text(row, "output"))
@@ -620,7 +624,8 @@ def _recognise(start: FileStart, overrides: RunOverrides) -> str | None:
         return "its rows have columns of a table of results" if is_results_row(start.first, overrides.columns) else None
     if start.character in "{<":
         return None
-    header = read_header(start.path, overrides.columns)  # the header of a CSV file can begin with `[`
+    # The header of a CSV file can begin with `[`.
+    header = read_header(start.path, overrides.columns)
     return f"its first line has columns between {header.delimiter!r}" if header else None
 
 

@@ -17,6 +17,7 @@ from evalscribe.model.run import Eval, Run
 from evalscribe.sources.address import SUMMARY, Links
 from evalscribe.sources.convex_payload import EvalPayloadError, PayloadSource
 
+# Importing the store loads SQLAlchemy, which takes 0.3 s. A snapshot is read without the store.
 if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
     from evalscribe.store.records import RunStore
@@ -147,6 +148,7 @@ def _write(path: Path, payload: object) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             json.dump(payload, file, ensure_ascii=False, indent=2)
             file.write("\n")
+        # Replacing a file is atomic. It also replaces a symbolic link instead of writing to the link's target.
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -44,8 +44,10 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise AccessError(f"{path} cannot be opened: {error}") from None
         self._connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
+        # By default, `sqlite3` raises an error for text that is not valid UTF-8.
         self._connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         self._connection.set_progress_handler(lambda: time.monotonic() > self._until, _INSTRUCTIONS)
+        # With this check, SQLite finds a damaged page when it reads the page, and not later.
         list(self.rows("PRAGMA cell_size_check = ON"))
 
     def columns(self, table: str) -> frozenset[str]:
@@ -54,6 +56,7 @@ class SqliteFile:
         Raises `DataError` if the database is damaged. Generated columns are left out. Views are also left out, even if
         the schema calls them tables, because a view can yield an endless number of rows.
         """
+        # A hostile schema can call a view a table in `sqlite_master`, which older versions of SQLite must use.
         tables = "pragma_table_list" if sqlite3.sqlite_version_info >= (3, 37) else "sqlite_master"
         if not list(self.rows(f"SELECT 1 FROM {tables} WHERE type = 'table' AND name = ?", table)):  # noqa: S608
             return frozenset()
@@ -64,6 +67,7 @@ class SqliteFile:
         try:
             self._start()
             cursor = self._connection.execute(query, values)
+            # Only the time of SQLite counts, and not the time that the caller takes for a row.
             while (row := cursor.fetchone()) is not None:
                 self._stop()
                 yield row

@@ -20,6 +20,8 @@ from evalscribe.sources.files import CHUNK_BYTES, FileReader, read_lines
 
 MAX_VALUE_CHARS = 128 * 1024 * 1024
 """Maximum number of characters in one JSON value."""
+# Integers of 18 digits fit into 64 bits, which is what databases store. Longer ones stay text, so that no digit is
+# lost.
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
@@ -35,9 +37,12 @@ def _parse_int(digits: str) -> int | str:
 
 def _real(digits: str) -> float | str:
     number = float(digits)
+    # JSON cannot represent infinity, so `1e999` stays text.
     return number if math.isfinite(number) else digits
 
 
+# Python's writers produce NaN, and Inspect writes it as the value of an unscored sample. These names stay text. Without
+# `strict`, strings can contain line breaks.
 DECODER = json.JSONDecoder(parse_int=_parse_int, parse_float=_real, parse_constant=str, strict=False)
 
 
@@ -120,13 +125,15 @@ class JsonStream:
             try:
                 value, end = self._values.raw_decode(self._text, self._at)
             except json.JSONDecodeError as error:
+                # The text is doubled each time. With equal pieces, parsing a long value would take quadratic time.
                 if not (self._may_go_on(error) and self._more(len(self._text) - self._at)):
                     raise self.wrong(f"invalid JSON: {error.msg}", error.pos) from None
                 continue
             except RecursionError:
                 raise self.wrong("JSON nested too deeply") from None
             if end == len(self._text) and self._more():
-                continue  # the rest of a number might follow
+                # The rest of a number might follow.
+                continue
             self._at = end
             return value
 
@@ -223,6 +230,8 @@ class JsonStream:
         return self._lines + lines, column
 
     def _may_go_on(self, error: json.JSONDecodeError) -> bool:
+        # The position of this error is the start of the string, which can be far from the end of the text. Any other
+        # error far from the end stays an error, so a file with a mistake is not read into memory as a whole.
         return error.msg.startswith("Unterminated string") or error.pos >= len(self._text) - _CUT
 
     def _take(self, expected: str) -> str:
@@ -233,10 +242,7 @@ class JsonStream:
         return character
 
     def _more(self, least: int = 0) -> bool:
-        """Read at least `least` more characters. Returns False at the end of the file.
-
-        If many characters are requested at once, a long value need not be parsed many times.
-        """
+        """Read at least `least` more characters. Returns False at the end of the file."""
         if self._ended:
             return False
         self._lines, self._column = self._position(self._at)
@@ -281,6 +287,7 @@ def read_xml(reading: FileReader, where: str) -> Iterator[StartTag | EndTag]:
             yield from handler.take_events()
         handler.parser.Parse(b"", True)
     except expat.ExpatError as error:
+        # The tags before a mistake are still yielded, so that the readable part of a file is used.
         yield from handler.take_events()
         message = expat.ErrorString(error.code)
         raise DataError(f"{where}: invalid XML at line {error.lineno}, column {error.offset + 1}: {message}") from None
@@ -298,6 +305,7 @@ class _Handler:
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
+        # Nested entities can expand a few hundred bytes to gigabytes.
         self.parser.StartDoctypeDeclHandler = self._refuse
         self.parser.EntityDeclHandler = self._refuse
 

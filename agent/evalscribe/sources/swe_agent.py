@@ -97,6 +97,7 @@ def _mini(trajectory: Mapping[str, object], info: Mapping[str, object]) -> Attem
     model = object_of(config.get("model"))
     agent, environment = object_of(config.get("agent")), object_of(config.get("environment"))
     return Attempt(
+        # Only the SWE-bench runner of mini-SWE-agent adds this id.
         instance=text_of(trajectory.get("instance_id")) or None,
         model=text_of(model.get("model_name")) or None,
         task=_task(messages),
@@ -135,6 +136,7 @@ def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]
     waiting: str | None = None
     for number, source in enumerate(messages):
         role, answered, waiting = source.get("role"), waiting, None
+        # The last message only repeats the exit status and the patch.
         if role == "exit":
             continue
         if role == "assistant":
@@ -230,7 +232,8 @@ def _steps(trajectory: Iterable[Mapping[str, object]]) -> Iterator[object]:
 
 
 def _replayed_model(config: object) -> str | None:
-    if isinstance(config, str):  # the config is a text with JSON in it
+    if isinstance(config, str):
+        # The config is a text that contains JSON.
         match = re.search(r'"model":\s*\{"name":\s*"([^"\\]{1,200})"', config)
         return match[1] if match else None
     return text_of(object_of(object_of(object_of(config).get("agent")).get("model")).get("name")) or None
@@ -241,6 +244,7 @@ def _task(messages: Iterable[Mapping[str, object]]) -> str:
     text = "\n".join(text_of(part.get("text")) for part in dicts(content)) if isinstance(content, list) else content
     text = text_of(text)
     for begin, introduction, end in _TASKS:
+        # A regular expression would take quadratic time for a text with many beginnings and no end.
         _, delimiter, rest = text.partition(begin)
         issue, ended, _ = rest.partition(end)
         if delimiter and ended:

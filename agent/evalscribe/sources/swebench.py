@@ -280,6 +280,7 @@ class SweBenchReader(EvalReader):
             else:
                 reference_runs = [_evaluation_of(self._run_report(path))]
         references: dict[str, _Reference] = {}
+        # The first grade of an instance is kept, so evaluations of `gold` come first.
         for evaluation in sorted(reference_runs, key=lambda evaluation: evaluation.model != GOLD):
             for id in _instances(None, evaluation):
                 verdict = self._verdict(id, evaluation, "patch", Ending())
@@ -309,6 +310,7 @@ class SweBenchReader(EvalReader):
                 patch=submission.patches.get(id) if submission else None,
                 exit_status=submission.statuses.get(id) if submission else None,
                 evaluation=evaluation,
+                # The evaluation of the reference patches themselves has no other reference.
                 reference=reference if reference and reference.folder != (evaluation and evaluation.folder) else None,
                 place=id,
             )
@@ -445,6 +447,7 @@ class SweBenchReader(EvalReader):
             empty = True
         if empty:
             return _no_patch(ending)
+        # Results of tests take precedence over `infra_failure`, which the harness infers from lines of the logs.
         if grade is not None and object_of(grade.get("tests_status")):
             return _tested(grade)
         sign = text_of(grade.get("infra_failure_reason")) if grade is not None else ""
@@ -627,12 +630,15 @@ def _untested(log: str, output: str, sign: str, *, graded: bool) -> _Verdict:
     Either the patch could not be applied, or the tests timed out, or they never started.
     """
     scores = {"resolved": 0.0}
+    # If a patch does not apply or the tests time out, the harness writes no `report.json`, so the log is the only
+    # source.
     if _NOT_APPLIED in log or _NOT_APPLIED in output:
         after_sign = (log if _NOT_APPLIED in log else output).split(_NOT_APPLIED, 1)[1]
         git_error = _GIT_ERROR.search(after_sign)
         error = f"the patch does not apply{f': {cut(one_line(git_error[0]), 300)}' if git_error else ''}"
         return _Verdict("failed", None, [Step(name="patch", status="failed", error=error)], scores)
     steps = [Step(name="patch", status="passed")]
+    # The tests can print the same words, so only the end of the output is searched.
     if timeout := _LATE.search(output[-500:]) or _LATE.search(log[-5000:]):
         error = f"tests timed out after {timeout[1]} s"
         return _Verdict("failed", None, [*steps, Step(name="tests", status="failed", error=error)], scores)
@@ -797,6 +803,7 @@ def _is_report(fields: Mapping[str, object]) -> bool:
 
 
 def _is_grade(start: FileStart) -> bool:
+    # The keys of the outer object are ids of instances, so the names of the fields are searched in the first bytes.
     return start.character == "{" and b'"patch_successfully_applied"' in start.bytes and b'"resolved"' in start.bytes
 
 

@@ -70,6 +70,7 @@ def _text_call(message: _Message) -> dict[str, JsonValue] | None:
     if match is None:
         return None
     action: object = None
+    # A model can write text that is not JSON, or JSON that is nested too deeply to be parsed.
     with suppress(ValueError, RecursionError):
         action = json.loads(match[1])
     if not isinstance(action, dict) or not isinstance(action.get("name"), str) or action["name"] == RESPOND:
@@ -117,6 +118,7 @@ def grading_steps(entry: _Mapping, messages: Sequence[ChatMessage]) -> tuple[Ste
     task, graded = _as_mapping(info.get("task")), _as_mapping(info.get("reward_info"))
     reward_info = _as_mapping(graded.get("info"))
     note = None if graded.get("reward_breakdown") else reward_info.get("note")
+    # A conversation that reaches the limit of turns is never graded: `reward_info` is null and the reward is 0.
     if reward < 1 and "reward_info" in info and (note or not graded):
         error = (f"{cut(safe_name(note), MAX_SHOWN)}: " if note else "") + _unfinished(messages)
         return (Step(name="conversation", status="failed", error=error),)
@@ -153,13 +155,11 @@ def _unmet(assertions: list[JsonValue]) -> str:
 
 
 def _explained(steps: list[Step], reward: float, graded: float | None) -> tuple[Step, ...]:
-    """Mark the step `actions` as failed if no other step explains why the eval failed.
-
-    The check of the outputs cannot miss an error, so the actions must be the reason.
-    """
+    """Mark the step `actions` as failed if no other step explains why the eval failed."""
     is_explained = reward >= 1 or graded == 1 or any(step.status == "failed" for step in steps)
     if is_explained or not steps or steps[0].name != "actions":
         return tuple(steps)
+    # The check of the outputs cannot miss an error, so the actions must be the reason.
     error = "every expected action was called, and yet the database differs from the expected one"
     return (steps[0].model_copy(update={"status": "failed", "error": error}), *steps[1:])
 
@@ -428,6 +428,7 @@ def _info(info: _Entry, task: _Entry) -> JsonValue:
     if "task" in info:
         fields["task"] = {key: value for key, value in task.items() if key not in _DOCUMENTS} if task else info["task"]
     reward_info = fields.get("reward_info")
+    # The reward repeats the actions of the task.
     if isinstance(reward_info, dict) and "actions" in reward_info and reward_info["actions"] == task.get("actions"):
         fields["reward_info"] = {key: value for key, value in reward_info.items() if key != "actions"}
     return fields

@@ -41,6 +41,7 @@ MODES = {
     "output_length_exceeded": "an answer reached the model's output limit",
     "agent_installation_failed": "the agent program could not be installed",
 }
+# The digits are limited, because `int` refuses more than 4,300 of them.
 _TRIAL = re.compile(r"\.(\d{1,6})-of-\d+\.")
 _LOGS = ("post-test.txt", "post-agent.txt")
 _SUMMARY = re.compile(r"FAILED [^\s:]*::(.+?) - (.+)$")
@@ -153,6 +154,7 @@ def _steps(trial: Mapping[str, object], explained: str | None, mode: str, logs: 
     for name, outcome in list(tests.items())[:MAX_TESTS]:
         file, _, error = name.partition(" - ")
         failed = failed or outcome == "failed"
+        # A test file that did not load has a result of its own, named `FILE - ERROR`.
         if outcome == "failed" and error:
             yield Step(name=VERIFIER, status="failed", error=f"{file} did not load: {error}")
         else:
@@ -173,6 +175,7 @@ def _messages(logs: list[Document]) -> dict[str, str]:
 
     Pytest prints these messages in its summary: `FAILED test_outputs.py::test_x - AssertionError: …`.
     """
+    # One pass over the log is enough for all tests. A search for each test would repeat it up to 2,000 times.
     messages: dict[str, str] = {}
     for line in logs[0].text.split("\n") if logs else ():
         if line.startswith("FAILED ") and (parts := _SUMMARY.match(line)):
