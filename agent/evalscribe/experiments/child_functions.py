@@ -123,6 +123,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
     A plain function that returns an awaitable is not async, but its awaitable is awaited too.
     """
+    # An instance is async if its class has an async `__call__`.
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(
         inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
@@ -239,6 +240,8 @@ class LogTail:
     def add(self, text: str) -> None:
         self._parts.append(text)
         self._size += len(text)
+        # Cut only at twice the length, so that a function that prints many
+        # short lines does not copy the text each time.
         if self._size > 2 * LONGEST:
             tail = self.text
             self._parts, self._size = [tail], len(tail)
