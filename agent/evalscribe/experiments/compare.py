@@ -344,6 +344,7 @@ def scorer_movements(
     comparisons = [
         comparison for binding in bindings if (comparison := _compare_scores(base, candidate, keys, binding))
     ]
+    # Each scorer is one more chance of a false alarm.
     corrected = holm({comparison.binding.spec.name: comparison.paired.test.p_value for comparison in comparisons})
     return tuple(_scorer_movement(comparison, corrected[comparison.binding.spec.name]) for comparison in comparisons)
 
@@ -360,6 +361,7 @@ def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Seque
 def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the unit of observation of each item: its cluster, or the item itself if it has no cluster."""
     pairs = ((key, base.items[key].cluster) for key in keys)
+    # The key of an item can be equal to the name of a cluster.
     return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in pairs)
 
 
@@ -377,6 +379,7 @@ def _compare_scores(
     if not tasks_by_key:
         return None
     tasks = list(tasks_by_key.values())
+    # The range is a divisor in `compare_pairs`, so it must not be 0 if all values are equal.
     values = [value for task in tasks for side in task for value in side]
     paired = compare_pairs(tasks, float(max(values) - min(values)) or 1.0, observation_units(base, list(tasks_by_key)))
     return _ScorerComparison(
@@ -394,6 +397,7 @@ def _score_values(side: ComparedRun, key: str, name: str, kind: ScoreKind) -> tu
     if kind == "passed":
         return tuple(Fraction(bool(outcome.passed)) for outcome in outcomes)
     values = (float(bool(outcome.passed)) if outcome.value is None else outcome.value for outcome in outcomes)
+    # The exact test counts in units of the common denominator, which would be huge for arbitrary floats.
     return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values)
 
 
@@ -634,6 +638,7 @@ def compare_experiment_runs(
     if shared.differences and not (allow_mismatch and shared.is_comparable):
         return _not_comparable(base, candidate, shared, allow_mismatch=allow_mismatch)
     if shared.differences:
+        # A verdict that depends on scorers of one run only is no evidence about the other run.
         base, candidate = with_scorers(base, shared.bindings), with_scorers(candidate, shared.bindings)
     return _compare(base, candidate, shared)
 
@@ -658,7 +663,8 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, shared: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Return a comparison that only lists the differences. Figures are left out, because they would mislead."""
+    """Return a comparison that only lists the differences."""
+    # Figures about different items or scorers would mislead.
     message = "Not comparable: " + "; ".join(shared.differences) + "."
     if allow_mismatch:
         message += " They share no items." if not shared.keys else " They share no required scorer."

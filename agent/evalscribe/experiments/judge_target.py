@@ -197,6 +197,7 @@ def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
 
 def _failure_target(builder: JudgeBuilder, target: JudgeTarget, store: "AnalysisStore") -> FailureTarget:
     models = builder.models(cascade=target.judge == CASCADE)
+    # The rules have no rubric.
     rubric = target.rubric if models else None
     first_judge, repeat_judge = (builder.analyst(models, rubric, fresh=fresh).judge for fresh in (False, True))
     return FailureTarget(first_judge, repeat_judge, store)

@@ -247,6 +247,8 @@ class _RunModel:
         try:
             return await self._model.complete(request, on_text)
         except BudgetExceeded as error:
+            # `BudgetExceeded` fails only one call, so every remaining trial would end with this error.
+            # `UnavailableError` ends the run, which can be resumed with a larger budget.
             raise UnavailableError(
                 f"{error.reason}: add `budget` or `max_tokens` to `experiments runs resume`",
                 fields=("budget", "max_tokens"),
@@ -341,7 +343,7 @@ async def run_trials(
     """Run every trial, at most `concurrency` at a time.
 
     Each worker passes its trial to `store_trial` before it takes another trial. An `EvalscribeError` that affects all
-    trials is raised only after the running trials have finished, because these are already paid for.
+    trials is raised only after the running trials have finished.
     """
     errors: list[EvalscribeError] = []
 
@@ -350,6 +352,7 @@ async def run_trials(
             try:
                 store_trial(await runner.run(request))
             except EvalscribeError as error:
+                # Not raised here: `TaskGroup` would cancel the other trials, which are already paid for.
                 errors.append(error)
 
     try:
@@ -357,6 +360,7 @@ async def run_trials(
             for _ in range(concurrency):
                 group.create_task(worker())
     except ExceptionGroup as bugs:
+        # The reason of the run names the bug, not the group that `TaskGroup` puts around it.
         raise bugs.exceptions[0] from None
     if errors:
         raise errors[0]
