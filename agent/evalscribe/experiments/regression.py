@@ -298,6 +298,7 @@ def create_regression_dataset(
         )
     if run:
         require_ended(run, "its failures are known once it has ended")
+    # `plan_run` checks the build as well, but only after the dataset and the experiment have been created.
     if run and deployment:
         _check_build(workspace, version_of_run(workspace, run).target, deployment)
     if run is None:

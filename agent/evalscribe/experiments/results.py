@@ -243,6 +243,7 @@ def describe_trials(
 ) -> TrialDetail:
     """Describe a trial. `input_and_expected` has the item's input and expected output."""
     run_item = trial.item
+    # The values were validated when they were stored. Validating them again would be slow.
     return TrialDetail.model_construct(
         item_key=run_item.item_key,
         repetition=run_item.repetition,
@@ -290,8 +291,10 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
         return False if run.terminal else None
     version = version_of_run(workspace, run)
     key = _gate_key(workspace, run, version)
+    # Cached, because a list of runs would otherwise decide every gate again.
     passed = workspace.store.experiment_runs.gate(run.id, key)
     if passed is None:
+        # Only the clause on errors needs scores. The verdicts of trials suffice for all others.
         summary = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
         passed = decide_gate(version.config, summary, "", baselines(workspace, run, version)).passed
         # A read-only store cannot cache the decision, so the gate is decided again each time.

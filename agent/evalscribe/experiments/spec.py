@@ -92,6 +92,7 @@ def read_spec(path: Path) -> ExperimentSpec:
     relative to the file. Raises `NotFoundError` if the file does not exist, `DataError` if the file is invalid.
     """
     try:
+        # Some editors on Windows begin a file with a byte order mark.
         value = parse_yaml(read_text(path).removeprefix("\ufeff"), str(path)).value
     except RubricError as error:
         raise DataError(str(error)) from None
@@ -155,6 +156,8 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     created: list[str] = []
     build = None
     if component:
+        # `broken`: code that cannot be imported makes a failed run, whose JUnit
+        # file and summary tell a CI job the reason.
         build = await create_deployment(workspace, (component,), folder=source, name=component.name, broken=True)
     if build and build.new:
         created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")

@@ -263,7 +263,7 @@ class _Runner:
             return error_result(
                 CannotScore("input_error", "the values of this item are nested too deeply to be compared")
             )
-        except OverflowError:
+        except OverflowError:  # For example, `multipleOf` raises it for 10**400.
             return error_result(CannotScore("input_error", "a number of this item is too large to be compared"))
 
     async def close(self) -> None:

@@ -168,6 +168,7 @@ def _parse_reply(reply: HostReply) -> ScoreResult:
         result = error_result(CannotScore(kind, f"the scorer broke: {reply.error}"))
         return result.model_copy(update={"evidence": {"traceback": reply.traceback} if reply.traceback else None})
     try:
+        # Checked again, because the reply comes from a process that runs the user's code.
         return parse_result(ScoreResult.model_validate(redact_json(reply.value)))
     except ValidationError:
         return error_result(CannotScore("scorer_error", "the scorer broke: its process returned no score"))
