@@ -24,7 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable from any working folder
+sys.path.append(str(Path(__file__).parents[2]))  # Makes `evalscribe` importable in any working folder.
 
 from evalscribe.experiments.child_functions import (
     LOG,
@@ -182,7 +182,7 @@ class Child:
         """Send a reply. `fields` is the text of a JSON object whose members are added to the reply."""
         ms = (time.perf_counter() - start_time) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{fields[1:]}\n'
-        with self._write_lock, suppress(OSError):  # the parent is gone, so the listener ends this process
+        with self._write_lock, suppress(OSError):  # The parent is gone, so the listener ends this process.
             self._channel.sendall(line.encode("ascii"))
 
 

@@ -542,7 +542,8 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about items with new errors. Errors are no evidence of a regression, so they do not affect the outcome."""
+    """Warn about items with new errors."""
+    # Errors are no evidence of a regression, so they do not affect the outcome.
     for verdict, problem in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new_keys = [
             key for key in keys if _has_verdict(candidate, key, verdict) and not _has_verdict(base, key, verdict)
@@ -703,7 +704,8 @@ def _compare(base: ComparedRun, candidate: ComparedRun, shared: SharedItems) -> 
 
 
 def _test_items(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _ItemTest:
-    """Pair the trials of both sides. Trials without a verdict are left out rather than counted as failures."""
+    """Pair the trials of both sides."""
+    # Trials without a verdict are left out, because an error is not a failure of the item.
     judged_keys = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
     tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged_keys]
     clusters = observation_units(base, judged_keys)

@@ -308,4 +308,5 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         if budget_usd is not None:
             workspace.store.experiment_runs.set_budget(run.id, budget_usd)
+        # Marked as starting, so that a slow start is not taken for a lost worker.
         return workspace.store.experiment_runs.begin(run.id, STARTING, workspace.now(), resumed=True)

@@ -289,7 +289,6 @@ async def _describe_component(component: Component, folder: Path) -> str:
 
 
 async def _call_component(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
-    """Call the component once."""
     target = await component_target(component, folder, 1)
     call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
     try:

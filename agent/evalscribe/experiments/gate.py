@@ -64,10 +64,8 @@ def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: 
 
 
 def _baseline_label(name: str | None, baseline: Baseline) -> str:
-    """Return the name of a baseline.
-
-    The run's id is added to `previous`, because `previous` stands for a different run each time.
-    """
+    """Return the name of a baseline."""
+    # The run's id is added to `previous`, because `previous` stands for a different run each time.
     return f"{PREVIOUS} ({baseline.run_id})" if name == PREVIOUS and baseline.run_id else one_line(name or "")
 
 

@@ -58,7 +58,9 @@ class HttpTarget:
                 # `answer` limits the whole call, so the client needs a limit only for connecting.
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+                # A redirect would send the headers, which can contain keys, to an address that nobody named.
                 follow_redirects=False,
+                # The limit applies after decompression, because some megabytes of gzip can expand to gigabytes.
                 event_hooks={"response": [limit_answers(AnswerLimits(body=LARGEST))]},
             )
 
@@ -127,7 +129,6 @@ class HttpTarget:
         return response.status_code, text
 
     def _redact_headers(self, text: str) -> str:
-        """Redact the request's header values in a response."""
         # A service might repeat a header in an error message.
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
@@ -135,7 +136,6 @@ class HttpTarget:
 
 
 def _no_cookies() -> CookieJar:
-    """Return a cookie jar that stores no cookies."""
     # A cookie that the service sets in one trial must not be sent in another.
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 

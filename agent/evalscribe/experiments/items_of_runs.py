@@ -313,7 +313,7 @@ def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
         try:
             report = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # the command `reports check` describes the problem
+            continue  # The command `reports check` describes the problem.
         groups: set[str] = set()
         for finding in report.findings:
             group = finding.group or finding.eval

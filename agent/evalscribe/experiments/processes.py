@@ -81,7 +81,7 @@ async def end_marked(mark: str) -> None:
 def _marked_processes(mark: str) -> list[psutil.Process]:
     processes = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # the process belongs to another user or has ended
+        with suppress(psutil.Error, OSError):  # The process belongs to another user or has ended.
             if mark in process.environ().values():
                 processes.append(process)
     return processes

@@ -200,7 +200,6 @@ def _reply(line: bytes) -> dict[str, Any]:
 
 
 def _is_reply(value: object) -> bool:
-    """Return whether a reply is well-formed."""
     # The user's code can write to the same connection, so nothing in a reply can be relied on.
     return (
         isinstance(value, dict)
@@ -214,7 +213,6 @@ def _is_reply(value: object) -> bool:
 
 
 def _number() -> int:
-    """Return a random call number."""
     # Other code in the process must not guess the number, because it could then forge a reply.
     return randbits(NUMBER_BITS)
 

@@ -352,20 +352,16 @@ def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
 
 
 def _split_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the splits differ; None if they are equal.
-
-    The splits must be equal, because an item that only one of the runs tried is not a new failure.
-    """
+    """Describe how the splits differ; None if they are equal."""
+    # An item that only the baseline tried would look like a new failure.
     if base.config.split == version.config.split:
         return None
     return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _scorer_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the required scorers differ; None if they are equal.
-
-    Verdicts cannot be compared if they were made by different scorers.
-    """
+    """Describe how the required scorers differ; None if they are equal."""
+    # Verdicts cannot be compared if they were made by different scorers.
     scorers, base_scorers = (
         {binding.spec.name: (binding.spec.id, binding.threshold) for binding in compared.bindings if binding.required}
         for compared in (version, base)
@@ -485,6 +481,7 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
     first = next(scores, None)
     if first is not None:
         return chain((first,), scores)
+    # Checked only if no score matches, because the check can read the versions of all runs.
     _require_scorer(workspace, query, resolved)
     return scores
 

@@ -169,7 +169,6 @@ def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
-    """Render a code block."""
     body = cut(visible(text), TEXT_LENGTH)
     # The fence is longer than any row of backticks in the text, so that no line of the text closes the code block.
     backticks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))

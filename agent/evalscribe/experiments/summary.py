@@ -215,12 +215,9 @@ EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
 
 def error_reason(error: str | None) -> str:
-    """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`.
-
-    Exceptions of the same type at the same line of code count as one reason, because their messages often quote the
-    input.
-    """
+    """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`."""
     text = one_line(error or "")
+    # The message is left out, because it often quotes the input. Exceptions of one type at one line are one reason.
     if raised := EXCEPTION_PATTERN.fullmatch(text):
         return f"raised {raised[1]} {raised[2]}"
     return f"gave no answer: {cut(text, REASON_LENGTH)}" if text else "gave no answer"

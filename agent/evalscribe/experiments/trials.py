@@ -160,13 +160,10 @@ class ScorerPanel:
 def to_stored_score(
     trial_score: TrialScore, item: RunItem, now: str, *, supersedes: str | None = None, reason: str | None = None
 ) -> tuple[Score, ScoreEvidence]:
-    """Convert a result into a stored score.
-
-    The score's id is derived from the trial, the scorer and the superseded score. So a score that is stored twice
-    exists only once.
-    """
+    """Convert a result into a stored score."""
     binding, request_json, result = trial_score
     score = Score(
+        # Derived from what is scored, so that a score that is stored twice exists only once.
         id=short_id("score", [item.id, binding.spec.name, supersedes]),
         run_id=item.run_id,
         run_item_id=item.id,

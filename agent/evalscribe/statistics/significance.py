@@ -111,7 +111,6 @@ def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[in
 
 
 def _sampled_sign_flip(units: Sequence[int]) -> float:
-    """Return the p-value from random signs."""
     from scipy.stats import binom
 
     step = max(1, max(map(abs, units)) // MOST_SIZES)
@@ -371,7 +370,7 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
     The variance of tasks is the observed variance or the variance of trials, whichever is larger. The correlation of
     tasks in a cluster is the observed correlation, but at least 0.
     """
-    if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if every observation changes
+    if 2.0 ** (1 - len(observations)) > ALPHA:  # Not significant even if every observation changes.
         return None
     trials = [_FloatTrials(task.balanced) for task in tasks]
     squares = sum(observation.tasks**2 for observation in observations)
@@ -441,7 +440,7 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
 
     if number < 2 or 2.0 ** (2 - number) > ALPHA:
         return None
-    discordant = min(1.0, variance / step)  # share of pairs that change if the sides are equally good
+    discordant = min(1.0, variance / step)  # Share of pairs that change if the sides are equally good.
     # Without variance, `number / step` is the limit of the first expression.
     pairs = round(number * discordant / variance if variance else number / step)
     if step < 1:

@@ -297,6 +297,7 @@ def _rubric(scorer: str, config: Config, sources: RubricSources) -> Rubric:
     if config.criteria is not None:
         text = sources.prompts.render("judging/criteria.md.j2", criteria=config.criteria, labels=labels)
     else:
+        # The question only refers to the documents. Text of an item never becomes part of the instructions.
         question = PLACEHOLDER.sub(lambda match: f"(the document `{mark(match[1])}`)", config.prompt_template or "")
         text = sources.prompts.render("judging/template.md.j2", template=question, labels=labels)
     return Rubric(id=scorer, rubric_text=text, output_schema=_schema(labels, citations=config.citations))

@@ -107,7 +107,7 @@ class ModelScorer:
 
 
 def _config(spec: ScorerSpec) -> Config:
-    """Return the config of a spec. The config was validated when the spec was built, so it is not validated again."""
+    # Not validated again, because the config was validated when the spec was built.
     config: dict[str, Any] = spec.config
     return CONFIGS[spec.scorer].model_construct(**config)
 
