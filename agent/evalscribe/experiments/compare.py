@@ -301,6 +301,7 @@ def item_change(base_passed: int, base_trials: int, candidate_passed: int, candi
     better = candidate_passed * base_trials > base_passed * candidate_trials
     if unanimous and bool(base_passed) == bool(candidate_passed):
         return None
+    # Fisher's test alone would not report an item that passed all of 3 trials and now passes none (p = 0.1).
     if unanimous or fisher_exact_test((base_passed, candidate_passed), (base_trials, candidate_trials)) <= ALPHA:
         return "fixed" if better else "regressed"
     return "flaky"

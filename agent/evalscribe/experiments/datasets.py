@@ -352,6 +352,7 @@ def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSumm
         splits.update([item.split] if item.split else [])
         clusters.add(item.cluster)
         expected += item.expected_output is not None
+    # The id of a version is derived from its items, so equal content has an equal id.
     draft = DatasetVersion.id_of(dataset.id, tuple(digests))
     versions = datasets.versions(dataset.id)
     return DatasetSummary(

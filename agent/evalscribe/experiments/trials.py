@@ -104,6 +104,7 @@ def _tool_use(call: TranscriptToolCall, answer: ToolMessage | None) -> ToolUse:
 
 
 def _model_calls(usage: Usage | None, transcript: Transcript | None) -> int | None:
+    # A target can call models without recording messages, so its usage is preferred.
     if usage is not None and usage.calls:
         return usage.calls
     if transcript is None:

@@ -171,6 +171,7 @@ def build_validator(schema: Any) -> "Validator":
 def _validate_schema(schema: Any) -> Any:
     try:
         validator = build_validator(schema)
+        # The values below do not reach every reference, for example one in `properties`.
         _check_references(schema)
         for probe in _PROBES:
             problems(validator, probe)

@@ -44,7 +44,7 @@ class ModelScorer:
             return self._result(await self._judge.judge(subject), subject)
         except CannotScore as error:
             return error_result(error)
-        except EvalscribeError:
+        except EvalscribeError:  # It concerns all items, such as a key that the provider refuses.
             raise
         except Exception as error:
             message = " ".join(redact(str(error)).split())
