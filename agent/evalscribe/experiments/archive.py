@@ -109,9 +109,10 @@ def _metadata(run: Run, item: Item, trial: ItemTrial, scores: Sequence[Score]) -
 
 
 def _transcripts(trial: ItemTrial) -> tuple[Transcript, ...]:
-    """Return the trial's transcripts with new, unique ids. A target might use the same id in several trials."""
+    """Return the trial's transcripts with new ids."""
     if trial.transcript is None:
         return ()
+    # A target might use the same id in several trials.
     return (trial.transcript.model_copy(update={"id": f"{trial.item.id}-0"}),)
 
 
@@ -253,12 +254,9 @@ class ContinuousRunArchive:
         self._pending_items[RunItem.id_of(request.run_id, request.item.key, request.repetition)] = request.item
 
     def finish(self, trial: ItemTrial, scores: tuple[Score, ...]) -> None:
-        """Archive a finished trial, after the trials that started before it.
-
-        At most `MOST_RECORDS` finished trials wait for a slower trial. If there are more, all finished trials are
-        written, to limit memory use.
-        """
+        """Archive a finished trial, after the trials that started before it."""
         self._finished[trial.item.id] = StoredTrial(self._pending_items[trial.item.id], trial, scores)
+        # Many trials can finish while a slow one runs. Writing them limits memory use, at the cost of the order.
         if len(self._finished) > MOST_RECORDS:
             self._write_trials(list(self._finished))
         self._write_trials([*takewhile(self._finished.__contains__, self._pending_items)])

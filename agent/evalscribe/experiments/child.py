@@ -24,7 +24,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-sys.path.append(str(Path(__file__).parents[2]))  # makes `evalscribe` importable from any working folder
+sys.path.append(str(Path(__file__).parents[2]))  # Makes `evalscribe` importable in any working folder.
 
 from evalscribe.experiments.child_functions import (
     LOG,
@@ -77,6 +77,7 @@ class Child:
 
     def serve(self) -> None:
         """Run the event loop forever. The loop is stopped only to import a module that the parent process requests."""
+        # A thread reads the requests, because an async function that never awaits blocks the event loop.
         threading.Thread(target=self._listen, daemon=True).start()
         while True:
             # A task that a user's function has left running can raise these exceptions.
@@ -89,11 +90,13 @@ class Child:
         with suppress(OSError), self._channel.makefile("rb") as lines:
             for line in lines:
                 self._handle(json.loads(line))
+        # The parent is gone. Threads of user functions would keep this process alive after a normal exit.
         os.killpg(0, signal.SIGKILL)
 
     def _handle(self, request: dict[str, Any]) -> None:
         if "load" in request:
             self._requests.put(request)
+            # The loop is stopped, because an imported module may start an event loop of its own with `asyncio.run`.
             self.loop.call_soon_threadsafe(self.loop.stop)
         elif "drop" in request:
             self._drop(request["drop"])
@@ -134,6 +137,7 @@ class Child:
         if call is not None and call.function.is_async:
             self.loop.call_soon_threadsafe(lambda: call.task and call.task.cancel())
             return
+        # A thread cannot be ended. Only a call that still waits for a thread can be cancelled.
         ended = call is None or (call.future is not None and call.future.cancel())
         self._send_reply(number, json.dumps({"gone": ended}), call.log if call else LogTail(), time.perf_counter())
 
@@ -147,6 +151,7 @@ class Child:
         call.start_time, token = time.perf_counter(), LOG.set(call.log)
         try:
             fields = _value_fields(self._resolve(call.function(call.payload)))
+        # `SystemExit` is included, because a function that calls `sys.exit` needs a reply like any other.
         except BaseException as error:
             fields = _error_fields(error, self._folder)
         finally:
@@ -166,6 +171,7 @@ class Child:
         try:
             fields = _value_fields(await _await_value(call.function(call.payload)))
         except BaseException as error:
+            # The parent has reported the timeout already. `_end_dropped` confirms the end.
             if call.dropped:
                 raise asyncio.CancelledError from error
             fields = _error_fields(error, self._folder)
@@ -176,7 +182,7 @@ class Child:
         """Send a reply. `fields` is the text of a JSON object whose members are added to the reply."""
         ms = (time.perf_counter() - start_time) * 1000
         line = f'{{"id":{number},"ms":{ms:.3f},"log":{json.dumps(log.text)},{fields[1:]}\n'
-        with self._write_lock, suppress(OSError):  # the parent is gone, so the listener ends this process
+        with self._write_lock, suppress(OSError):  # The parent is gone, so the listener ends this process.
             self._channel.sendall(line.encode("ascii"))
 
 
@@ -223,15 +229,18 @@ def _place(error: BaseException, folder: Path) -> str:
 def _reason(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split())[:400]
-    except Exception:
+    except Exception:  # The `__str__` method of a user's exception can raise an error.
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def main(fd: str, folder: str, concurrency: str) -> None:
     channel = socket.socket(fileno=int(fd))
+    # A process that a function starts would otherwise keep the connection open after this process has ended.
     os.set_inheritable(int(fd), False)
+    # Inserted only after the imports above, so that a user's module named `json` or `asyncio` cannot replace ours.
     sys.path.insert(0, folder)
+    # A module that parses arguments when it is imported must not read the arguments of this process.
     sys.argv = [""]
     route_output()
     Child(channel, Path(folder), int(concurrency)).serve()

@@ -87,7 +87,7 @@ def describe_function(loaded: Loaded, folder: Path) -> dict[str, Any]:
 def _signature(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # some callables that are written in C have no signature
+    except (TypeError, ValueError):  # Some callables that are written in C have no signature.
         return {"input": inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY)}
 
 
@@ -123,6 +123,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
     A plain function that returns an awaitable is not async, but its awaitable is awaited too.
     """
+    # An instance is async if its class has an async `__call__`.
     candidates = (function, getattr(function, "__call__", None))  # noqa: B004
     return any(
         inspect.iscoroutinefunction(candidate) or inspect.isasyncgenfunction(candidate)
@@ -140,6 +141,7 @@ def _code(folder: Path) -> str:
 
 
 def _own_files(folder: Path) -> dict[str, Path]:
+    # A copy, because functions that run in threads can import modules in the meantime.
     paths = [Path(file) for module in list(sys.modules.values()) if (file := getattr(module, "__file__", None))]
     return {
         path.relative_to(folder).as_posix(): path
@@ -171,6 +173,7 @@ def encode(value: object) -> str:
     try:
         text = json.dumps(value, default=_to_plain, allow_nan=False)
     except (TypeError, ValueError) as error:
+        # The library calls such a number an "Out of range float value".
         problem = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
         raise NotJsonError(f"its return value cannot be written as JSON: {problem}") from None
     except RecursionError:
@@ -214,6 +217,7 @@ def _join_pieces(items: list[object]) -> object:
 
 def _to_plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
+    # A class has the same attributes as its instances, but no values.
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json")
     if is_dataclass(value) and not isinstance(value, type):
@@ -239,6 +243,8 @@ class LogTail:
     def add(self, text: str) -> None:
         self._parts.append(text)
         self._size += len(text)
+        # Cut only at twice the length, so that a function that prints many
+        # short lines does not copy the text each time.
         if self._size > 2 * LONGEST:
             tail = self.text
             self._parts, self._size = [tail], len(tail)

@@ -301,6 +301,7 @@ def item_change(base_passed: int, base_trials: int, candidate_passed: int, candi
     better = candidate_passed * base_trials > base_passed * candidate_trials
     if unanimous and bool(base_passed) == bool(candidate_passed):
         return None
+    # Fisher's test alone would not report an item that passed all of 3 trials and now passes none (p = 0.1).
     if unanimous or fisher_exact_test((base_passed, candidate_passed), (base_trials, candidate_trials)) <= ALPHA:
         return "fixed" if better else "regressed"
     return "flaky"
@@ -344,6 +345,7 @@ def scorer_movements(
     comparisons = [
         comparison for binding in bindings if (comparison := _compare_scores(base, candidate, keys, binding))
     ]
+    # Each scorer is one more chance of a false alarm.
     corrected = holm({comparison.binding.spec.name: comparison.paired.test.p_value for comparison in comparisons})
     return tuple(_scorer_movement(comparison, corrected[comparison.binding.spec.name]) for comparison in comparisons)
 
@@ -360,6 +362,7 @@ def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Seque
 def observation_units(base: ComparedRun, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return the unit of observation of each item: its cluster, or the item itself if it has no cluster."""
     pairs = ((key, base.items[key].cluster) for key in keys)
+    # The key of an item can be equal to the name of a cluster.
     return tuple(("item", key) if cluster is None else ("cluster", cluster) for key, cluster in pairs)
 
 
@@ -377,6 +380,7 @@ def _compare_scores(
     if not tasks_by_key:
         return None
     tasks = list(tasks_by_key.values())
+    # The range is a divisor in `compare_pairs`, so it must not be 0 if all values are equal.
     values = [value for task in tasks for side in task for value in side]
     paired = compare_pairs(tasks, float(max(values) - min(values)) or 1.0, observation_units(base, list(tasks_by_key)))
     return _ScorerComparison(
@@ -394,6 +398,7 @@ def _score_values(side: ComparedRun, key: str, name: str, kind: ScoreKind) -> tu
     if kind == "passed":
         return tuple(Fraction(bool(outcome.passed)) for outcome in outcomes)
     values = (float(bool(outcome.passed)) if outcome.value is None else outcome.value for outcome in outcomes)
+    # The exact test counts in units of the common denominator, which would be huge for arbitrary floats.
     return tuple(Fraction(round(value * FINENESS), FINENESS) for value in values)
 
 
@@ -538,7 +543,8 @@ def comparison_notes(
 
 
 def _warn_broken(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> Iterator[str]:
-    """Warn about items with new errors. Errors are no evidence of a regression, so they do not affect the outcome."""
+    """Warn about items with new errors."""
+    # Errors are no evidence of a regression, so they do not affect the outcome.
     for verdict, problem in (("error", "gave no answer"), ("unscored", "could not be scored")):
         new_keys = [
             key for key in keys if _has_verdict(candidate, key, verdict) and not _has_verdict(base, key, verdict)
@@ -634,6 +640,7 @@ def compare_experiment_runs(
     if shared.differences and not (allow_mismatch and shared.is_comparable):
         return _not_comparable(base, candidate, shared, allow_mismatch=allow_mismatch)
     if shared.differences:
+        # A verdict that depends on scorers of one run only is no evidence about the other run.
         base, candidate = with_scorers(base, shared.bindings), with_scorers(candidate, shared.bindings)
     return _compare(base, candidate, shared)
 
@@ -658,7 +665,8 @@ def _all_passed(items: Iterable[RunItem]) -> dict[str, bool]:
 def _not_comparable(
     base: ComparedRun, candidate: ComparedRun, shared: SharedItems, *, allow_mismatch: bool
 ) -> RunComparison:
-    """Return a comparison that only lists the differences. Figures are left out, because they would mislead."""
+    """Return a comparison that only lists the differences."""
+    # Figures about different items or scorers would mislead.
     message = "Not comparable: " + "; ".join(shared.differences) + "."
     if allow_mismatch:
         message += " They share no items." if not shared.keys else " They share no required scorer."
@@ -697,7 +705,8 @@ def _compare(base: ComparedRun, candidate: ComparedRun, shared: SharedItems) -> 
 
 
 def _test_items(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> _ItemTest:
-    """Pair the trials of both sides. Trials without a verdict are left out rather than counted as failures."""
+    """Pair the trials of both sides."""
+    # Trials without a verdict are left out, because an error is not a failure of the item.
     judged_keys = tuple(key for key in keys if base.scored(key) and candidate.scored(key))
     tasks = [Task(passes(base.scored(key)), passes(candidate.scored(key))) for key in judged_keys]
     clusters = observation_units(base, judged_keys)

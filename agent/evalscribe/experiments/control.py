@@ -80,6 +80,7 @@ def plan_run(
         )
     experiment_version = _version(workspace, experiment, version, config)
     requested = _deployment(workspace, experiment_version, deployment)
+    # A run must name the code that it runs. Otherwise, a comparison would take two builds for one.
     build = requested and _current_build(workspace, experiment_version, requested)
     run = ExperimentRun(
         id=token_hex(10),
@@ -143,12 +144,15 @@ def start_worker(workspace: Workspace, run_id: str) -> Path:
     arguments += [] if options.max_tokens is None else ["--max-tokens", str(options.max_tokens)]
     log = workspace.settings.store / LOGS / f"{run_id}.log"
     log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # `O_NOFOLLOW`, so that a symbolic link in the folder cannot redirect the log. `O_APPEND`,
+    # because a resumed run continues its log.
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     command = [sys.executable, "-m", "evalscribe", "experiments", "runs", "work", run_id, *arguments]
     try:
         with warnings.catch_warnings():
             # Python warns about child processes that are never waited for. The worker is meant to outlive this process.
             warnings.simplefilter("ignore", ResourceWarning)
+            # In a session of its own, the worker survives the end of the terminal and Ctrl-C in it.
             subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=descriptor, stderr=descriptor, start_new_session=True
             )
@@ -304,4 +308,5 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")
         if budget_usd is not None:
             workspace.store.experiment_runs.set_budget(run.id, budget_usd)
+        # Marked as starting, so that a slow start is not taken for a lost worker.
         return workspace.store.experiment_runs.begin(run.id, STARTING, workspace.now(), resumed=True)

@@ -124,7 +124,7 @@ def _parse_json(field: str, text: str) -> JsonValue:
     """Parse JSON. Raises `UsageError` for ambiguous JSON, `InvalidJson` for text that is not JSON."""
     try:
         return cast(JsonValue, StrictJson().decode(text))
-    except InvalidJson:
+    except InvalidJson:  # It is a `DataError`, too, but the callers decide what text without JSON means.
         raise
     except DataError as error:
         raise UsageError(f"`{field}`: {error}", fields=(field,)) from None
@@ -163,6 +163,7 @@ def upload_items(
     Raises `DataError` if the file has no item. Without `partial`, any problem raises `DataError` before anything is
     stored.
     """
+    # The file is read twice, because its items may not fit into memory.
     if not partial:
         _check(file, open_file())
     rows, added = open_file(), AddedCounts()
@@ -351,6 +352,7 @@ def summarise_dataset(datasets: "DatasetStore", dataset: Dataset) -> DatasetSumm
         splits.update([item.split] if item.split else [])
         clusters.add(item.cluster)
         expected += item.expected_output is not None
+    # The id of a version is derived from its items, so equal content has an equal id.
     draft = DatasetVersion.id_of(dataset.id, tuple(digests))
     versions = datasets.versions(dataset.id)
     return DatasetSummary(
@@ -431,8 +433,10 @@ def split_of(item: Item, shares: Mapping[str, float], seed: int) -> str:
     cluster are in the same split, and adding an item never moves another item.
     """
     name = f"{seed}\n{'key' if item.cluster is None else 'cluster'}\n{item.cluster or item.key}"
+    # Not `hash`, whose result for a text differs from process to process.
     fraction = int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8]) / _WHOLE
     bounds = zip(shares, accumulate(shares.values()), strict=True)
+    # Because of rounding, the last bound can be slightly below 1.
     return next((split for split, upper_bound in bounds if fraction < upper_bound), list(shares)[-1])
 
 

@@ -163,6 +163,7 @@ def _parse_config(values: Mapping[str, object]) -> ExperimentConfig:
             fields=("config",),
         )
     try:
+        # Strict, because pydantic would otherwise read the text "3" and the value true as numbers.
         return ExperimentConfig.model_validate(values, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
@@ -270,6 +271,8 @@ def _judge(workspace: Workspace, options: TargetOptions, previous: JudgeTarget |
     rubric = store_rubric(
         workspace.store.collections, workspace.prompts, options.rubric or (previous.rubric if previous else FAILURE)
     )
+    # A version keeps the models and rubrics of its cascade, even if evalscribe.toml has
+    # changed. Naming `judge` reads them again.
     parts = previous.cascade if previous and options.judge is None else None
     if judge == CASCADE and parts is None:
         parts = cascade_parts(workspace, rubric)
@@ -397,6 +400,7 @@ def parse_prompt(text: str, file_name: str) -> PromptFile:
     Raises `DataError` with the problem and its location.
     """
     try:
+        # Editors on Windows write a byte order mark and CRLF, with which the front matter would not be recognised.
         prompt_file = PromptFile.model_validate(
             _prompt_fields(text.removeprefix("\ufeff").replace("\r\n", "\n"), file_name)
         )
@@ -460,10 +464,12 @@ def create_prompt(
 
     Raises `UsageError` if the name or the model is invalid.
     """
+    # The ids of prompts and of their versions begin with `prompt-` and `pv-`.
     if not NAME.fullmatch(name) or name.startswith(("prompt-", "pv-")):
         raise UsageError(
             f"`name` {name}: use letters, digits, '.', '_' and '-'; do not begin with prompt- or pv-", fields=("name",)
         )
+    # Prompts are stored and printed.
     require_no_secret([name, *(message.content for message in file.all_messages)], f"prompt {name[:20]}")
     version = _version(short_id("prompt", name), file, _model(model or file.model), now)
     previous = definitions.prompt(name)

@@ -46,10 +46,8 @@ def delete_run(workspace: Workspace, run: ExperimentRun) -> None:
 
 
 def delete_experiment(workspace: Workspace, experiment: Experiment) -> None:
-    """Delete an experiment with its versions and runs.
-
-    If the deletion is interrupted, another call deletes the rest.
-    """
+    """Delete an experiment with its versions and runs."""
+    # The experiment is deleted last. If the deletion is interrupted, another call still finds it and deletes the rest.
     for run in workspace.store.experiment_runs.runs(experiment.id):
         delete_run(workspace, run)
     workspace.store.experiments.remove_experiment(experiment.id)

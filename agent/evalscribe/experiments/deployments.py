@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from evalscribe.store.definitions import ExperimentStore
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,99}")
+# `[^\W\d]` is a letter of any script or an underscore, with which a name in Python can begin.
 _PYTHON = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*(?:\.[^\W\d]\w*)*")
+# The first part has the characters that RFC 9110 permits in the name of a header.
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+=[A-Za-z_][A-Za-z0-9_]*")
 FORMS = "NAME=python:package.module:function, NAME=http(s)://… or NAME=cmd:…"
 _LOG_SHOWN = 2000
@@ -118,6 +120,7 @@ def _build(workspace: Workspace, name: str, components: tuple[Component, ...], f
         name=name,
         components=components,
         folder=str(folder),
+        # These folders change with every run, which does not make another build.
         **source_state(folder, (settings.reports.value, settings.store)).model_dump(),
         python=platform.python_version(),
         created_at=workspace.now(),
@@ -192,6 +195,7 @@ def _component(text: str, shared: Mapping[str, object], headers: dict[str, str])
     kind, address = _kind_and_address(location)
     if kind is None or not NAME.fullmatch(name):
         raise UsageError(f"`component` {text}: expected {FORMS}", fields=("component",))
+    # Addresses and commands are stored and printed, so a secret in them would be, too.
     advice = "pass it to an address with `header` NAME=ENV_VAR, to a command in its environment"
     require_no_secret(address, f"`component` {name}=…", advice, fields=("component", "header"))
     if kind == "python" and not _PYTHON.fullmatch(address):
@@ -247,6 +251,7 @@ def _validate_components(components: Sequence[Component], folder: Path, name: st
         raise UsageError(f"`component` {duplicates[0]} is named twice; names must be unique", fields=("component",))
     if not folder.is_dir():
         raise UsageError(f"`folder` {folder} is not a folder", fields=("folder",))
+    # The ids of deployments begin with `dep-`.
     if name and (not NAME.fullmatch(name) or name.startswith("dep-")):
         raise UsageError(
             f"`name` {name}: use letters, digits, '.', '_', '-' and '/'; do not begin with dep-", fields=("name",)
@@ -284,7 +289,6 @@ async def _describe_component(component: Component, folder: Path) -> str:
 
 
 async def _call_component(component: Component, folder: Path, value: JsonValue) -> TargetReply | TargetFailure:
-    """Call the component once."""
     target = await component_target(component, folder, 1)
     call = TargetCall(run_id="smoke", item_key="smoke", repetition=1, input=value, timeout_s=SMOKE_S)
     try:

@@ -55,6 +55,7 @@ def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: 
     if baseline.why_not is not None or baseline.pass_rate is None or bound is None:
         message = f"the pass rate {text} cannot be determined: {baseline.why_not or 'nothing was tried'}"
         return Clause(name="min_pass_rate", threshold=text, verdict="inconclusive", said=message)
+    # Rounded, because 0.95 - 0.02 is 0.9299999999999999 in floating-point numbers.
     threshold = round(baseline.pass_rate + bound.number, 9)
     clause = _pass_rate("min_pass_rate", summary, threshold)
     required = f"at least {percent(threshold)} required ({one_line(text)}: {_baseline_label(base_name, baseline)} has "
@@ -63,10 +64,8 @@ def _from_base(text: str, summary: RunSummary, base_name: str | None, baseline: 
 
 
 def _baseline_label(name: str | None, baseline: Baseline) -> str:
-    """Return the name of a baseline.
-
-    The run's id is added to `previous`, because `previous` stands for a different run each time.
-    """
+    """Return the name of a baseline."""
+    # The run's id is added to `previous`, because `previous` stands for a different run each time.
     return f"{PREVIOUS} ({baseline.run_id})" if name == PREVIOUS and baseline.run_id else one_line(name or "")
 
 

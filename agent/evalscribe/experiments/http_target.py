@@ -31,6 +31,7 @@ UNESCAPED = "/:@!$&'()*+,;=~#[]{}|<>? "
 SHORTEST_SECRET = 6
 """Minimum number of characters of a header value that is redacted from responses. Shorter values are not treated as
 secrets."""
+# With these errors, no response has begun, so the request is sent again, with the same idempotency key.
 _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.RemoteProtocolError)
 
 
@@ -54,9 +55,12 @@ class HttpTarget:
             self._client = httpx2.AsyncClient(
                 headers={**headers, "Content-Type": "application/json"},
                 cookies=_no_cookies(),
+                # `answer` limits the whole call, so the client needs a limit only for connecting.
                 timeout=httpx2.Timeout(None, connect=CONNECT_S),
                 limits=httpx2.Limits(max_connections=concurrency, max_keepalive_connections=concurrency),
+                # A redirect would send the headers, which can contain keys, to an address that nobody named.
                 follow_redirects=False,
+                # The limit applies after decompression, because some megabytes of gzip can expand to gigabytes.
                 event_hooks={"response": [limit_answers(AnswerLimits(body=LARGEST))]},
             )
 
@@ -125,14 +129,14 @@ class HttpTarget:
         return response.status_code, text
 
     def _redact_headers(self, text: str) -> str:
-        """Redact the request's header values in a response. The service might have repeated them."""
+        # A service might repeat a header in an error message.
         for secret in self._secrets:
             text = text.replace(secret, "[redacted:header]")
         return text
 
 
 def _no_cookies() -> CookieJar:
-    """Return a cookie jar that stores no cookies, because trials must not share them."""
+    # A cookie that the service sets in one trial must not be sent in another.
     return CookieJar(DefaultCookiePolicy(allowed_domains=()))
 
 
@@ -140,6 +144,8 @@ def validate_url(url: str) -> str:
     """Validate an address. Raises `UsageError` if the address is not an HTTP URL, or contains a user or password."""
     try:
         parts = urlsplit(url)
+        # `urlsplit` removes line ends silently. `parts.port` is read because it raises `ValueError` for an invalid
+        # port; without a port, it is None.
         is_valid = url.isprintable() and parts.scheme in ("http", "https") and parts.hostname and (parts.port or True)
     except ValueError:
         is_valid = None

@@ -56,6 +56,7 @@ class ItemParts(Frozen):
         """
         if self.item is None:
             return None
+        # The override is a tuple, because the expected output can be None.
         expected = override[0] if override else self.output if self.passed else self.expected
         return self.item.model_copy(update={"expected_output": expected})
 
@@ -103,6 +104,7 @@ def _item_parts(
     expected: JsonValue,
     transcripts: tuple[Transcript, ...],
 ) -> ItemParts:
+    # All trials of an eval become one item, so the number of the trial is left out.
     eval_path = eval.path.rpartition("#")[0] if eval.trials > 1 else eval.path
     item = Item(
         key=text.name(eval_path),
@@ -311,7 +313,7 @@ def judge_labels(reports: ReportsFolder) -> Iterator[LabelledFailure]:
         try:
             report = read_report(file.text, file.name, file.data)
         except DataError:
-            continue  # the command `reports check` describes the problem
+            continue  # The command `reports check` describes the problem.
         groups: set[str] = set()
         for finding in report.findings:
             group = finding.group or finding.eval
@@ -479,6 +481,8 @@ def _item(failure: LabelledFailure, run: Run, evidence: Evidence) -> Item:
         input=EvidenceSnapshot.of(run, evidence).written,
         expected_output={"classification": failure.label, **cause},
         metadata={"category": eval.category} if eval.category else {},
+        # Failures of one task in several runs resemble each other, so they stay
+        # in one split and count as one observation.
         cluster=printed(f"{eval.category}/{eval.name}" if eval.category else eval.name),
         source={
             "run": failure.run,

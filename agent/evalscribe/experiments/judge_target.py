@@ -57,6 +57,7 @@ class FailureTarget:
     async def _judge(self, call: TargetCall, evidence: Evidence) -> TargetReply | TargetFailure:
         fresh = call.repetition > 1
         judge = self.repeat_judge if fresh else self.first_judge
+        # Without a limit here, because `_timed` limits the whole call.
         answer = await classify(case_of(evidence), judge, self.store, JudgingOptions(timeout_s=None, fresh=fresh))
         # Each repetition needs its own answer, so an earlier answer must not replace an answer that failed.
         if answer.cached and answer.undecided is not None:
@@ -91,6 +92,7 @@ class SubjectTarget:
     async def _judge(self, call: TargetCall, subject: LoadedSubject) -> TargetReply | TargetFailure:
         judge = self.repeat_judge if call.repetition > 1 else self.first_judge
         judgment = await judge.judge(subject)
+        # The judge of repetitions ignores cached answers, so each of its results has a cost.
         cached = judge is self.first_judge and all(
             self.is_cached(result) or result.id in self._counted_ids for result in judgment.results
         )
@@ -197,6 +199,7 @@ def cascade_parts(workspace: Workspace, question: Rubric) -> CascadeParts:
 
 def _failure_target(builder: JudgeBuilder, target: JudgeTarget, store: "AnalysisStore") -> FailureTarget:
     models = builder.models(cascade=target.judge == CASCADE)
+    # The rules have no rubric.
     rubric = target.rubric if models else None
     first_judge, repeat_judge = (builder.analyst(models, rubric, fresh=fresh).judge for fresh in (False, True))
     return FailureTarget(first_judge, repeat_judge, store)
@@ -213,6 +216,7 @@ def _settings_with_judge(settings: Settings, target: JudgeTarget) -> Settings:
     If the judge is a cascade, the configured cascade is replaced by the parts that the experiment's version records.
     """
     if target.judge == CASCADE:
+        # With less trust than the command line has, so that the judge of the cascade below is used.
         no_judge = SettingValue[str | None](value=None, origin=Origin(where="the experiment", trust=0))
         return settings.model_copy(update={"judge": no_judge, "cascade": _table(target.cascade)})
     judge = SettingValue[str | None](value=target.judge, origin=Origin(where="the experiment", trust=COMMAND_LINE))

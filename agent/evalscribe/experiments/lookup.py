@@ -190,6 +190,8 @@ def stored_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[StoredTr
 
 def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[PlannedTrial]:
     """Yield all planned trials, item by item in the order of the dataset. Trials are read one page at a time."""
+    # Items, trials and scores are read in the same order, so they are merged
+    # without holding more than one page of each.
     trials = workspace.store.experiment_runs.attempts(run.id)
     trial = next(trials, None)
     scored = groupby(
@@ -203,6 +205,7 @@ def planned_trials(workspace: Workspace, run: ExperimentRun) -> Iterator[Planned
                 continue
             scores: tuple[Score, ...] = ()
             if scored_id == trial.item.id:
+                # Read completely before the next group, because all groups share one iterator.
                 scores = tuple(item_scores)
                 scored_id, item_scores = next(scored, (None, iter(())))
             yield PlannedTrial(item, repetition, StoredTrial(item, trial, scores))
@@ -228,6 +231,7 @@ def has_no_worker(runs: "ExperimentRunStore", run: ExperimentRun) -> bool:
     with runs.claim(run.id) as claimed:
         if not claimed:
             return False
+    # Read again, because the worker can have ended the run, or another can have begun, since `run` was read.
     current = runs.run(run.id)
     return current is not None and not current.terminal and current.heartbeat_at == run.heartbeat_at
 

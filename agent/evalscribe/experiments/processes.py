@@ -48,6 +48,7 @@ def strays(leader: int) -> list[psutil.Process]:
     """Return the descendants of a group's leader that have left the group."""
     descendants = []
     with suppress(psutil.Error):
+        # Unlike reading /proc, psutil works on every system. It takes 3.7 ms instead of 0.5 ms.
         for process in psutil.Process(leader).children(recursive=True):
             with suppress(ProcessLookupError):
                 if os.getpgid(process.pid) != leader:
@@ -56,11 +57,9 @@ def strays(leader: int) -> list[psutil.Process]:
 
 
 def end_strays(processes: Sequence[psutil.Process]) -> None:
-    """Kill the given processes.
-
-    psutil first compares the start times, because another process might have the same id by now.
-    """
+    """Kill the given processes."""
     for process in processes:
+        # Before it kills, psutil compares the start times, because another process might have the same id by now.
         with suppress(psutil.Error):
             process.kill()
 
@@ -82,7 +81,7 @@ async def end_marked(mark: str) -> None:
 def _marked_processes(mark: str) -> list[psutil.Process]:
     processes = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):  # the process belongs to another user or has ended
+        with suppress(psutil.Error, OSError):  # The process belongs to another user or has ended.
             if mark in process.environ().values():
                 processes.append(process)
     return processes
@@ -96,6 +95,8 @@ LEFT_OVER_S = 0.3
 """Maximum seconds to continue reading output after a process has ended. The descendants of the process can keep the
 output open."""
 CHUNK = 65536
+# The watcher's output is redirected, because it would otherwise keep the program's output open. With `exec`, the
+# program keeps the shell's process id, which is the id of the group.
 _WATCHER_COMMAND = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
 """Shell command that starts the program together with a watcher.
 
@@ -108,6 +109,7 @@ The watcher reads from a pipe. Only this process has the pipe's write end, so re
 @cache
 def _lifeline() -> int:
     """Return the read end of a pipe whose write end stays open as long as this process lives."""
+    # The write end is never closed, and no child process inherits it. Only the death of this process closes it.
     read_end, _write_end = os.pipe()
     return read_end
 
@@ -132,10 +134,7 @@ class PipeReader:
 
 
 class ProcessGroup:
-    """A process in its own process group.
-
-    The process gets its own pipes. With asyncio's pipes, `wait` would not return before the pipes are closed.
-    """
+    """A process in its own process group."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.out = PipeReader()
@@ -165,8 +164,10 @@ class ProcessGroup:
             stdin_data: Standard input.
             merge_output: Whether to collect standard output in `err` too.
         """
+        # With asyncio's own pipes, `wait` would not return before descendants of the process have closed them, too.
         (out, out_end), (err, err_end) = os.pipe(), os.pipe()
         try:
+            # A file instead of a pipe. A process that never reads its input cannot block or break the writer.
             with tempfile.TemporaryFile() as stdin_file:
                 stdin_file.write(stdin_data)
                 stdin_file.seek(0)
@@ -185,6 +186,7 @@ class ProcessGroup:
             os.close(err)
             raise
         finally:
+            # Only the process may hold these ends. Otherwise, reading would not end when the process ends.
             os.close(out_end)
             os.close(err_end)
         group = cls(process)
@@ -206,11 +208,14 @@ class ProcessGroup:
         exit_task = asyncio.create_task(self._process.wait())
         try:
             while not exit_task.done():
+                # The timeout lets the loop check the size of the output, because
+                # neither task ends while the process writes.
                 await asyncio.wait((exit_task, out), return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
                 if self.out.size > max_output:
                     return None
                 if out.done():
                     await exit_task
+            # A descendant such as `sleep 3600 &` can keep the output open after the process has ended.
             await asyncio.wait((out, err), timeout=LEFT_OVER_S)
         finally:
             exit_task.cancel()
@@ -222,6 +227,7 @@ class ProcessGroup:
     def kill(self) -> None:
         """Kill the process and all its descendants at once."""
         if not self._has_ended:
+            # Found before the signal, because descendants of a process that has ended cannot be found.
             descendants = self._strays()
             self._signal(signal.SIGKILL)
             end_strays(descendants)
@@ -239,6 +245,7 @@ class ProcessGroup:
                     async with asyncio.timeout(grace_s):
                         await self._process.wait()
         finally:
+            # The process can have started others during the grace period.
             descendants += self._strays()
             self._signal(signal.SIGKILL)
             end_strays(descendants)
@@ -267,6 +274,7 @@ class ProcessGroup:
 
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
+            # One system call reaches the whole group, including processes that are just being started.
             os.killpg(self._process.pid, number)
 
 

@@ -26,6 +26,7 @@ LINE = 2 * LARGEST
 """Maximum size of one line that the child process sends, in bytes."""
 NUMBER_BITS = 62
 _ANSWERS = {"described", "value", "error", "gone"}
+# The user's code can forge a reply with a number that no float can hold.
 LONGEST_MS = 1e12
 DROP_TIMEOUT_S = 1.0
 """Maximum seconds to wait until the child process confirms that a call was dropped. If the process does not respond in
@@ -56,7 +57,10 @@ class ChildProcess:
     @classmethod
     async def start(cls, folder: Path, concurrency: int, env: Mapping[str, str]) -> "ChildProcess":
         """Start a child process in its own process group. Raises `UsageError` if the process cannot be started."""
+        # Not standard input and output, because the user's functions print to standard output.
         parent_socket, child_socket = socket.socketpair()
+        # `-P` keeps the folder of child.py out of the module path, where its modules would hide the user's.
+        # `faulthandler` prints a traceback when a function crashes the process.
         options = (
             "-P",
             "-u",
@@ -75,6 +79,7 @@ class ChildProcess:
             parent_socket.close()
             raise UsageError(f"Python cannot be started in {folder}: {error.strerror or error}") from None
         finally:
+            # The connection ends with the child process only if this process does not hold the other end.
             child_socket.close()
         try:
             return cls(group, *await asyncio.open_connection(sock=parent_socket, limit=LINE))
@@ -96,6 +101,7 @@ class ChildProcess:
 
         Repeated calls import the function only once. Raises `ChildDied` if the process ends.
         """
+        # Shielded, because other calls wait for the same import. A cancelled call must not cancel it for them.
         return await asyncio.shield(self.begin_load(address, kind))
 
     def begin_load(self, address: str, kind: str) -> asyncio.Task[dict[str, Any]]:
@@ -117,6 +123,7 @@ class ChildProcess:
         except TimeoutError:
             return {"late": True, "log": await self._drop_call(number)}
         except asyncio.CancelledError:
+            # Nobody waits for the reply, but the function should not go on.
             with suppress(OSError):
                 self._send({"id": number, "drop": number})
             raise
@@ -162,6 +169,7 @@ class ChildProcess:
                 reply = _reply(line)
                 future = self._futures.get(reply["id"])
                 if future is None:
+                    # A call that timed out has ended after all.
                     self.abandoned.discard(reply["id"])
                 elif not future.done():
                     future.set_result(reply)
@@ -169,6 +177,7 @@ class ChildProcess:
             self._end_reason = "its process sent an invalid reply"
         except OSError:
             pass  # The exit status of the process says why the connection broke.
+        # The connection can break while the process still runs, for example because the function closed it.
         self._group.kill()
         code = await self._group.wait()
         self._end_reason = self._end_reason or _exit_text(code)
@@ -191,10 +200,7 @@ def _reply(line: bytes) -> dict[str, Any]:
 
 
 def _is_reply(value: object) -> bool:
-    """Return whether a reply is well-formed.
-
-    A reply might be malformed, because the user's code can write to the same connection.
-    """
+    # The user's code can write to the same connection, so nothing in a reply can be relied on.
     return (
         isinstance(value, dict)
         and isinstance(value.get("id"), int)
@@ -207,7 +213,7 @@ def _is_reply(value: object) -> bool:
 
 
 def _number() -> int:
-    """Return a random call number. Other code in the process cannot guess the number, so it cannot forge a reply."""
+    # Other code in the process must not guess the number, because it could then forge a reply.
     return randbits(NUMBER_BITS)
 
 
@@ -335,6 +341,7 @@ class PythonHost:
     ) -> HostReply:
         await self._load(child, address, kind)
         reply = await child.call(address, kind, payload, timeout_s)
+        # A process that was replaced finishes its calls. The last call ends it.
         if child is not self._shared_child and child.idle and child in self._children:
             await self._end_child(child)
         if reply.get("late"):
@@ -369,6 +376,7 @@ class PythonHost:
 
         The process is replaced if it died, or if too many timed-out calls still run in it.
         """
+        # Without the lock, concurrent first calls would start a process each.
         async with self._starting:
             child = self._shared_child
             if child is not None and child.alive and len(child.abandoned) < MOST_ABANDONED:

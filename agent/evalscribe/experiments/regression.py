@@ -91,6 +91,7 @@ def select_failures(
             excluded.setdefault(failure.key, reason)
         else:
             selected.setdefault(failure.key, (failure, finding))
+    # An item with several failed trials is left out only if none of them was selected.
     reasons = Counter(reason for key, reason in excluded.items() if key not in selected)
     return SelectedFailures(tuple(selected.values()), dict(sorted(reasons.items())))
 
@@ -298,6 +299,7 @@ def create_regression_dataset(
         )
     if run:
         require_ended(run, "its failures are known once it has ended")
+    # `plan_run` checks the build as well, but only after the dataset and the experiment have been created.
     if run and deployment:
         _check_build(workspace, version_of_run(workspace, run).target, deployment)
     if run is None:
@@ -401,6 +403,7 @@ def _experiment(
     target = version.target
     if isinstance(target, ComponentTarget) and run.deployment_id:
         target = target.model_copy(update={"deployment_id": run.deployment_id})
+    # The split and the gate refer to the dataset of the run, so they are not kept.
     run_options = version.config.model_dump(include={"repetitions", "concurrency", "timeout_s"})
     changes = {
         "name": name,

@@ -243,6 +243,7 @@ def describe_trials(
 ) -> TrialDetail:
     """Describe a trial. `input_and_expected` has the item's input and expected output."""
     run_item = trial.item
+    # The values were validated when they were stored. Validating them again would be slow.
     return TrialDetail.model_construct(
         item_key=run_item.item_key,
         repetition=run_item.repetition,
@@ -290,8 +291,10 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
         return False if run.terminal else None
     version = version_of_run(workspace, run)
     key = _gate_key(workspace, run, version)
+    # Cached, because a list of runs would otherwise decide every gate again.
     passed = workspace.store.experiment_runs.gate(run.id, key)
     if passed is None:
+        # Only the clause on errors needs scores. The verdicts of trials suffice for all others.
         summary = run_summary(workspace, run, scored=version.config.max_error_rate is not None)
         passed = decide_gate(version.config, summary, "", baselines(workspace, run, version)).passed
         # A read-only store cannot cache the decision, so the gate is decided again each time.
@@ -349,20 +352,16 @@ def _unusable_reason(run: ExperimentRun, base: ExperimentRun) -> str | None:
 
 
 def _split_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the splits differ; None if they are equal.
-
-    The splits must be equal, because an item that only one of the runs tried is not a new failure.
-    """
+    """Describe how the splits differ; None if they are equal."""
+    # An item that only the baseline tried would look like a new failure.
     if base.config.split == version.config.split:
         return None
     return f"it covered {base.config.tried}, not {version.config.tried}"
 
 
 def _scorer_difference(version: ExperimentVersion, base: ExperimentVersion) -> str | None:
-    """Describe how the required scorers differ; None if they are equal.
-
-    Verdicts cannot be compared if they were made by different scorers.
-    """
+    """Describe how the required scorers differ; None if they are equal."""
+    # Verdicts cannot be compared if they were made by different scorers.
     scorers, base_scorers = (
         {binding.spec.name: (binding.spec.id, binding.threshold) for binding in compared.bindings if binding.required}
         for compared in (version, base)
@@ -482,6 +481,7 @@ def list_scores(workspace: Workspace, query: ScoreQuery) -> Iterator[Score]:
     first = next(scores, None)
     if first is not None:
         return chain((first,), scores)
+    # Checked only if no score matches, because the check can read the versions of all runs.
     _require_scorer(workspace, query, resolved)
     return scores
 

@@ -56,6 +56,7 @@ def markdown_lines(report: RunReport, trials: Iterable[TrialDetail], max_bytes: 
     for trial in different_failures(trial for trial in trials if trial.verdict not in ("passed", "missing")):
         block = "\n".join(_failure(report.summary, trial))
         size += _size(block)
+        # Room is kept for the last line, which says what is missing.
         if max_bytes is not None and size + _size(_more_line(report.summary, shown)) > max_bytes:
             break
         shown += 1
@@ -168,11 +169,8 @@ def trial_texts(trial: TrialDetail) -> Iterator[tuple[str, str]]:
 
 
 def _fence(title: str, text: str) -> Iterator[str]:
-    """Render a code block.
-
-    The code block's fence is longer than any row of backticks in the text, so that no line of the text closes it.
-    """
     body = cut(visible(text), TEXT_LENGTH)
+    # The fence is longer than any row of backticks in the text, so that no line of the text closes the code block.
     backticks = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
     yield f"{title}"
     yield f"{backticks}text"
@@ -194,6 +192,7 @@ def html_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[str
     facts = "\n".join((*origin_lines(run), *item_lines(run), *detail_lines(run)))
     partial_line = ""
     for part in _page().generate(run=run, gate=report.gate, facts=facts, trials=trials):
+        # A part can end within a line. The last part ends with a line end, so nothing remains after the loop.
         *lines, partial_line = f"{partial_line}{part}".split("\n")
         yield from lines
 
@@ -217,6 +216,7 @@ def _page() -> "Template":
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
+        # Only plain text is made visible. Markup comes from the templates themselves.
         finalize=lambda value: visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -257,7 +257,9 @@ COLUMNS = (
     "run_item_id",
 )
 SCORER_COLUMNS = ("status", "passed", "value", "label", "explanation")
+# A spreadsheet can read a cell with one of these first characters as a formula, and a formula can send data elsewhere.
 _FORMULA = re.compile(r"[=+\-@\t\r]")
+# A negative number begins like a formula, but must stay a number.
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -311,10 +313,8 @@ def _line(cells: Iterable[object]) -> str:
 
 
 def safe(cell: object) -> str:
-    """Put `'` before a cell that a spreadsheet would read as a formula.
-
-    Spreadsheets use the same escape.
-    """
+    """Put `'` before a cell that a spreadsheet would read as a formula."""
+    # Spreadsheets use the same escape.
     text = "" if cell is None else str(cell)
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
@@ -330,6 +330,7 @@ def json_document(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[
     yield f'{{"summary": {report.summary.model_dump_json()},'
     yield f' "gate": {gate},'
     yield ' "tries": ['
+    # A line is held back until the next is known, because no comma may follow the last trial.
     previous_line = None
     for trial in trials:
         if previous_line is not None:
@@ -340,6 +341,7 @@ def json_document(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[
     yield " ]}"
 
 
+# All characters that XML 1.0 does not allow in a document, not even escaped.
 _ILLEGAL = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _ELEMENTS = {"failed": "failure", "error": "error", "unscored": "error", "missing": "skipped"}
 
@@ -362,6 +364,8 @@ def junit_lines(report: RunReport, trials: Iterable[TrialDetail]) -> Iterator[st
     _add_properties(suite, _run_properties(report))
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield "<testsuites>"
+    # The element is left open, so that test cases are written one at a time. It always has properties, so its end tag
+    # stands on a line of its own.
     yield _xml(suite).removesuffix("\n</testsuite>")
     if failed:
         test_case = _element("testcase", classname=summary.dataset or summary.dataset_version_id, name="the run itself")
@@ -461,9 +465,7 @@ def export_lines(form: str, report: RunReport, load_trials: Tries) -> Iterator[s
 
 
 def _worst_first(load_trials: Tries) -> Iterator[TrialDetail]:
-    """Yield the trials that did not pass, then the trials that passed.
-
-    The trials are loaded twice, so that only one trial is in memory at a time.
-    """
+    """Yield the trials that did not pass, then the trials that passed."""
+    # The trials are loaded twice, so that only one trial is in memory at a time.
     yield from (trial for trial in load_trials() if trial.verdict != "passed")
     yield from (trial for trial in load_trials() if trial.verdict == "passed")

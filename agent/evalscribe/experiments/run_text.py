@@ -233,11 +233,8 @@ def short_value(value: JsonValue, limit: int = VALUE_LENGTH) -> str:
 
 
 def text_of(value: JsonValue) -> str:
-    """Render text unchanged, and other values as canonical JSON.
-
-    With canonical JSON, output and expected output can be compared by eye, and two exports of the same run are
-    identical.
-    """
+    """Render text unchanged, and other values as canonical JSON."""
+    # With canonical JSON, output and expected output can be compared by eye, and two exports of a run are identical.
     return value if isinstance(value, str) else canonical_json(value)
 
 

@@ -92,6 +92,7 @@ def read_spec(path: Path) -> ExperimentSpec:
     relative to the file. Raises `NotFoundError` if the file does not exist, `DataError` if the file is invalid.
     """
     try:
+        # Some editors on Windows begin a file with a byte order mark.
         value = parse_yaml(read_text(path).removeprefix("\ufeff"), str(path)).value
     except RubricError as error:
         raise DataError(str(error)) from None
@@ -155,6 +156,8 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     created: list[str] = []
     build = None
     if component:
+        # `broken`: code that cannot be imported makes a failed run, whose JUnit
+        # file and summary tell a CI job the reason.
         build = await create_deployment(workspace, (component,), folder=source, name=component.name, broken=True)
     if build and build.new:
         created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")
@@ -214,14 +217,14 @@ def _stem(data: str) -> str:
 def _component(target: str, folder: Path) -> tuple[Component, Path]:
     """Parse a target. Return its component, and the folder from which the component is imported or run.
 
-    `src/agent.py:answer` is imported from `src`, the folder that `python src/agent.py` would import from. Raises
-    `UsageError` for an invalid target.
+    Raises `UsageError` for an invalid target.
     """
     address = target
     if target.partition(":")[0] not in ("http", "https", "cmd"):
         module, _, function = target.removeprefix(PYTHON).rpartition(":")
         if module.endswith(".py"):
             path = PurePath(module)
+            # `src/agent.py` is imported from `src`, the folder from which `python src/agent.py` would import.
             folder, module = folder / path.parent, path.stem
         if not all(part.isidentifier() for part in f"{module}.{function}".split(".")):
             raise UsageError(f"`target` {target!r}: expected {TARGETS}", fields=("target",))
@@ -268,15 +271,13 @@ def _scorer_name(text: str) -> str:
 
 
 def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
-    """Return the previous target if its component is unchanged, else a new target.
-
-    A target keeps the first build of its component. So runs of later builds use the same version of the experiment and
-    can be compared.
-    """
+    """Return the previous target if its component is unchanged, else a new target."""
     if build is None:
         assert previous is not None, "a new experiment needs a target"
         return previous
     (component,) = build.deployment.components
+    # The target keeps its first build. Runs of later builds then use the same
+    # version of the experiment and can be compared.
     if isinstance(previous, ComponentTarget) and previous.component == component:
         return previous
     return ComponentTarget(deployment_id=build.deployment.id, component=component)

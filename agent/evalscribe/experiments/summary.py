@@ -210,16 +210,14 @@ MAX_REASONS = 10
 MAX_REASONS_COUNTED = 1_000
 """Maximum number of distinct reasons that are counted. A target can give a different reason in each trial."""
 REASON_LENGTH = 160
+# An exception as Python targets report it, such as `ValueError: no order 3 (agent.py:5)`. The message is not captured.
 EXCEPTION_PATTERN = re.compile(r"([A-Za-z_][\w.]*)(?:: .*)? (\([^()\s]+:\d+\))")
 
 
 def error_reason(error: str | None) -> str:
-    """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`.
-
-    Exceptions of the same type at the same line of code count as one reason, because their messages often quote the
-    input.
-    """
+    """Return a phrase that says why a trial gave no answer, such as `raised NameError (agent.py:5)`."""
     text = one_line(error or "")
+    # The message is left out, because it often quotes the input. Exceptions of one type at one line are one reason.
     if raised := EXCEPTION_PATTERN.fullmatch(text):
         return f"raised {raised[1]} {raised[2]}"
     return f"gave no answer: {cut(text, REASON_LENGTH)}" if text else "gave no answer"
@@ -237,6 +235,7 @@ class _Tally:
         self.items += 1
         self.counts.update(verdicts)
         self.counts["missing"] += repetitions - verdicts.total()
+        # All planned trials count, so a trial that did not run or gave no verdict has not passed.
         self.shares.add(place.cluster, verdicts["passed"], repetitions)
 
 
@@ -252,6 +251,7 @@ class _TrialTallies:
         self.passes: Counter[tuple[int, int]] = Counter()
         """Number of items for each combination of the number of trials and the number of passed trials."""
         self.errors: Counter[str] = Counter()
+        # An array, because there is one duration for each trial: a float in a list takes four times the memory.
         self.durations = array("d")
         self.cost_usd = 0.0
         self.input_tokens = 0
@@ -270,6 +270,7 @@ class _TrialTallies:
             self._add_usage(trial)
             if trial.verdict == "error":
                 reason = error_reason(trial.error)
+                # A target can give another reason in every trial, which would take memory without limit.
                 full = reason not in self.errors and len(self.errors) >= MAX_REASONS_COUNTED
                 self.errors["gave no answer for another reason" if full else reason] += 1
 
@@ -392,11 +393,9 @@ def _label_text(value: JsonValue) -> str | None:
 
 
 def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
-    """Compare expected and given labels, trial by trial; None if no label is expected.
-
-    A trial without a given label counts as disagreement, so that a target gains nothing by answering only easy items.
-    """
+    """Compare expected and given labels, trial by trial; None if no label is expected."""
     all_pairs = tuple(pairs)
+    # A trial without a given label counts as disagreement, so that a target gains nothing by answering only easy items.
     unlabelled = {"predicted": NO_LABEL}
     calibration = Calibration(
         pair.model_copy(update=unlabelled) if pair.predicted is None else pair for pair in all_pairs

@@ -66,6 +66,7 @@ def timeout_reply(timeout_s: float, log: str = "") -> TargetFailure:
 def parse_output(text: str) -> object:
     """Parse text as JSON. Text that is not JSON is returned unchanged, except that a final line end is removed."""
     try:
+        # Readers disagree on text such as `NaN`, `1e999` or `{"a": 1, "a": 2}`, so it is not treated as JSON.
         return StrictJson().decode(text)
     except DataError:
         return text.removesuffix("\n").removesuffix("\r")
@@ -85,6 +86,7 @@ def _reply(value: Any, log: str, duration_ms: float) -> TargetReply | TargetFail
 
 
 def _is_envelope(value: object) -> bool:
+    # An object with any other key is an answer, not an envelope. So is `{"error": "none found"}`, which has no output.
     return isinstance(value, dict) and "output" in value and value.keys() <= KEYS
 
 
@@ -160,6 +162,7 @@ class CommandTarget:
 
     async def close(self) -> None:
         await asyncio.gather(*(group.end() for group in tuple(self._running)))
+        # Daemons have left their process group, and their parents have ended.
         await end_marked(self._mark)
 
     async def _start(self, call: TargetCall) -> ProcessGroup:
@@ -273,6 +276,7 @@ class PromptModelTarget:
             max_tokens=self._prompt.max_tokens,
             effort=self._prompt.effort,
             answer_schema=provider_schema(schema) if schema else None,
+            # Each repetition needs its own answer, not the stored answer of the first.
             rollout=repetition - 1,
         )
 
@@ -305,6 +309,7 @@ def _output(text: str, *, always: bool) -> JsonValue:
         if always:
             raise
         return text
+    # Without a schema, an answer such as `42` or `"x"` is meant as text.
     return value if always or isinstance(value, dict | list) else text
 
 

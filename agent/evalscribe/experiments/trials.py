@@ -104,6 +104,7 @@ def _tool_use(call: TranscriptToolCall, answer: ToolMessage | None) -> ToolUse:
 
 
 def _model_calls(usage: Usage | None, transcript: Transcript | None) -> int | None:
+    # A target can call models without recording messages, so its usage is preferred.
     if usage is not None and usage.calls:
         return usage.calls
     if transcript is None:
@@ -160,13 +161,10 @@ class ScorerPanel:
 def to_stored_score(
     trial_score: TrialScore, item: RunItem, now: str, *, supersedes: str | None = None, reason: str | None = None
 ) -> tuple[Score, ScoreEvidence]:
-    """Convert a result into a stored score.
-
-    The score's id is derived from the trial, the scorer and the superseded score. So a score that is stored twice
-    exists only once.
-    """
+    """Convert a result into a stored score."""
     binding, request_json, result = trial_score
     score = Score(
+        # Derived from what is scored, so that a score that is stored twice exists only once.
         id=short_id("score", [item.id, binding.spec.name, supersedes]),
         run_id=item.run_id,
         run_item_id=item.id,
@@ -247,6 +245,8 @@ class _RunModel:
         try:
             return await self._model.complete(request, on_text)
         except BudgetExceeded as error:
+            # `BudgetExceeded` fails only one call, so every remaining trial would end with this error.
+            # `UnavailableError` ends the run, which can be resumed with a larger budget.
             raise UnavailableError(
                 f"{error.reason}: add `budget` or `max_tokens` to `experiments runs resume`",
                 fields=("budget", "max_tokens"),
@@ -341,7 +341,7 @@ async def run_trials(
     """Run every trial, at most `concurrency` at a time.
 
     Each worker passes its trial to `store_trial` before it takes another trial. An `EvalscribeError` that affects all
-    trials is raised only after the running trials have finished, because these are already paid for.
+    trials is raised only after the running trials have finished.
     """
     errors: list[EvalscribeError] = []
 
@@ -350,6 +350,7 @@ async def run_trials(
             try:
                 store_trial(await runner.run(request))
             except EvalscribeError as error:
+                # Not raised here: `TaskGroup` would cancel the other trials, which are already paid for.
                 errors.append(error)
 
     try:
@@ -357,6 +358,7 @@ async def run_trials(
             for _ in range(concurrency):
                 group.create_task(worker())
     except ExceptionGroup as bugs:
+        # The reason of the run names the bug, not the group that `TaskGroup` puts around it.
         raise bugs.exceptions[0] from None
     if errors:
         raise errors[0]

@@ -87,6 +87,8 @@ async def open_tools(
     """
     async with open_models(workspace, left_usd) as models, AsyncExitStack() as stack:
         deployment = workspace.store.experiments.deployment(run.deployment_id) if run.deployment_id else None
+        # Opened before the scorers: a Python function is imported while they are
+        # prepared. The first answers come 0.2 s sooner.
         target = await open_target(workspace, version, deployment, models, run.concurrency)
         stack.push_async_callback(target.close)
         scorers = await stack.enter_async_context(open_scorers(workspace, version, models, run.concurrency))
@@ -180,6 +182,7 @@ class _ScorerFactory:
     async def check(self, bindings: Sequence[Binding], folders: Mapping[str, str]) -> None:
         """Check that every scorer function exists and has not changed since its version was created."""
         checks = [_check(binding, _folder(binding, folders)) for binding in bindings]
+        # All checks finish before an error is raised, so that none of their processes is left running.
         errors = [error for error in await asyncio.gather(*checks, return_exceptions=True) if error is not None]
         if errors:
             raise errors[0]
@@ -200,6 +203,7 @@ class _ScorerFactory:
         return self._hosts[folder]
 
     def _judges(self) -> tuple[JudgeMaker, RecordedResults]:
+        # Created when needed: a run without scorers that call models loads none of the judges.
         if self._judge_maker is None:
             results = RecordedResults(self._workspace.store.collections)
             self._judge_maker = JudgeMaker(self._models, self._workspace.prompts, results), results
@@ -230,6 +234,7 @@ async def _check(binding: Binding, folder: str) -> None:
 
 BEAT_S = 0.2
 """Seconds between heartbeats. Each heartbeat also checks for cancellation."""
+# A database server notices only after a moment that a killed worker has gone.
 CLAIM_S = 3.0
 """Maximum seconds to wait for the run's previous worker to release its claim."""
 
@@ -261,12 +266,14 @@ async def work_on_run(
     run = run_named(workspace, run_id)
     with ExitStack() as claim_stack:
         await _claim(workspace, run, claim_stack)
+        # Read again, because the previous worker can have ended the run before it released its claim.
         run = run_named(workspace, run.id)
         if run.terminal:
             return run
         if run.cancelling:
             return workspace.store.experiment_runs.end(run.id, "cancelled", workspace.now())
         worker = worker or f"{socket.gethostname()}:{os.getpid()}"
+        # A request to cancel that arrives after the check above is kept. The first heartbeat finds it.
         run = workspace.store.experiment_runs.begin(run.id, worker, workspace.now())
         return await _Worker(workspace, run, version_of_run(workspace, run), tools).run()
 
@@ -276,6 +283,7 @@ async def _claim(workspace: Workspace, run: ExperimentRun, claim_stack: ExitStac
     while True:
         with ExitStack() as stack:
             if stack.enter_context(workspace.store.experiment_runs.claim(run.id)):
+                # The claim is kept until the run has ended, beyond the end of this `with` block.
                 claim_stack.push(stack.pop_all())
                 return
         if asyncio.get_running_loop().time() > deadline:
@@ -324,6 +332,8 @@ class _Worker:
             await asyncio.wait(tasks)
         run_task, beat = tasks
         if run_task.cancelled():
+            # A failed heartbeat, for example because the store was removed,
+            # ends the run, too. Its error is raised here.
             beat.result()
             return True
         run_task.result()
@@ -355,6 +365,7 @@ class _Worker:
         for number, item in numbered_items(self._workspace, self._run):
             for repetition in range(1, self._run.repetitions + 1):
                 if (item.key, repetition) not in finished:
+                    # Trials are taken from this generator one at a time, so the budget is checked before each trial.
                     if self._budget_spent:
                         return
                     request = TrialRequest(self._run.id, item, number, repetition)
@@ -366,6 +377,7 @@ class _Worker:
         try:
             self._workspace.store.experiment_runs.put(completed.trial, completed.scores)
         except DataError as error:
+            # One output that cannot be stored fails its own trial, not the run.
             unstorable = mark_unstorable(completed, one_line(str(error)))
             self._workspace.store.experiment_runs.put(unstorable.trial, unstorable.scores)
             self._archive(unstorable)
@@ -385,7 +397,8 @@ class _Worker:
 
     @property
     def _budget_spent(self) -> bool:
-        """True if the budget is spent. A run that has cost nothing continues even with a budget of 0."""
+        """True if the budget is spent."""
+        # Targets and scorers without models cost nothing, so a run of them continues even with a budget of 0.
         return self._remaining_usd == 0 and self._spent_usd > 0
 
     @property

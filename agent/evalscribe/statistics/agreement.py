@@ -197,6 +197,8 @@ def number_agreement(pairs: Sequence[tuple[float, float]]) -> NumberAgreement | 
     """
     if not pairs:
         return None
+    # Converted and divided before the sum, because `fsum` and a division of integers raise
+    # `OverflowError` beyond the range of floats.
     error = fsum(abs(float(truth) - float(predicted)) / len(pairs) for truth, predicted in pairs)
     return NumberAgreement(mean_absolute_error=error, rank_correlation=rank_correlation(pairs))
 
@@ -252,6 +254,8 @@ def reliability(verdicts: Iterable[tuple[float, bool]]) -> Reliability | None:
     """Compare the confidence of verdicts with whether people agree. Return None if there are no verdicts."""
     bins: dict[int, list[tuple[float, bool]]] = {}
     for confidence, agrees in verdicts:
+        # Rounded, so that a confidence such as 0.1 + 0.2, which is slightly
+        # above 0.3, stays in the bin that ends at 0.3.
         bins.setdefault(max(0, ceil(round(confidence * BINS, 9)) - 1), []).append((confidence, agrees))
     pairs = [pair for members in bins.values() for pair in members]
     if not pairs:

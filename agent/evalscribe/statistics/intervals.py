@@ -83,6 +83,8 @@ def cluster_interval(clusters: Mapping[TrialCluster, int], confidence: float = 0
     groups = number + 2 * PSEUDO_CLUSTERS
     quantile = student_quantile((1 + confidence) / 2, _degrees_of_freedom(clusters, groups))
     half = quantile * sqrt(groups / (groups - 1) * squares) / total
+    # The interval is centred on the share that includes the imaginary clusters,
+    # so the observed share could be outside it.
     observed = passed / trials
     return Interval(max(0.0, min(observed, share - half)), min(1.0, max(observed, share + half)))
 
@@ -107,6 +109,7 @@ def rank_correlation(pairs: Sequence[tuple[float, float]]) -> float | None:
     """
     from scipy.stats import spearmanr
 
+    # Two pairs always have a correlation of 1 or -1. For equal values, scipy returns NaN.
     if len(pairs) < 3 or any(len(set(side)) == 1 for side in zip(*pairs, strict=True)):
         return None
     return float(spearmanr(*zip(*pairs, strict=True)).statistic)

@@ -55,6 +55,7 @@ def sign_flip_test(differences: Iterable[Fraction]) -> PermutationResult:
     units = _in_units(list(differences))
     sizes = Counter(abs(size) for size in units if size)
     observed = abs(sum(units))
+    # With a sum of 0, every choice of signs is at least as far from 0.
     if not observed:
         return PermutationResult(1.0, exact=True)
     exact = _exact_sign_flip(sizes, observed)
@@ -69,16 +70,15 @@ def _in_units(differences: Sequence[Fraction]) -> list[int]:
 
 
 def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | None:
-    """Return the probability of a sum at least as far from 0 as `observed`; `None` if computing it would take too long.
-
-    Differences of equal size are added in one step, because their sum has a binomial distribution.
-    """
+    """Return the probability of a sum at least as far from 0 as `observed`; `None` if that would take too long."""
     sums, steps = {0: 1.0}, 0
+    # Sorted, so that the order of the pairs cannot change the last digits of the p-value.
     for size, number in sorted(sizes.items()):
         steps += len(sums) * (number + 1)
         if steps > MOST_STEPS:
             return None
         shares = enumerate(_binomial(number))
+        # The sum of differences of equal size has a binomial distribution, so they are added in one step.
         sums = _convolved(sums, {size * (2 * count - number): share for count, share in shares})
     # Because of rounding, the probabilities do not add up to exactly 1. Dividing by their sum makes a p-value of
     # exactly 1 possible.
@@ -87,38 +87,41 @@ def _exact_sign_flip(sizes: Counter[int], observed: int) -> PermutationResult | 
 
 
 def _binomial(number: int) -> Iterator[float]:
-    """Yield the probability of each number of heads, from 0 to `number`, in `number` tosses of a fair coin.
-
-    The probabilities are computed by dividing integers, because `scipy.stats.binom.pmf` has rounding errors: its last
-    digit is wrong even where the result is exactly 0.25. Each numerator is computed from the previous one, because
-    `comb(10_000, n)` takes a millisecond.
-    """
+    """Yield the probability of each number of heads, from 0 to `number`, in `number` tosses of a fair coin."""
+    # Integers are divided, because `scipy.stats.binom.pmf` has rounding errors: its last digit is wrong even where the
+    # result is exactly 0.25.
     numerator, denominator = 1, 2**number
     for count in range(number + 1):
         yield numerator / denominator
+        # Each numerator follows from the previous one. `comb(10_000, n)` takes a
+        # millisecond, which adds up to 10 s for 10,000 pairs.
         numerator = numerator * (number - count) // (count + 1)
 
 
 def _convolved(sums: Mapping[int, float], moves: Mapping[int, float]) -> dict[int, float]:
-    """Return the distribution of the sum of two independent values. Sums whose probability underflows are left out."""
+    """Return the distribution of the sum of two independent values."""
     result: dict[int, float] = {}
     for total, probability in sums.items():
         for move, share in moves.items():
+            # A probability underflows to 0 in the tails of more than 1,074 tosses. Such sums
+            # would only make the distribution larger.
             if share:
                 result[total + move] = result.get(total + move, 0.0) + probability * share
     return result
 
 
 def _sampled_sign_flip(units: Sequence[int]) -> float:
-    """Return the p-value from random signs. The observed signs count as one draw (Phipson and Smyth 2010)."""
     from scipy.stats import binom
 
     step = max(1, max(map(abs, units)) // MOST_SIZES)
     rounded = [round(value / step) for value in units]
     sizes, observed = Counter(map(abs, rounded)), abs(sum(rounded))
     numbers = list(sizes.values())
+    # One binomial number for each size replaces a random sign for each pair. This
+    # bounds the memory for any number of pairs.
     positive = binom.rvs(numbers, 0.5, size=(DRAWS, len(numbers)), random_state=SEED)
     hits = (abs((2 * positive - numbers) @ list(sizes)) >= observed).sum()
+    # The observed signs count as one draw (Phipson and Smyth 2010), so that the p-value is never 0.
     return (int(hits) + 1) / (DRAWS + 1)
 
 
@@ -136,6 +139,7 @@ def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | 
         The result, or `None` if every permutation gives the same sum, for example because each side has a single trial
         of each task.
     """
+    # A task whose squared difference is the same in every permutation adds a constant, which cannot change the p-value.
     strata = [
         (squares, (mean(candidate) - mean(base)) ** 2)
         for base, candidate in tasks
@@ -143,6 +147,7 @@ def stratified_permutation_test(tasks: Sequence[Trials]) -> PermutationResult | 
     ]
     if not strata:
         return None
+    # Integers, as in the sign-flip test: rounding errors in floating-point sums would hide ties.
     unit = lcm(*(square.denominator for squares, _ in strata for square in squares))
     distributions = [{int(square * unit): share for square, share in squares.items()} for squares, _ in strata]
     observed = sum(int(square * unit) for _, square in strata)
@@ -166,6 +171,7 @@ def _squared_differences(base: Sequence[Fraction], candidate: Sequence[Fraction]
     return result
 
 
+# Tasks of one comparison mostly have the same numbers of trials, so few distinct tables occur.
 @lru_cache(1024)
 def _hypergeometric(total: int, passed: int, drawn: int) -> tuple[tuple[int, float], ...]:
     from scipy.stats import hypergeom
@@ -184,6 +190,7 @@ def _normal_tail(distributions: Sequence[Mapping[int, float]], observed: int) ->
     return 1 - NormalDist(fsum(means), fsum(variances) ** 0.5).cdf(observed)
 
 
+# Flaky items of one run mostly have the same numbers of trials, so few distinct tables occur.
 @lru_cache(1024)
 def fisher_exact_test(passed: tuple[int, int], trials: tuple[int, int]) -> float:
     """Return the two-sided p-value of Fisher's exact test of whether two sides have equal pass rates."""
@@ -320,7 +327,9 @@ def _half_width(observations: Sequence[TaskCluster], noise: float) -> float:
     ]
     total = fsum(tasks for tasks, _ in sums)
     mean = fsum(value for _, value in sums) / total
+    # The divisor corrects for the influence of a cluster on the mean (Bell and McCaffrey 2002).
     squares = fsum((value - tasks * mean) ** 2 / (1 - tasks / total) for tasks, value in sums)
+    # Clusters of equal size give a whole number minus a rounding error, which `floor` would reduce by 1.
     degrees_of_freedom = round(total**2 / fsum(tasks**2 for tasks, _ in sums) - 1, 6)
     return student_quantile(1 - ALPHA / 2, floor(degrees_of_freedom)) * sqrt(squares) / total
 
@@ -361,7 +370,7 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
     The variance of tasks is the observed variance or the variance of trials, whichever is larger. The correlation of
     tasks in a cluster is the observed correlation, but at least 0.
     """
-    if 2.0 ** (1 - len(observations)) > ALPHA:  # not significant even if every observation changes
+    if 2.0 ** (1 - len(observations)) > ALPHA:  # Not significant even if every observation changes.
         return None
     trials = [_FloatTrials(task.balanced) for task in tasks]
     squares = sum(observation.tasks**2 for observation in observations)
@@ -370,10 +379,14 @@ def _detectable(tasks: Sequence[Task], observations: Sequence[TaskCluster], span
         (float(observation.balanced) - observation.tasks * mean) ** 2 for observation in observations
     )
     between_tasks = fsum((task.difference - mean) ** 2 for task in trials)
+    # At least 1. With few clusters, the observed correlation can be negative by chance,
+    # and the stated effect would be too small.
     design_effect = max(1.0, between_clusters / between_tasks) if between_tasks else 1.0
     observed = between_tasks * design_effect * len(observations) / (len(observations) - 1)
+    # If few tasks changed, their observed variance can be smaller than the variance of the trials alone.
     variance = max(observed, fsum(task.variance for task in trials)) / squares
     step = _trial_move(trials, span) / span * fsum(1 / len(task.base) for task in trials) * design_effect / squares
+    # Kish's effective number (1965, Survey Sampling): clusters of different sizes count as fewer observations.
     effect = minimum_detectable_effect(len(tasks) ** 2 / squares, variance / span**2, step)
     return None if effect is None else effect * span
 
@@ -427,7 +440,8 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
 
     if number < 2 or 2.0 ** (2 - number) > ALPHA:
         return None
-    discordant = min(1.0, variance / step)  # share of pairs that change if the sides are equally good
+    discordant = min(1.0, variance / step)  # Share of pairs that change if the sides are equally good.
+    # Without variance, `number / step` is the limit of the first expression.
     pairs = round(number * discordant / variance if variance else number / step)
     if step < 1:
         # An observation stands for more than one pair here, so its variance is only estimated. This reduces the number
@@ -448,4 +462,5 @@ def minimum_detectable_effect(number: float, variance: float, step: float) -> fl
         any_changing = 1 - (1 - changing) ** (pairs / floor(number))
         return POWER - min(power, float(binom.sf(LEAST_CHANGED - 1, floor(number), any_changing)))
 
+    # The search begins above 0: `changing` is a divisor, and is 0 for no drop if no pair varies.
     return float(brentq(missing_power, 1e-9, 1.0, xtol=1e-6)) if missing_power(1.0) < 0 else None

@@ -31,6 +31,8 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 from evalscribe.text import cut, printable
 
 TokenKind = Literal["operator", "path", "literal", "name", "end"]
+# A path or number must not end within a word: `output.a.` and `01x` are errors, not a token and a rest. A name can have
+# dots, so that an unknown path such as `result.a` is reported whole.
 _TOKEN = re.compile(
     r"""
     \s*(?:
@@ -171,6 +173,7 @@ def _hashable(value: JsonValue) -> object:
 
 LONGEST = 4096
 """Maximum size of an expression, in bytes."""
+# Each operator and each parenthesis adds a level of recursion when the expression is evaluated.
 MOST_OPERATORS = 64
 DEEPEST_NESTING = 32
 _OPERATORS = ("&&", "||", "!", *COMPARISONS)

@@ -40,12 +40,13 @@ def _answer(job: Job, value: Any) -> Reply:
 def serve() -> None:
     """Answer the lines of standard input until the input ends.
 
-    The first line contains the schema, and the maximum seconds of CPU time for each answer. If an answer takes longer,
-    a timer's signal ends the process.
+    The first line contains the schema, and the maximum seconds of CPU time for each answer.
     """
     schema, timeout_s = json.loads(sys.stdin.buffer.readline())
     job = _validator_job(schema)
     for line in sys.stdin.buffer:
+        # Without a handler, the signal of this timer ends the process, even during a search with `re`. A handler in
+        # Python would run only after the search.
         signal.setitimer(signal.ITIMER_VIRTUAL, timeout_s)
         answer = _answer(job, json.loads(line))
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

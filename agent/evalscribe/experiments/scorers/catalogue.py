@@ -231,6 +231,7 @@ def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
         kind = scorer_kinds()[kind.of]
     if kind.check is None:
         raise UsageError(f"scorer {name} needs a model")
+    # The config has all defaults, so that a default which is written out gives the same id.
     return ScorerSpec(
         name=name, scorer=kind.name, config=checked_config.model_dump(mode="json"), code=f"{kind.name}/{kind.version}"
     )
@@ -263,7 +264,7 @@ class _Runner:
             return error_result(
                 CannotScore("input_error", "the values of this item are nested too deeply to be compared")
             )
-        except OverflowError:
+        except OverflowError:  # For example, `multipleOf` raises it for 10**400.
             return error_result(CannotScore("input_error", "a number of this item is too large to be compared"))
 
     async def close(self) -> None:
@@ -309,7 +310,7 @@ def _parse_attached(text: str) -> AttachedScorer:
         value = StrictJson().decode(text)
     except DataError as error:
         raise UsageError(f"scorer {text[:60]}: {error}") from error
-    assert isinstance(value, dict)
+    assert isinstance(value, dict)  # The text begins with `{`.
     return validate_config(AttachedScorer, str(value.get("name", "without a name"))[:80], value)
 
 

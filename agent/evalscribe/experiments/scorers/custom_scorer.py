@@ -152,7 +152,7 @@ def _to_result(return_value: object, threshold: float) -> ScoreResult:
             return _complete_result(return_value.model_dump(), threshold)
         case None:
             return ScoreResult(status="unscored", explanation="the scorer abstains: it returned None")
-        case bool():
+        case bool():  # Before `int`, because a bool is an int in Python.
             return _complete_result({"passed": return_value, "output": return_value}, threshold)
         case int() | float():
             return _complete_result({"value": float(return_value), "output": return_value}, threshold)
@@ -203,6 +203,7 @@ def _storable(result: ScoreResult) -> ScoreResult:
 
     The result is JSON without NaN, and has an explanation. If the result is an error, it also has an error type.
     """
+    # Only for its `ValueError`: metadata and evidence can contain NaN, which JSON does not have.
     json.dumps(result.model_dump(mode="json"), allow_nan=False)
     changes: dict[str, object] = {}
     if not result.explanation.strip():
@@ -227,6 +228,7 @@ def _error_text(error: ValueError | RecursionError) -> str:
 def _argument_count(function: Callable[..., object]) -> int:
     """Return the number of arguments: 1 for `(request)`, 2 for `(ctx, request)`. Raises `UsageError` for others."""
     name = getattr(function, "__name__", repr(function))
+    # `bind` also takes defaults, `*args` and partial functions into account.
     for count in (1, 2):
         try:
             inspect.signature(function).bind(*range(count))

@@ -120,6 +120,7 @@ F = TypeVar("F", bound=Frozen)
 def validate_config(model: type[F], name: str, config: Mapping[str, JsonValue], fields: tuple[str, ...] = ()) -> F:
     """Validate a config. Raises `UsageError` with the invalid key and the rule that it violates."""
     try:
+        # In strict mode, pydantic accepts a list for a tuple only from JSON.
         return model.model_validate_json(json.dumps(config, allow_nan=False))
     except ValidationError as error:
         raise UsageError(f"scorer {name}: {_describe(error, model, name)}", fields=fields) from error

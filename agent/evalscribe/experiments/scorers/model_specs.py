@@ -246,6 +246,7 @@ def _item(name: str, value: JsonValue) -> SubjectItem:
     role = role_of(name)
     text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     target = CitationTarget(kind="document", item=mark(name), role=role, path=name)
+    # Redacted, because the text is sent to the provider of the model.
     return SubjectItem(mark=mark(name), about="", text=redact(text), target=target, numbered=True)
 
 
@@ -279,6 +280,7 @@ def model_spec(scorer: str, raw_config: Mapping[str, JsonValue], sources: Rubric
         scores = scores_of(rubric.output_schema, config.choice_scores, f"rubric {rubric.id}")
     except UsageError as error:
         raise UsageError(f"scorer {scorer}: {error}") from None
+    # The spec has everything that determines a score, so that any change makes another version of the scorer.
     complete = {
         **config.model_dump(mode="json", exclude={"provider"}),
         "model": rubric.judge_model.id,
@@ -297,6 +299,7 @@ def _rubric(scorer: str, config: Config, sources: RubricSources) -> Rubric:
     if config.criteria is not None:
         text = sources.prompts.render("judging/criteria.md.j2", criteria=config.criteria, labels=labels)
     else:
+        # The question only refers to the documents. Text of an item never becomes part of the instructions.
         question = PLACEHOLDER.sub(lambda match: f"(the document `{mark(match[1])}`)", config.prompt_template or "")
         text = sources.prompts.render("judging/template.md.j2", template=question, labels=labels)
     return Rubric(id=scorer, rubric_text=text, output_schema=_schema(labels, citations=config.citations))

@@ -44,7 +44,7 @@ class ModelScorer:
             return self._result(await self._judge.judge(subject), subject)
         except CannotScore as error:
             return error_result(error)
-        except EvalscribeError:
+        except EvalscribeError:  # It concerns all items, such as a key that the provider refuses.
             raise
         except Exception as error:
             message = " ".join(redact(str(error)).split())
@@ -107,7 +107,7 @@ class ModelScorer:
 
 
 def _config(spec: ScorerSpec) -> Config:
-    """Return the config of a spec. The config was validated when the spec was built, so it is not validated again."""
+    # Not validated again, because the config was validated when the spec was built.
     config: dict[str, Any] = spec.config
     return CONFIGS[spec.scorer].model_construct(**config)
 
@@ -168,6 +168,7 @@ def _parse_reply(reply: HostReply) -> ScoreResult:
         result = error_result(CannotScore(kind, f"the scorer broke: {reply.error}"))
         return result.model_copy(update={"evidence": {"traceback": reply.traceback} if reply.traceback else None})
     try:
+        # Checked again, because the reply comes from a process that runs the user's code.
         return parse_result(ScoreResult.model_validate(redact_json(reply.value)))
     except ValidationError:
         return error_result(CannotScore("scorer_error", "the scorer broke: its process returned no score"))

@@ -81,6 +81,7 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
     )
     attached = [parse_binding(text, build_spec) for text in builtin]
     for binding in attached:
+        # Configs are stored and printed.
         require_no_secret(binding.spec.config, f"the config of scorer {binding.spec.name}")
     return order_bindings([*attached, *(_created_binding(definitions, text) for text in scorer_ids)])
 
@@ -190,4 +191,5 @@ def _created_binding(definitions: "ExperimentStore", text: str) -> Binding:
 
 def _find_by_name(definitions: "ExperimentStore", name: str) -> Scorer | None:
     scorer = definitions.scorer(name)
+    # `scorer` also finds scorers by id.
     return scorer if scorer is not None and scorer.name == name else None

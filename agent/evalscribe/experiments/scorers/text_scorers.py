@@ -94,6 +94,7 @@ def contains(config: Contains, request: ScorerRequest) -> ScoreResult:
     if position < 0:
         explanation = f"{render_value(config.pattern)} is not in the output {render_value(text)}"
         return score_result(False, explanation, label="mismatch", evidence={"output": as_evidence(text)})
+    # `casefold` can change the length, such as from `ß` to `ss`. A position then does not apply to the original text.
     same_length = config.case_sensitive or len(haystack) == len(text)
     evidence: JsonValue = {"at": position} if same_length else {"output": as_evidence(text)}
     return score_result(True, f"{render_value(config.pattern)} is in the output", label="match", evidence=evidence)
@@ -108,6 +109,7 @@ def edit_distance(left: str, right: str) -> int:
     left, right = left[prefix:], right[prefix:]
     suffix = Postfix.similarity(left, right)
     lengths = len(left) - suffix, len(right) - suffix
+    # If one text is empty, the distance is the length of the other, which takes no time.
     if min(lengths) and (max(lengths) > LONGEST or lengths[0] * lengths[1] > LARGEST):
         reason = f"texts of {lengths[0]:,} and {lengths[1]:,} differing characters are too long to compare"
         raise CannotScore("input_error", reason)
@@ -197,6 +199,7 @@ class _RegexCheck(ScorerCheck):
             match = self._compiled.search(text, timeout=QUICK_S)
         except TimeoutError:
             try:
+                # With `concurrent`, the event loop can run during the search.
                 match = await asyncio.to_thread(self._compiled.search, text, timeout=MAX_SECONDS, concurrent=True)
             except TimeoutError as error:
                 reason = f"checking this text takes more than {MAX_SECONDS:g} s of CPU time"

@@ -117,6 +117,7 @@ def _conditions(config: ToolCalls, uses: Sequence[ToolUse]) -> Iterator[Conditio
 
 def _in_order(expected: Sequence[str], tools: Sequence[str]) -> str | None:
     remaining = iter(tools)
+    # `in` consumes the iterator, so each search continues behind the previous match.
     missing_index = next((number for number, tool in enumerate(expected) if tool not in remaining), None)
     if missing_index is None:
         return None
@@ -152,6 +153,7 @@ def _params(expected_call: WantedCall, uses: Sequence[ToolUse]) -> str | None:
     nearest: list[ValueDifference] | None = None
     for use in uses:
         if use.tool == expected_call.tool:
+            # A call with as many differences as the nearest is not nearer, so the rest is not compared.
             mismatches = list(islice(_argument_differences(expected_call, use), len(nearest or ()) or None))
             if not mismatches:
                 return None
@@ -259,6 +261,7 @@ def _limits(config: Limits, request: ScorerRequest) -> tuple[Limit, ...]:
 
 def no_errors(_: NoErrors, request: ScorerRequest) -> ScoreResult:
     failed = [f"{use.tool}: {use.error or 'failed'}" for use in recorded_calls(request) if use.failed]
+    # The errors of a trace repeat the failed calls.
     errors = list(dict.fromkeys((*failed, *(request.trace.errors if request.trace else ()))))
     if not errors:
         return score_result(True, "no step ended in an error", label="match")

@@ -127,6 +127,7 @@ def as_evidence(value: object) -> JsonValue:
         return render_value(value)
     if len(text) > LARGEST_EVIDENCE:
         return f"{text[:LARGEST_EVIDENCE]}…"
+    # The number of brackets limits the depth, without a walk through the value.
     return text if text.count("[") + text.count("{") > DEEPEST_EVIDENCE else cast(JsonValue, value)
 
 
@@ -142,6 +143,7 @@ def difference_evidence(difference: ValueDifference) -> JsonValue:
 def _equal(output: object, expected: object, ignore_case: bool) -> bool:
     if isinstance(output, str) and isinstance(expected, str):
         return output == expected or (ignore_case and output.casefold() == expected.casefold())
+    # In Python, True equals 1.
     return output == expected and isinstance(output, bool) == isinstance(expected, bool)
 
 
@@ -229,6 +231,7 @@ def parse_json(text: str) -> JsonValue:
     """
     try:
         value: JsonValue = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite_float)
+        # Only an escape can produce a character that cannot be stored, such as half of a surrogate pair.
         return cast(JsonValue, clean_json(value)) if "\\u" in text else value
     except (RecursionError, DataError) as error:
         raise ValueError("it is nested too deeply") from error
