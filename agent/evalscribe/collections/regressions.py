@@ -126,6 +126,7 @@ def _calls(transcript: Transcript) -> Iterator[_Call]:
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
             for call, answer in zip_longest(message.tool_calls, answers[: len(message.tool_calls)]):
+                # A call without a recorded answer may have had an effect, so it counts.
                 if answer is None or answer.content.strip() or getattr(answer, "error", None):
                     yield _Call(call.function, at + 1, call.arguments)
 
@@ -365,6 +366,7 @@ async def explain_by_judge(
     common = await _common_behaviours(
         judges, [answers[number][0] for number in number_by_mark.values()], number_by_mark, pairs, watcher
     )
+    # `_common_behaviours` has removed the pairs that belong to a group from `number_by_mark`.
     grouped = answers.keys() - number_by_mark.values()
     return ExplainedRegressions(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
