@@ -55,6 +55,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
         AccessError: The folder cannot be written.
         UnavailableError: The disk is full.
     """
+    # Inside the folder, because files can be moved into place by renaming only within one file system.
     new = folder / f".{MARK}.new"
     try:
         old = _old_names(folder)
@@ -63,6 +64,8 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
             written = _write(open_site(workspace, scope), new)
             for name in old - {MARK}:  # Keep the old mark until the end, in case the process is interrupted.
                 _remove(folder / name)
+            # The new mark comes first. If the process is interrupted, the mark lists all files in the folder, so that
+            # the next start can replace them.
             for name in sorted((path.name for path in new.iterdir()), key=lambda name: name != MARK):
                 (new / name).replace(folder / name)
         finally:

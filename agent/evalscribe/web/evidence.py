@@ -124,6 +124,8 @@ class EvalEvidence:
         self.conversations: dict[int, RecordedConversation] = {}
         for index, document_turns in turns.items():
             if document_turns:
+                # Messages are numbered in each transcript, and the finding does not say which transcript it means. The
+                # messages are marked only in the first transcript that has them.
                 marks = self._marks if not any(map(self._has_mark, self.conversations.values())) else {}
                 document = self.documents[index]
                 self.conversations[document.number] = RecordedConversation(document, document_turns, marks)
@@ -183,6 +185,7 @@ class EvalEvidence:
         numbers: set[int] = set()
         partners = {document.number: pair for pair in self.pairs for document in pair if document}
         for document in sorted(self.order, key=lambda document: not document.citations):
+            # An output and its reference are shown side by side, so both of them must fit.
             unit = [member for member in partners.get(document.number, (document,)) if member]
             if document.number in numbers or not all(member.is_short for member in unit):
                 continue
