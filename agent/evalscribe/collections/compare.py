@@ -146,6 +146,7 @@ def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str
 
 def _bare_paths(paths: Sequence[str]) -> list[str]:
     """Return the paths without their trial suffixes, such as `#2`. Some paths have no such suffix."""
+    # For a path without `#`, `rpartition` returns the whole path as the last part, which can be a number.
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
@@ -192,6 +193,7 @@ def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> s
     error = (finding and finding.error) or eval.reason or ""
     signature = run_evals.signatures.get(eval.id)
     if signature and is_stock(error):
+        # A signature begins with the failed step, which pages show separately.
         error = signature.removeprefix(f"{eval.failed_step or 'before grading'}: ")
     return cut(one_line(error), ERROR_LENGTH)
 
@@ -232,6 +234,7 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
         values = {value for task in tasks for side in task for value in side}
         # A score of only 0 and 1 is a grade, which the pass rates compare already.
         if values - {0, 1}:
+            # If all values are equal, their range is 0, and `compare_pairs` divides by the range.
             results[name] = tasks, compare_pairs(tasks, float(max(values) - min(values)) or 1.0)
     corrected = holm({name: result.test.p_value for name, (_, result) in results.items()})
     return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in results.items())

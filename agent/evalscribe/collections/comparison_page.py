@@ -286,6 +286,7 @@ def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
 
 
 def _behaviour(behaviour: Behaviour) -> str:
+    # Only the reason in a report is prose. Other names come from evidence or a judge and are printed literally.
     return prose(behaviour.name) if behaviour.text.startswith(IN_REPORT) else inline.name(one_line(behaviour.name))
 
 

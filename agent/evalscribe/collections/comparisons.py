@@ -110,6 +110,8 @@ def load_run_evals(workspace: Workspace, run: Run, findings: Mapping[str, Findin
         unreached=frozenset(
             fingerprint.eval_id
             for fingerprint in fingerprints
+            # The fingerprint of unreadable evidence has neither task nor grader. It says nothing about how far the eval
+            # came.
             if not fingerprint.judged and (fingerprint.task or fingerprint.grader)
         ),
     )

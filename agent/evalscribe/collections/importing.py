@@ -322,6 +322,7 @@ def _batches(entries: Iterator[Run | Record], tally: _Tally, source: Records) ->
         records.append(entry)
         size += characters(entry)
         if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
+            # `model_construct` skips the validation, because runs and records were validated when they were read.
             yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
             runs, records, size = [], [], 0
     if source.lost:

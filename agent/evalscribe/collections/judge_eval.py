@@ -95,7 +95,7 @@ def labelled_file(path: Path) -> LabelledSource:
 
     Raises `NotFoundError` if the file cannot be read, and `DataError` if it is not text.
     """
-    # Not `splitlines`: it also splits at characters such as U+2028, which a JSON text can contain.
+    # `splitlines` would also split at characters such as U+2028, which a JSON text can contain.
     lines = tuple((number, text) for number, text in enumerate(_read(path).split("\n"), 1) if text.strip())
     return LabelledSource(str(path), path.parent, lines)
 
@@ -797,8 +797,8 @@ def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[Fiel
 
 def _field_agreement(field: LabelField, pairs: Sequence[Compared]) -> FieldAgreement:
     judged = [(label, value) for label, value, _ in pairs if value is not None]
-    # Values of every kind become `yes` or `no`, so that `Calibration` counts the subjects of one task as one
-    # observation for all of them.
+    # Values of any kind become `yes` or `no`, so that one calculation serves all kinds of fields. It counts the
+    # subjects of a task as one observation.
     agreed = ("yes" if value is not None and field.agree(label, value) else "no" for label, value, _ in pairs)
     shares = Calibration(
         LabelPair(expected="yes", predicted=None if value is None else agrees, cluster=task)

@@ -214,13 +214,11 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
 
 
 def _select(tables: Tables, where: str) -> str:
-    """Check a condition and convert it to a SELECT.
-
-    Because it is checked alone, errors state the line and column within the condition.
-    """
+    """Check a condition and convert it to a SELECT."""
     # A semicolon at the end would be a syntax error, because the SELECT becomes a subquery.
     query = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
+        # Checked alone, before it becomes part of the query, so that errors state the line and column in the condition.
         columns = [column.name for column in check_query(query, tables.dialect).columns]
     except UsageError as error:
         raise UsageError(f"`where`: {error}\nin: {query}", fields=("where",)) from None
@@ -362,7 +360,7 @@ def _where(filters: EvalFilter) -> str:
         _same("one.provider", provider) if slash else "",
         _same("finding.classification", filters.classification),
         _same("finding.cause", filters.cause),
-        # Not LIKE, in whose pattern `_` and `%` in an id would be wildcards.
+        # LIKE would treat `_` and `%` in an id as wildcards.
         f"substr(one.run_id, 1, {len(filters.run)}) = {_text(filters.run)}" if filters.run else "",
         f"one.id IN ({_IDS.format(where=filters.where)})" if filters.where else "",
     ]

@@ -436,7 +436,6 @@ def _load_pair(workspace: Workspace, pair: EvalPair) -> _StoredPair | None:
 
 
 def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
-    """Load the record of a trial; None if it is not stored."""
     if trial is None or trial.eval_id is None:
         return None
     return load_record(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)

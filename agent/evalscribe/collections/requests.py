@@ -416,6 +416,8 @@ async def answer_requests(
         result_set = find_result_set(sets, collection, submission, requests, created_at)
         plan = plan_submission(result_set, sets.results(result_set.id), submission, requests, created_at)
         await references.check((n, row.prompt) for n, row in enumerate(plan.rows) if row.open)
+        # All rows are stored before the first call. If the process is killed, the rows without an answer show what is
+        # left.
         sets.add(result_set, plan.new)
         show = begin(result_set.name, sum(not row.open for row in plan.rows), len(plan.rows))
         work = _Work(sets, clock, questioner, references, show)

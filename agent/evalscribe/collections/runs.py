@@ -251,6 +251,7 @@ def collection_name(path: str) -> str:
     """Derive a collection's name from a path, without file extensions, or from the last part of an address."""
     name = path.rstrip("/").rpartition("/")[2] or path
     name = Path.cwd().name if name in (".", "..", "") else name
+    # A file can have several extensions, such as `.jsonl.gz`.
     while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
         name = name[: -len(end)]
     return name
@@ -424,6 +425,7 @@ async def _open_stored(
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
     imported = imported_run_id(workspace.store.analyses, workspace.store.runs, run)
+    # An imported id is checked too: a run that has not ended can have imported trials, and is refused.
     stored_id = experiment_run_name(workspace, imported or run) or imported
     if stored_id is None and workspace.options.via == "http" and not _can_fetch(workspace):
         stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or a deployment's run that was analysed here
@@ -545,7 +547,7 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
             passed = [name]
         if passed:
             raise NotFoundError(f"{passed[0]} passed, so there is nothing to {purpose}") from None
-        # The store has trial names that `find_failure` does not know.
+        # `graded` also has evals whose trial name matches, which `find_failure` does not compare.
         if len(graded) == 1:
             return (find_failure(run, graded[0].eval.id),)
         raise

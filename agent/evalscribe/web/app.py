@@ -193,8 +193,6 @@ def make_app(site: Site) -> ASGIApp:
 
 
 class _WithHeaders:
-    """Adds headers to every response."""
-
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 

@@ -78,8 +78,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
 def _old_names(folder: Path) -> set[str]:
     """Return the names of the top-level files and folders of an earlier bundle.
 
-    Raises `DataError` if the folder contains anything else. Files that people add to a bundle must not be removed, for
-    example the `.git` of the branch from which it is published, or a web host's configuration.
+    Raises `DataError` if the folder contains anything else.
     """
     if not folder.exists():
         return set()
@@ -88,6 +87,8 @@ def _old_names(folder: Path) -> set[str]:
     mark = folder / MARK
     expected = {MARK, *mark.read_text("utf-8").split("\n")} if mark.is_file() else set()
     names = {path.name for path in folder.iterdir()} - {f".{MARK}.new"}
+    # Files that people add to a bundle must not be removed, for example the `.git` of the branch from which it is
+    # published, or a web host's configuration.
     if more := sorted(names - expected):
         raise DataError(f"{folder} has other files ({more[0]}); give a new folder or an earlier bundle")
     return names

@@ -255,9 +255,9 @@ class CollectionPages(StorePages):
         return None if id is None else self._agent_runs.record(run.id, id)
 
     def _answers(self, record: Record) -> Sequence[tuple[RubricResultCounts | None, Any]]:
-        """Return the judges' answers about an agent run."""
         if self.store is None or self._agent_runs.limited:
             return ()
+        # Results name an agent run by its id, and a failed eval by its run and path.
         subjects = (record.eval.id, f"{record.run_id}/{record.eval.path}")
         judged = self.store.collections.results_about(subjects)[: results.ON_PAGE]
         views = AnswerViews(self._agent_runs, self.store)
@@ -306,6 +306,7 @@ class CollectionPages(StorePages):
         # whole subject of each.
         rows = [(views.answer(n, result, schema, resolve=False), n, result) for n, result in enumerate(stored)]
         answers = [answer for answer, _, _ in rows]
+        # By identity, because different results can have equal answers.
         chosen = set(map(id, results.matching_answers(answers, query)))
         matching = [(n, result) for answer, n, result in rows if id(answer) in chosen]
         start = 0 if self.site.is_static else _number(query, "page") * results.ON_PAGE

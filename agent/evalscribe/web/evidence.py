@@ -318,6 +318,7 @@ class EvidencePages(Pages):
 
     def _subject(self, run: str, eval_slug: str) -> ShownEval | None:
         reports = self.site.reports
+        # Pages that are served also link to evals of reports outside the scope, for example in comparisons.
         for report in (*reports.shown, *reports.all):
             if slug(report.run) == run and (subject := self._of_report(report).get(eval_slug)):
                 return subject
@@ -336,10 +337,9 @@ class EvidencePages(Pages):
         return cached[1]
 
     def _view(self, subject: ShownEval) -> tuple[StoredEvidence, EvalEvidence | None]:
-        """Return the stored evidence of an eval, and the same evidence in the form that pages show.
-
-        While a bundle is written, the last result is cached, because the eval's pages are rendered one after another.
-        """
+        """Return the stored evidence of an eval, and the same evidence in the form that pages show."""
+        # A bundle's pages about one eval are rendered one after another, so the last result is enough. A served page
+        # must show the evidence as it is now.
         if self._last is not None and self._last[0] is subject and self.site.is_static:
             return self._last[1:]
         stored = self._stored(subject)

@@ -264,7 +264,6 @@ def _dates(frame: _Frame, dates: Sequence[str]) -> Iterator[Markup]:
 
 
 def _legend(names: Sequence[str]) -> Iterator[Markup]:
-    """Draw the legend in rows: the marker and the name of each series."""
     row: list[Markup] = []
     x = 46.0
     for number, name in enumerate(names):

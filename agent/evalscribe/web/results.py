@@ -294,6 +294,7 @@ class AnswerViews:
         documents = (
             [document for document in evidence_of(record).documents if document.role == "transcript"] if record else []
         )
+        # `evidence_of` renders one document for each transcript, in the same order.
         for transcript_id, document in zip(place.transcripts, documents, strict=False):
             if document.path == path:
                 turns = (turn.number for turn in parse_transcript(document.text) if turn.first <= line <= turn.last)

@@ -168,7 +168,7 @@ def shown(value: object) -> object:
         return value
     if value.isascii() and value.isprintable():
         return value
-    # The carriage return of a Windows line end is not an invisible character that a reader should see replaced.
+    # Otherwise, each line of a text with Windows line ends would show a replacement character at its end.
     text = value.replace("\r\n", "\n")
     if invisible := {ord(c): "\N{REPLACEMENT CHARACTER}" for c in set(text) if not is_visible(c)}:
         return text.translate(invisible)

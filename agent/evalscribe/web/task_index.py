@@ -171,6 +171,7 @@ class RunResults:
 
         Failures that say nothing about the model are not counted.
         """
+        # With such failures, a run in an outage would be drawn at 0 %, as if the model had failed every task.
         impact = self.report.analysis.net_impact if self.report else None
         return (impact.scorable_passed, impact.scorable_total) if impact else (self.run.passed, self.run.total)
 
@@ -206,6 +207,7 @@ class RunResults:
             if graded.eval.status in ("failed", "error"):
                 failures[task].append(self._failure(path))
             else:
+                # Index 0 counts passed trials, and index 1 incomplete ones.
                 counts[task][graded.eval.status == "incomplete"] += 1
         for path, finding in self.findings.items():
             task = TRIAL.sub("", path)
@@ -468,7 +470,7 @@ class TaskIndex:
             if run is None and len(report.run) >= SHORTEST_PREFIX and report.analysis.run.id is None:
                 begins = [run for run in self._stored if run.id.startswith(report.run)]
                 run = begins[0] if len(begins) == 1 else None
-            # Reports are sorted by date. An older report on the same run is skipped.
+            # The newest report comes first, so older reports on the same run are skipped.
             if run is None or run.id not in reported:
                 yield report, run
             if run is not None:
