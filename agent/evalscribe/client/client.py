@@ -480,6 +480,7 @@ class Client:
         agent/docs/sql.md describes tables and syntax. Raises `UsageError` with line and column for an invalid query,
         `NotFoundError` for an unknown collection, and `UnavailableError` if the query exceeds the time limit.
         """
+        # Loads sqlglot, which most programs do not need.
         from evalscribe.collections.query import MOST_ROWS, run_query
 
         rows = MOST_ROWS if max_rows is None else max_rows

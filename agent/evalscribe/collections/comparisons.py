@@ -138,6 +138,7 @@ def _is_file(name: str) -> bool:
         if path.is_dir():
             return recognise_folder(path) is not None
         return path.is_file() and path.name != SUMMARY
+    # For example, the name is too long for a path.
     except (OSError, ValueError):
         return False
 

@@ -409,6 +409,7 @@ def _folder(exploration: Exploration) -> str:
 
 
 def _name(question: str) -> str:
+    # With one character more, the cut below also recognises a last word that fits exactly.
     short = slug(question).lower()[: LONGEST_NAME + 1]
     shortened = short if len(short) <= LONGEST_NAME else short.rpartition("-")[0]
     return path_part(shortened or short)

@@ -147,6 +147,7 @@ def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
 
 def _read(path: Path) -> str:
     try:
+        # Some editors begin a file with a byte order mark, which is not JSON.
         return path.read_text("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text") from None
@@ -343,6 +344,7 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
     """Parse one line. Raises `DataError` if the line is invalid, or if its label is not a value of the field."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
+    # Caught first, because pydantic's ValidationError is a ValueError.
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))

@@ -211,6 +211,7 @@ def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
 def _as_recorded(signature: str, pair: EvalPair) -> str:
     """Return the error as it was recorded for the group's first member. Signatures lack capitals and numbers."""
     trial = _failed_trial(pair)
+    # A signature ends with the error in lower case if it was located exactly, or else with the normalised error.
     if trial.error and signature.endswith((normalise_error(trial.error), trial.error.casefold())):
         return ": ".join(filter(None, (trial.step, trial.error)))
     return signature

@@ -243,6 +243,7 @@ def _is_file(argument: str) -> bool:
     """Return whether `argument` is an existing file that can contain agent runs. A snapshot's summary cannot."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
+    # For example, the name is too long for a path.
     except (OSError, ValueError):
         return False
 

@@ -167,6 +167,8 @@ async def with_progress(
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)
     try:
+        # A cancelled task still has to wait for its work to stop before it releases `turn`. `shield` lets the client's
+        # call end before that.
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         task.cancel()

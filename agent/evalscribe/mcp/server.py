@@ -67,6 +67,7 @@ class _Lines:
     async def __aiter__(self) -> AsyncIterator[str]:
         # Read in a daemon thread, so that a read that still waits for a line cannot keep the process alive.
         while line := await run_in_thread(self._stream.readline):
+            # A line that is not UTF-8 must be answered, too.
             text = line.decode("utf-8", "replace")
             if not text.strip():
                 continue

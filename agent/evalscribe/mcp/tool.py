@@ -221,6 +221,7 @@ Messages recommend these commands, with or without `evalscribe` in front.
 PARAMETERS = {"budget": "budget_usd"}
 """Names of those tool arguments that differ from the field names in error messages, keyed by the field name."""
 ARGUMENTS = {
+    # The lookahead keeps longer options that begin in the same way.
     r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
     r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",
     r"--run-item-id(?![\w-])": "`run_item_id`",

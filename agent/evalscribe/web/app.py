@@ -106,6 +106,7 @@ class LocalRequestsOnly:
         If the address contains the token, the response sets the cookie and redirects to the address without the token.
         A request without the token and without the cookie is refused.
         """
+        # Any bytes are valid latin-1. Other characters are percent-encoded in an address, and `parse_qsl` decodes them.
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if self._is_token(query.get("token", "")):
             # Keep only one leading slash. A browser reads a path with two slashes as the address of another server.

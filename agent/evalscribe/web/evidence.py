@@ -353,6 +353,7 @@ class EvidencePages(Pages):
             return StoredEvidence(None, "This folder has no store with evidence yet, only reports.")
         try:
             evidence = self._load(subject)
+        # A text in a damaged store may not be UTF-8.
         except (EvalscribeError, UnicodeDecodeError) as error:
             return StoredEvidence(None, f"The evidence in the store cannot be read: {error}")
         if evidence is None:

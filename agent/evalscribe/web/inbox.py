@@ -214,6 +214,7 @@ C = TypeVar("C", CitationSummary, Citation)
 def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
     """Return the quotations as markup, sorted by role. Differences between output and expected text are marked."""
     ordered = sorted(citations, key=lambda citation: ROLES.index(citation.role))
+    # Reversed, so that the first citation of each role remains.
     sides = {citation.role: citation for citation in reversed(ordered)}
     output, expected = sides.get("output"), sides.get("expected")
     marked: dict[int, Markup] = {}

@@ -261,6 +261,7 @@ class AnswerViews:
             return message_href(place, target.get("transcript_id"), target["block_idx"]), _name_of(target)
         if kind == "metadata":
             key = target.get("metadata_key") or ""
+            # Only top-level keys of the metadata have an anchor.
             top = key.partition(".")[0].partition("[")[0]
             of_run = target.get("transcript_id") is None
             return f"{folder}/index.html#{metadata_anchor(top) if key and of_run else 'metadata'}", _name_of(target)

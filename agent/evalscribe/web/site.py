@@ -166,6 +166,7 @@ def shown(value: object) -> object:
     """Return a value as pages show it. In a text, control characters and bidirectional marks are replaced."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
+    # Most texts are printable ASCII, so they need not be searched for invisible characters.
     if value.isascii() and value.isprintable():
         return value
     # Otherwise, each line of a text with Windows line ends would show a replacement character at its end.

@@ -549,6 +549,7 @@ def _by_model(runs: Sequence[RunResults]) -> Iterator[RunResults]:
 def _state(path: Path) -> object:
     try:
         stat = path.stat()
+    # SQLite removes the `-wal` file when the last connection is closed.
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size
