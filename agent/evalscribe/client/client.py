@@ -69,6 +69,7 @@ def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "Da
         ) from error
     rows = [dict(_cells(result, include_incomplete=include_incomplete)) for result in results]
     columns = dict.fromkeys(name for row in rows for name in row)
+    # Without rows, the columns must be named, so that a script finds them.
     return DataFrame(rows, columns=sorted(columns or _EMPTY, key=_place))
 
 
@@ -155,6 +156,7 @@ def _open_bar() -> "Progress | None":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(file=None if in_notebook else sys.stderr, soft_wrap=True)
+    # Names of result sets can contain text in brackets, which rich would read as markup.
     summary = TextColumn("{task.fields[summary]}", markup=False)
     name = TextColumn("{task.description}", markup=False)
     return Progress(name, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), summary, console=console)
@@ -241,6 +243,7 @@ class Client:
             UsageError: The settings cannot be read.
             AccessError, DataError: The store cannot be read.
         """
+        # `yes`: a program cannot be asked for consent. Its calls are limited by the budget.
         self._workspace = Workspace(
             Options(budget=budget_usd, max_tokens=max_tokens, engine=LOCAL, yes=True), folder=folder
         )
@@ -477,6 +480,7 @@ class Client:
         agent/docs/sql.md describes tables and syntax. Raises `UsageError` with line and column for an invalid query,
         `NotFoundError` for an unknown collection, and `UnavailableError` if the query exceeds the time limit.
         """
+        # Loads sqlglot, which most programs do not need.
         from evalscribe.collections.query import MOST_ROWS, run_query
 
         rows = MOST_ROWS if max_rows is None else max_rows

@@ -49,12 +49,15 @@ class Background:
         try:
             loop = self._start_loop()
         except UsageError:
+            # A coroutine that is neither awaited nor closed causes a warning.
             work.close()
             raise
         future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
+            # `stop` cancels running work. The caller was not cancelled itself, so it gets an error that says what
+            # happened.
             if self._last.done() and not _cancelled():
                 raise UsageError(CLOSED) from None
             raise
@@ -76,6 +79,7 @@ class Background:
         except CancelledError:
             raise UsageError(CLOSED) from None
         except BaseException:
+            # `cancel` only requests the end of the work. The work may still have to store or release something.
             if future.cancel():
                 ended.wait(LAST_S)
             raise
@@ -89,6 +93,7 @@ class Background:
             if self._last.done():
                 return
             self._last.set_result(last)
+        # The garbage collector can call this in any thread, also in the background thread, which cannot join itself.
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(LAST_S)
 
@@ -165,6 +170,8 @@ class BaseLLMService:
         self._background = Background()
         self._semaphore = asyncio.Semaphore(max_concurrency)
         self._opening = threading.Lock()
+        # The finalizer must not refer to the service, which would then never be collected. `_background` and `_models`
+        # do not refer to it.
         self._end = weakref.finalize(self, self._background.stop, self._models.close)
 
     def open(self, name: str, stage: str) -> Model:
@@ -172,6 +179,7 @@ class BaseLLMService:
 
         Raises `UsageError` for an unknown provider or a missing package, `AccessError` for a missing key.
         """
+        # Judges can be created in several threads at the same time.
         with self._opening:
             return _ServiceModel(self, self._models.open(name, stage))
 

@@ -87,6 +87,7 @@ async def cluster_observations(
         previous_count = len(clustering.clusters)
         clustering = await _round(ask, chunks, clustering, concurrency)
         if len(chunks) == 1:
+            # All nodes were in one question, so an observation that is still alone belongs to no cluster.
             clustering = _move_unclustered(clustering)
             if len(clustering.clusters) <= MOST_CLUSTERS:
                 break
@@ -132,6 +133,7 @@ def apply_groups(nodes: Sequence[ClusterNode], groups: Sequence[Mapping[str, Any
     merged = []
     for group in groups:
         names = (one_line(str(name)).strip("[]") for name in group["members"])
+        # Ids that the model invented, or put into two groups, are ignored. Models also write ids as citations: `[O2]`.
         members = [remaining.pop(name) for name in names if name in remaining]
         if members:
             merged.append(_merge_group(group, members))
@@ -167,6 +169,7 @@ def _merge_same_names(nodes: Sequence[ClusterNode]) -> tuple[ClusterNode, ...]:
     """Merge clusters that were given the same name in different questions."""
     merged: dict[str, ClusterNode] = {}
     for node in nodes:
+        # Clusters without a name have nothing in common.
         previous = merged.get(node.name) if node.name not in ("", UNNAMED) else None
         key = node.name if node.name and node.name != UNNAMED else node.id
         observations = (*previous.observations, *node.observations) if previous else node.observations
@@ -227,6 +230,7 @@ def _cluster(node: ClusterNode, members: Mapping[str, Member]) -> Cluster:
 def _passages(observations: Iterable[Observation]) -> Iterator[Passage]:
     """Yield at most `MOST_PASSAGES` quoted passages: first one passage of each agent run, then further passages."""
     passages = [passage for observation in observations for passage in observation.passages if passage.text.strip()]
+    # Of equal keys, a dictionary keeps the last value. Reversing twice keeps the first passage of each agent run.
     first = list({passage.agent_run_id: passage for passage in reversed(passages)}.values())[::-1]
     ordered = [*first, *(passage for passage in passages if passage not in first)]
     yield from ordered[:MOST_PASSAGES]
@@ -309,8 +313,7 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """Return the cause of each failure.
 
-    An uncertain cause of a single failure is replaced by the most common certain cause of the same error. Uncertain
-    causes that several failures share stay, because one symptom, such as a limit, can have many causes.
+    An uncertain cause of a single failure is replaced by the most common certain cause of the same error.
     """
     shared = Counter(failure.cause for failure in failures)
     causes_by_signature: dict[str, Counter[str]] = defaultdict(Counter)
@@ -322,6 +325,7 @@ def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     }
     return [
         commonest_cause.get(failure.signature or "", failure.cause)
+        # An uncertain cause that several failures share stays: one symptom, such as a limit, can have many causes.
         if failure.uncertain and shared[failure.cause] == 1
         else failure.cause
         for failure in failures

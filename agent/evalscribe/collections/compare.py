@@ -121,6 +121,7 @@ def same_suite(run_evals: RunEvals, other: RunEvals) -> bool:
     if (
         run_evals is other
         or same_experiment(run_evals.run.experiment, other.run.experiment)
+        # Two runs that list only failures can list no eval in common although they ran the same suite.
         or run_evals.run.total == other.run.total
     ):
         return True
@@ -131,10 +132,12 @@ def same_suite(run_evals: RunEvals, other: RunEvals) -> bool:
 
 def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str, str, Trial | str, GradedEval | None]]:
     own_paths = set()
+    # In the order of trials, because failed trials are later compared with the first passed trial of their eval.
     for graded in sorted(run_evals.graded, key=lambda graded: graded.eval.trial):
         own_paths.add(path := bare_path(graded.eval))
         yield path, graded.eval.category, _trial(run_evals, graded), graded
     if not run_evals.names_all:
+        # If the run states the names of all its evals, an eval that it does not name was not part of it.
         suite_paths = None if run_evals.run.evals is None else set(_bare_paths(run_evals.run.evals))
         for path in names:
             if path not in own_paths and (suite_paths is None or path in suite_paths):
@@ -143,6 +146,7 @@ def _trials(run_evals: RunEvals, names: Mapping[str, str]) -> Iterator[tuple[str
 
 def _bare_paths(paths: Sequence[str]) -> list[str]:
     """Return the paths without their trial suffixes, such as `#2`. Some paths have no such suffix."""
+    # For a path without `#`, `rpartition` returns the whole path as the last part, which can be a number.
     return [path.rpartition("#")[0] if path.rpartition("#")[2].isdigit() and "#" in path else path for path in paths]
 
 
@@ -156,12 +160,14 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
         return f"{failure_text}{f': {error}' if error else ''}"
     if eval.status == "incomplete":
         return f"it never completed{f': {error}' if error else ''}"
+    # A reviewer's label outranks the replay: the check below then decides by the label's kind.
     if finding and finding.basis == "proved" and not finding.reviewer:
         return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
     if finding and finding.cause_kind in NOT_THE_MODEL:
         note = finding.reviewer and finding.reviewer.note  # a reviewer's reason takes precedence over the judge's
         reason = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({reason})' if reason else ''}"
+    # A report, which people may have corrected, outranks what the evidence looks like.
     if finding is None and eval.id in run_evals.unreached:
         return f"the model's work was never reached{f': {error}' if error else ''}"
     return Trial(
@@ -187,12 +193,16 @@ def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> s
     error = (finding and finding.error) or eval.reason or ""
     signature = run_evals.signatures.get(eval.id)
     if signature and is_stock(error):
+        # A signature begins with the failed step, which pages show separately.
         error = signature.removeprefix(f"{eval.failed_step or 'before grading'}: ")
     return cut(one_line(error), ERROR_LENGTH)
 
 
 FINENESS = 10_000
-"""Denominator of fractions. Scores are rounded to multiples of 1/`FINENESS` before they are compared."""
+"""Denominator of fractions. Scores are rounded to multiples of 1/`FINENESS` before they are compared.
+
+The exact test counts in units of the common denominator of all differences, which arbitrary floats would make huge.
+"""
 LARGEST = 1e100
 """Maximum magnitude of a score. The squares of larger differences would overflow a float."""
 
@@ -222,7 +232,9 @@ def score_differences(pairs: Sequence[EvalPair]) -> tuple[ScoreDifference, ...]:
     for name in sorted({name for pair in pairs for trial in pair.base for name in trial.scores}):
         tasks = [task for pair in pairs if (task := _scored(pair, name))]
         values = {value for task in tasks for side in task for value in side}
+        # A score of only 0 and 1 is a grade, which the pass rates compare already.
         if values - {0, 1}:
+            # If all values are equal, their range is 0, and `compare_pairs` divides by the range.
             results[name] = tasks, compare_pairs(tasks, float(max(values) - min(values)) or 1.0)
     corrected = holm({name: result.test.p_value for name, (_, result) in results.items()})
     return tuple(_score(name, tasks, result, corrected[name]) for name, (tasks, result) in results.items())
@@ -359,6 +371,7 @@ def _pair(path: str, base_trials: EvalTrials, candidate_trials: EvalTrials) -> E
 
 def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange:
     base_passed, candidate_passed = (sum(trial.passed for trial in side) for side in (base, candidate))
+    # The sides can have different numbers of trials. Cross-multiplication compares their rates without rounding.
     step = candidate_passed * len(base) - base_passed * len(candidate)
     if step:
         return "fixed" if step > 0 else "regressed"
@@ -372,6 +385,7 @@ def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
         for run_evals in runs
     ):
         return 0
+    # An eval counts only if it completed in every run, so the run with the fewest completed evals is the limit.
     completed = min(run_evals.run.total - run_evals.run.incomplete for run_evals in runs)
     return max(0, completed - names)
 

@@ -43,6 +43,7 @@ def document(
         "base": list(base),
         "candidate": list(candidate),
         "judge": judge,
+        # An earlier page on which the judge answered more of these questions is not overwritten.
         documents.NOT_ANSWERED: sum(pair.why is None or pair.why.result is None for pair in worse),
     }
     return documents.document(COMPARISON_KIND, facts, lines)
@@ -97,6 +98,7 @@ def times(p: float) -> str:
     """Render a p-value as a frequency, such as `in 51 of 100`."""
     if p < 0.001:
         return "in fewer than 1 of 1,000"
+    # Below 0.095, hundredths would leave a single digit.
     return f"in {p * 1000:.0f} of 1,000" if p < 0.095 else f"in {p * 100:.0f} of 100"
 
 
@@ -284,6 +286,7 @@ def _behaviours(behaviours: Sequence[Behaviour]) -> Iterator[str]:
 
 
 def _behaviour(behaviour: Behaviour) -> str:
+    # Only the reason in a report is prose. Other names come from evidence or a judge and are printed literally.
     return prose(behaviour.name) if behaviour.text.startswith(IN_REPORT) else inline.name(one_line(behaviour.name))
 
 

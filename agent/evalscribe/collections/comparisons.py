@@ -110,6 +110,8 @@ def load_run_evals(workspace: Workspace, run: Run, findings: Mapping[str, Findin
         unreached=frozenset(
             fingerprint.eval_id
             for fingerprint in fingerprints
+            # The fingerprint of unreadable evidence has neither task nor grader. It says nothing about how far the eval
+            # came.
             if not fingerprint.judged and (fingerprint.task or fingerprint.grader)
         ),
     )
@@ -136,6 +138,7 @@ def _is_file(name: str) -> bool:
         if path.is_dir():
             return recognise_folder(path) is not None
         return path.is_file() and path.name != SUMMARY
+    # For example, the name is too long for a path.
     except (OSError, ValueError):
         return False
 
@@ -145,6 +148,7 @@ def _runs_of_model(reader: SideReader, name: str) -> tuple[Run, ...]:
     try:
         collection = choose_collection(reader.workspace, reader.collection)
     except EvalscribeError:
+        # Without a collection, the name can still be a run of a deployment, which the caller tries next.
         if reader.collection or _can_only_be_a_model(name):
             raise
         return ()
@@ -184,6 +188,7 @@ def _fingerprints(workspace: Workspace, run: Run) -> tuple[FailureFingerprint, .
     complete = len(workspace.store.analyses.sightings(run.id)) == len(run.failures)
     if complete or workspace.store.runs.record(run.failures[0].id) is None:
         return stored_records(workspace.store.analyses, run)
+    # A failed eval that was never analysed has no stored fingerprint, so it is computed from the record.
     records = islice(workspace.store.runs.records(run.id, "failed"), MOST_READ)
     return tuple(failure_record(run, evidence_of(record)) for record in records)
 
@@ -291,6 +296,7 @@ def broken_conditions(comparison: Comparison, conditions: Sequence[ComparisonCon
     """
     if not conditions:
         return ()
+    # Only the notes about incomplete runs, which `compare_sides` writes, begin with `Run `.
     unusable = [f"{note} No condition holds." for note in comparison.notes if note.startswith("Run ")]
     if comparison.base.rate is None or comparison.candidate.rate is None:
         unusable.append("Nothing can be compared, so no condition holds.")
@@ -320,6 +326,7 @@ def _why_broken(comparison: Comparison, condition: ComparisonCondition) -> str |
 def _name_after_files(comparison: Compared, names: Sequence[str]) -> Compared:
     """Rename each side that was read from a file to the name of the file."""
     files = [Path(name) if _is_file(name) else None for name in names]
+    # Two files in different folders can have the same name. They are then named by their paths.
     single = Counter(path.name for path in files if path)
     updates = [{"name": path.name if single[path.name] == 1 else str(path)} if path else {} for path in files]
     if isinstance(comparison, Comparison):
@@ -361,12 +368,14 @@ async def compare(
     Raises:
         EvalscribeError: The comparison failed; verdicts reached before that are stored.
     """
+    # Conditions are parsed first, so that a mistake in one is reported before files are imported.
     parsed = [parse_condition(text) for text in conditions]
     if parsed and len(names) != 2:
         raise UsageError("`assert` needs two sides to compare", fields=("assert",))
     if dry_run:
         workspace.estimate_only()
     async with AsyncExitStack() as stack:
+        # A missing key or consent ends the command before files are imported. A matrix needs no judge.
         judges = open_compare_judges(workspace, watcher) if len(names) < 3 else None
         if judges and not dry_run:
             workspace.consent.check(workspace.settings.judge_name)

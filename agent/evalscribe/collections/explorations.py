@@ -208,6 +208,8 @@ async def _observe(
     if plan.batches and all(isinstance(outcome, str) for outcome in outcomes.values()):
         cause = main_cause(causes)
         raise no_answer_error(cause, f"no agent run could be read: {gaps[-1].reason}")
+    # In the order of batches rather than of answers, so that the next questions are the same in every run and their
+    # answers are found in the cache.
     batches = [outcome for _, outcome in sorted(outcomes.items()) if not isinstance(outcome, str)]
     observations, unverified = observing.number_observations(batches)
     return ExplorationAnswer(observations=observations, unverified=unverified, gaps=gaps, usage=usage)
@@ -217,6 +219,7 @@ async def _observe_batch(
     judges: ExploreJudges, batch: Batch, read_record: Read
 ) -> tuple[tuple[Observation, ...] | str, JudgeResult | None]:
     """Return the observations of a batch, or the reason why there are none, together with the judge's result."""
+    # Loaded again although planning has read them: only the batches that are being judged are in memory.
     records = [(member, record) for member in batch if (record := read_record(member))]
     if not records:
         return NOT_STORED, None
@@ -406,6 +409,7 @@ def _folder(exploration: Exploration) -> str:
 
 
 def _name(question: str) -> str:
+    # With one character more, the cut below also recognises a last word that fits exactly.
     short = slug(question).lower()[: LONGEST_NAME + 1]
     shortened = short if len(short) <= LONGEST_NAME else short.rpartition("-")[0]
     return path_part(shortened or short)
@@ -459,6 +463,7 @@ async def explore(
         workspace.estimate_only()
     name = workspace.settings.judge_name
     if name != RULES:
+        # Opened only to report an unknown model or a missing key before agent runs are read.
         workspace.models.open(name, "observe")
         if not dry_run:
             workspace.consent.check(name)
@@ -495,6 +500,7 @@ async def explore(
         question=question,
         collection=chosen_collection.name,
         collection_id=chosen_collection.id,
+        # The page shows the condition, and a literal in it can be a key.
         where=one_line(redact(clean_text(where))) if where else None,
         max_runs=max_runs,
         judge=judge,

@@ -97,8 +97,10 @@ async def import_all(
     )
     async with _readers(workspace, dry_run=dry_run) as readers:
         items = [item for path in paths for item in _import_items(workspace, path, overrides, readers, dry_run=dry_run)]
+        # `workspace.store` creates a store if there is none, which a dry run must not do.
         collection_store = workspace.store.collections if workspace.has_store or not dry_run else None
         passed_over: dict[str, str] = {}
+        # All files are opened before the first is imported, so that nothing is stored if one of them contains no runs.
         opened_items = _open_items(items, passed_over)
         target = _collection(
             collection_store.collections() if collection_store else (),
@@ -191,6 +193,7 @@ def _is_run(path: str, file_path: Path) -> bool:
     """Return whether `path` is the address of a run on a deployment, or an id that cannot be a path."""
     try:
         exists = file_path.exists()
+    # For example, the name is too long for a path.
     except (OSError, ValueError):
         exists = False
     return not exists and ("://" in path or not ("/" in path or "." in path))

@@ -73,6 +73,7 @@ def open_file(
         if run_store is None or overrides.columns or path.is_dir() or not _may_be_table(path):
             raise
         recognised, is_table = None, True
+    # A table has no run id. The id is derived from the content, so an unchanged table is recognised under any name.
     stored_run = run_store.run(first_run_id(path)) if run_store and is_table and not overrides.columns else None
     if stored_run is not None:
         threshold = stored_run.threshold if overrides.threshold is None else overrides.threshold
@@ -149,7 +150,9 @@ async def import_file(
     tally = _Tally()
     batches = _batches(_read(run_store, records, overridden), tally, records)
     first = True
+    # Parsing runs in a thread, so that signal handlers can run in between.
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
+        # The collection is created with the first batch, so that a file without runs leaves no empty collection.
         tally.added += _store(run_store, collection_store if first else None, collection, batch.runs, batch.records)
         first = False
         show(tally.evals, records.progress)
@@ -178,6 +181,8 @@ def _store(
 
 
 def _read(run_store: "RunStore | None", records: Records, overridden: Sequence[str]) -> Iterator[Run | Record]:
+    # evalscribe's own export always states provider, model and experiment. For other formats, the user may have stated
+    # them at an earlier import.
     if run_store is None or records.format == EXPLICIT:
         return records.read()
     return _keep_stated_models(records.read(), run_store.run, overridden)
@@ -238,6 +243,7 @@ async def import_source(
         for record in records:
             tally.count(record)
         last = start + FETCHES >= len(run.failures)
+        # The process can be killed at any time. The run counts as incomplete until its last evals are stored.
         runs = (run,) if last else (run.as_importing,) if start == 0 else ()
         tally.added += _store(run_store, collection_store if start == 0 else None, collection, runs, records)
         show(tally.evals, tally.evals / len(run.failures) if run.failures else 1.0)
@@ -316,6 +322,7 @@ def _batches(entries: Iterator[Run | Record], tally: _Tally, source: Records) ->
         records.append(entry)
         size += characters(entry)
         if len(records) >= MOST_RECORDS or size >= MOST_CHARACTERS:
+            # `model_construct` skips the validation, because runs and records were validated when they were read.
             yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
             runs, records, size = [], [], 0
     if source.lost:
@@ -324,6 +331,7 @@ def _batches(entries: Iterator[Run | Record], tally: _Tally, source: Records) ->
     if tally.stopped is None:
         if tally.runs or records:
             yield _Batch.model_construct(runs=tuple(tally.runs.values()), records=tuple(records))
+    # Reading stopped early: the runs stay marked as `importing` until an import reads the whole file.
     elif records:
         yield _Batch.model_construct(runs=tuple(run.as_importing for run in runs), records=tuple(records))
 

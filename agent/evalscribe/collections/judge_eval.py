@@ -80,6 +80,8 @@ def open_labelled(workspace: Workspace, name: str, field: "LabelField") -> Label
         DataError: The file is not text.
     """
     path = Path(name)
+    # A name that looks like a path is never looked up as a dataset, so that a missing file is reported as a missing
+    # file.
     if path.exists() or path.suffix in (".jsonl", ".json") or "/" in name:
         return labelled_file(path)
     try:
@@ -93,6 +95,7 @@ def labelled_file(path: Path) -> LabelledSource:
 
     Raises `NotFoundError` if the file cannot be read, and `DataError` if it is not text.
     """
+    # `splitlines` would also split at characters such as U+2028, which a JSON text can contain.
     lines = tuple((number, text) for number, text in enumerate(_read(path).split("\n"), 1) if text.strip())
     return LabelledSource(str(path), path.parent, lines)
 
@@ -113,10 +116,8 @@ def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -
 
 
 def _parse_dataset_name(datasets: "DatasetStore", name: str) -> tuple[Dataset, str | None, str | None]:
-    """Split `NAME[@V][:SPLIT]` into dataset, version and split.
-
-    If a dataset has the whole text as its name, that dataset is returned.
-    """
+    """Split `NAME[@V][:SPLIT]` into dataset, version and split."""
+    # The name of a dataset can contain `@` and `:`, so the whole text is tried first.
     if dataset := datasets.find(name):
         return dataset, None, None
     match = _DATASET_NAME.fullmatch(name)
@@ -137,6 +138,7 @@ def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
         return {}
     if not isinstance(expected, dict):
         return {"label": expected}
+    # If the compared value has a field `label` itself, the object is that value and not a wrapper around it.
     if "label" in expected and "label" not in field.schema.get("properties", {}):
         return {"label": expected["label"]}
     value = field.of(expected)
@@ -145,6 +147,7 @@ def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
 
 def _read(path: Path) -> str:
     try:
+        # Some editors begin a file with a byte order mark, which is not JSON.
         return path.read_text("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError:
         raise DataError(f"{path} is not UTF-8 text") from None
@@ -213,6 +216,7 @@ class LabelledSubjects:
         """
         self._source = source
         self._field = field
+        # The query runs once, and only if a line refers to an agent run by id.
         self._members = cache(members)
         self._problems: list[tuple[int, str]] = []
 
@@ -223,6 +227,7 @@ class LabelledSubjects:
         """
         lines = self._lines()
         self._check()
+        # Invalid lines are reported before any run is fetched from its source.
         runs = await self._runs(lines, finder)
         examples = [example for number, line in lines if (example := self._example(number, line, runs))]
         self._check_duplicates(examples)
@@ -260,6 +265,8 @@ class LabelledSubjects:
         chosen_evals = {}
         for number, eval in evals:
             try:
+                # Without `eval`, the line can name a run by the URL of an eval. `finder.run` has put that eval into
+                # `evals`.
                 failure = find_failure(chosen_run.run, eval) if eval else next(iter(chosen_run.evals), None)
             except EvalscribeError as error:
                 self._add_problem(number, f"subject.eval: {error}")
@@ -269,6 +276,7 @@ class LabelledSubjects:
                 continue
             chosen_evals[name, eval or ""] = failure
         chosen_run.evals = list(chosen_evals.values())
+        # `gather` takes an empty choice as all failures of the run, and would fetch the evidence of each.
         subjects = {subject.name: subject for subject in (await finder.gather(chosen_run) if chosen_evals else ())}
         return {key: subjects[f"{chosen_run.run.id}/{eval.path}"] for key, eval in chosen_evals.items()}
 
@@ -302,6 +310,8 @@ class LabelledSubjects:
     def _check_duplicates(self, examples: Iterable[LabelledSubject]) -> None:
         first: dict[str, int] = {}
         for example in examples:
+            # The name of a failed eval contains its run, so its evidence need not be loaded. Agent runs are compared by
+            # content, because an agent run can be named by its id and by a file.
             loaded = example.pending.load() if not example.pending.is_eval else example.pending.name
             key = loaded if isinstance(loaded, str) else loaded.subject.digest
             if key in first:
@@ -334,10 +344,12 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
     """Parse one line. Raises `DataError` if the line is invalid, or if its label is not a value of the field."""
     try:
         line = LabelledLine.model_validate(redact_json(clean_json(json.loads(text))))
+    # Caught first, because pydantic's ValidationError is a ValueError.
     except ValidationError as error:
         first = error.errors()[0]
         location = ".".join(map(str, first["loc"]))
         raise DataError(f"{location}: {first['msg']}" if location else first["msg"]) from None
+    # Deep nesting raises RecursionError, and an integer of more than 4,300 digits raises ValueError.
     except (ValueError, RecursionError):
         raise DataError("not a JSON object") from None
     kinds = [name for name in KINDS if getattr(line.subject, name) is not None]
@@ -441,6 +453,8 @@ class LabelField:
                 raise DataError(f"label: lacks {self.path}")
             label = value
         if isinstance(label, str) and self.schema["type"] in ("boolean", "integer", "number"):
+            # A label of a number or boolean can be written as text, such as `"true"`. A text of 100,000 opening
+            # brackets raises RecursionError, and is then reported as an unknown label.
             with suppress(ValueError, RecursionError):
                 label = json.loads(label)
         if self.kind == "choice" and label_text(label) not in self.choices:
@@ -621,6 +635,7 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
     if field is None or not field.leaves:
         problem = f"has no field {path!r}" if field is None else f"has nothing in {path!r} that can be compared"
         raise UsageError(f"{rubric.id} {problem}: it has {known_fields or 'none'}", fields=("label",))
+    # No two numbers agree within nan, and all numbers agree within infinity.
     if tolerance is not None and not isfinite(tolerance):
         raise UsageError(f"`tolerance` must be finite, not {tolerance}", fields=("tolerance",))
     if tolerance is not None and (tolerance < 0 or not any(leaf.kind == "number" for leaf in field.leaves)):
@@ -682,6 +697,8 @@ async def judge_eval(
         members = partial(collection_members, workspace, collection, where)
         examples = await LabelledSubjects(source, field, members).examples(finder)
         loaded_judges = [builder.loaded(chosen_rubric, name, fresh=workspace.options.fresh) for name in names]
+        # Naming a model on the command line is consent to call it. The rubric's own model and the models of the cascade
+        # are named in files, so they need consent of their own.
         explicit = {name.strip() for name in judges} - {"", CASCADE}
         model_names = [builder.model_names(chosen_rubric, name) for name in names]
         workspace.consent.name(*chain.from_iterable(builder.model_names(chosen_rubric, name) for name in explicit))
@@ -727,6 +744,7 @@ async def _calibrate(
         comparison = "agrees" if row.agrees else f"people say {label_text(row.label)}"
         text = f"not judged: {row.reason}" if row.predicted is None else f"{label_text(row.predicted)}, {comparison}"
         watcher.say(f"{judge.name}: {len(judged)}/{len(examples)}  {example.pending.name}: {text}")
+        # A worker that finds only cached answers would never let signal handlers run.
         await asyncio.sleep(0)
 
     await run_concurrently(examples, judge_example, min(concurrency(workspace), len(examples)))
@@ -781,6 +799,8 @@ def _fields(parent: LabelField, rows: Sequence[CalibrationRow]) -> Iterator[Fiel
 
 def _field_agreement(field: LabelField, pairs: Sequence[Compared]) -> FieldAgreement:
     judged = [(label, value) for label, value, _ in pairs if value is not None]
+    # Values of any kind become `yes` or `no`, so that one calculation serves all kinds of fields. It counts the
+    # subjects of a task as one observation.
     agreed = ("yes" if value is not None and field.agree(label, value) else "no" for label, value, _ in pairs)
     shares = Calibration(
         LabelPair(expected="yes", predicted=None if value is None else agrees, cluster=task)

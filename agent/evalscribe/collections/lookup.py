@@ -110,6 +110,7 @@ def _find_any(collections: Iterable[Collection], requested: str) -> Collection |
 def _find_collection(
     workspace: Workspace, collections: tuple[Collection, ...], requested: str, naming: CollectionName
 ) -> Collection:
+    # The collection of shared rubrics is hidden while it has no runs, but it can be named.
     if requested == DEFAULT_COLLECTION:
         collections = workspace.store.collections.collections()
     id = (
@@ -130,6 +131,7 @@ def _find_collection(
 
 def _free_id(collections: Iterable[Collection], name: str) -> str:
     """Derive an id for a new collection from its name, with a number appended if the id is taken."""
+    # Different names can give the same id, because `path_part` replaces characters.
     taken_ids = {collection.id for collection in collections}
     base, number = path_part(name), 1
     while (free_id := base if number == 1 else f"{base}-{number}") in taken_ids:
@@ -150,6 +152,7 @@ def export_run_lines(run_store: "RunStore", collection: Collection, names: Seque
 
     Raises `NotFoundError` before the first line if a named run is not in the collection.
     """
+    # This function is not a generator, so that an unknown run is reported before the caller opens the output file.
     return _lines(run_store, find_runs(run_store, collection, names))
 
 

@@ -156,6 +156,8 @@ def metadata_values(
 
     Raises the same errors as `run_query`.
     """
+    # A path that begins with `metadata_json` is SQL and is inserted as it is. This is safe, because `run_query` refuses
+    # everything but a SELECT on the documented tables.
     rows = run_query(tables, collection_id, _VALUES.format(path=_sql_path(path), most=most), timeout_s=timeout_s).rows
     return tuple(MetadataValue(value=_shorten(str(row[0])), agent_runs=int(str(row[1]))) for row in rows)
 
@@ -212,12 +214,11 @@ def select_agent_runs(tables: Tables, collection_id: str, where: str | None = No
 
 
 def _select(tables: Tables, where: str) -> str:
-    """Check a condition and convert it to a SELECT.
-
-    Because it is checked alone, errors state the line and column within the condition.
-    """
+    """Check a condition and convert it to a SELECT."""
+    # A semicolon at the end would be a syntax error, because the SELECT becomes a subquery.
     query = where.rstrip().removesuffix(";") if _SELECT.match(where) else f"{_CONDITION}{where}"
     try:
+        # Checked alone, before it becomes part of the query, so that errors state the line and column in the condition.
         columns = [column.name for column in check_query(query, tables.dialect).columns]
     except UsageError as error:
         raise UsageError(f"`where`: {error}\nin: {query}", fields=("where",)) from None
@@ -302,6 +303,8 @@ def list_evals(
     Raises `UsageError` if the condition is invalid. The message contains the position in the condition.
     """
     if filters.where:
+        # Checked alone, a condition such as `1 = 1) OR (1 = 1` is a syntax error. Inside the query, it would close the
+        # parenthesis around it.
         check_query(_IDS.format(where=filters.where), tables.dialect)
     source = (
         f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS finding ON finding.agent_run_id = one.id {_where(filters)}"
@@ -311,6 +314,7 @@ def list_evals(
     result = run_query(
         tables, collection.id, f"SELECT {columns}, count(*) OVER () AS total {source} {page}", timeout_s=timeout_s
     )
+    # Each row contains the total, so a page beyond the end contains no total.
     if not result.rows and offset:
         (total,) = run_query(tables, collection.id, f"SELECT count(*) AS total {source}", timeout_s=timeout_s).rows[0]
         return EvalList(total=int(str(total)))
@@ -356,6 +360,7 @@ def _where(filters: EvalFilter) -> str:
         _same("one.provider", provider) if slash else "",
         _same("finding.classification", filters.classification),
         _same("finding.cause", filters.cause),
+        # LIKE would treat `_` and `%` in an id as wildcards.
         f"substr(one.run_id, 1, {len(filters.run)}) = {_text(filters.run)}" if filters.run else "",
         f"one.id IN ({_IDS.format(where=filters.where)})" if filters.where else "",
     ]

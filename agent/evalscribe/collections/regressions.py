@@ -126,6 +126,7 @@ def _calls(transcript: Transcript) -> Iterator[_Call]:
         if isinstance(message, AssistantMessage):
             answers = list(takewhile(_answers, islice(transcript.messages, at + 1, None)))
             for call, answer in zip_longest(message.tool_calls, answers[: len(message.tool_calls)]):
+                # A call without a recorded answer may have had an effect, so it counts.
                 if answer is None or answer.content.strip() or getattr(answer, "error", None):
                     yield _Call(call.function, at + 1, call.arguments)
 
@@ -210,6 +211,7 @@ def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
 def _as_recorded(signature: str, pair: EvalPair) -> str:
     """Return the error as it was recorded for the group's first member. Signatures lack capitals and numbers."""
     trial = _failed_trial(pair)
+    # A signature ends with the error in lower case if it was located exactly, or else with the normalised error.
     if trial.error and signature.endswith((normalise_error(trial.error), trial.error.casefold())):
         return ": ".join(filter(None, (trial.step, trial.error)))
     return signature
@@ -365,6 +367,7 @@ async def explain_by_judge(
     common = await _common_behaviours(
         judges, [answers[number][0] for number in number_by_mark.values()], number_by_mark, pairs, watcher
     )
+    # `_common_behaviours` has removed the pairs that belong to a group from `number_by_mark`.
     grouped = answers.keys() - number_by_mark.values()
     return ExplainedRegressions(explained, common, tuple(pair for n, pair in enumerate(explained) if n not in grouped))
 
@@ -434,7 +437,6 @@ def _load_pair(workspace: Workspace, pair: EvalPair) -> _StoredPair | None:
 
 
 def _record(workspace: Workspace, trial: Trial | None) -> Record | None:
-    """Load the record of a trial; None if it is not stored."""
     if trial is None or trial.eval_id is None:
         return None
     return load_record(workspace.store.runs, workspace.store.analyses, trial.run_id, trial.eval_id)

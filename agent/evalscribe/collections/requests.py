@@ -247,6 +247,7 @@ def plan_submission(
     if stored_results:
         _check_same_requests(result_set, stored_results, submission, digests)
     stored_by_digest = defaultdict[str, list[Result]](list)
+    # Reversed, because `pop` below takes the last element: equal requests are matched in their original order.
     for result in reversed(stored_results):
         stored_by_digest[result.request].append(result)
     rows, new = list[Result](), list[Result]()
@@ -409,10 +410,14 @@ async def answer_requests(
     references = References(workspace.store.runs, sets, collection)
     requests = references.prepare(submission.requests)
     created_at = _timestamp(clock())
+    # The id of a result set is derived from its name, so a set can be locked before it exists.
     with sets.lock(find_result_set(sets, collection, submission, requests, created_at).id):
+        # Read again under the lock, because another process may have created or extended the set in the meantime.
         result_set = find_result_set(sets, collection, submission, requests, created_at)
         plan = plan_submission(result_set, sets.results(result_set.id), submission, requests, created_at)
         await references.check((n, row.prompt) for n, row in enumerate(plan.rows) if row.open)
+        # All rows are stored before the first call. If the process is killed, the rows without an answer show what is
+        # left.
         sets.add(result_set, plan.new)
         show = begin(result_set.name, sum(not row.open for row in plan.rows), len(plan.rows))
         work = _Work(sets, clock, questioner, references, show)

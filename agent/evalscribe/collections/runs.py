@@ -56,6 +56,7 @@ def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] 
     ids = store.run_ids(name) if name else ()
     if name in ids and usable(name):
         return name
+    # `run_ids` also returns experiment runs with this name. A name can be shorter than the shortest permitted prefix.
     matches = [id for id in ids if usable(id) and (is_prefix(name) or not id.startswith(name))]
     if len(matches) > 1:
         raise ambiguous("run", name, matches)
@@ -112,6 +113,7 @@ async def import_run(
             show this.
     """
     readers = [(file, _ReadAhead(file.records)) for file in files]
+    # In a thread, so that signal handlers can run while up to `MOST_CHARACTERS` characters are parsed.
     await asyncio.to_thread(_refuse_several, readers, source_name)
     runs: dict[str, Run] = {}
     for file, records in readers:
@@ -137,6 +139,7 @@ def _refuse_several(readers: "Sequence[tuple[OpenedFile, _ReadAhead]]", source_n
     for file, records in readers:
         runs, remaining = records.read_ahead(remaining)
         named_runs += [(file.name, run) for run in runs]
+    # Several files of a folder can contain parts of the same run, so runs are counted by id.
     if len({run.id for _, run in named_runs}) < 2:
         return
     if len(readers) == 1:
@@ -248,6 +251,7 @@ def collection_name(path: str) -> str:
     """Derive a collection's name from a path, without file extensions, or from the last part of an address."""
     name = path.rstrip("/").rpartition("/")[2] or path
     name = Path.cwd().name if name in (".", "..", "") else name
+    # A file can have several extensions, such as `.jsonl.gz`.
     while end := next((end for end in PACKED if name.lower().endswith(end) and len(name) > len(end)), None):
         name = name[: -len(end)]
     return name
@@ -269,6 +273,7 @@ def is_file_of_runs(run: str) -> bool:
         if path.is_dir():
             return not (path / SUMMARY).exists()
         return path.is_file() and path.name != SUMMARY
+    # For example, the name is too long for a path.
     except (OSError, ValueError):
         return False
 
@@ -294,6 +299,7 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     run_id = address.run_id or ""
     if address.kind == "id" and (problem := _not_a_run(workspace, run_id)):
         raise NotFoundError(problem)
+    # A name with a file extension is a misspelt path. Asking for a key would mislead the user.
     if address.kind == "id" and run_id.lower().endswith(PACKED):
         raise unknown_run(workspace, run_id)
     if options.via == "npx":
@@ -317,6 +323,8 @@ def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
         imported = (
             imported_run_id(workspace.store.analyses, workspace.store.runs, run_id) if workspace.has_store else None
         )
+        # A deployment can only have this run if the name has the checksum of a Convex id. For other names, a key would
+        # not help, so the error says that the run is unknown.
         if imported is None and not is_document_id(run_id):
             raise unknown_run(workspace, run_id) from None
         reason = (
@@ -412,10 +420,12 @@ async def _open_stored(
         files = _files(workspace.store.runs, path, overrides)
         run_id = await import_run(workspace.store.runs, files, source_name, watcher)
         return StoredSource(workspace.store.analyses, workspace.store.runs, run_id)
+    # Otherwise, columns or a threshold that have no effect on a stored run would be ignored silently.
     overrides.require_used(used, f"{run} is a run")
     if not workspace.has_store or run == SAMPLE or parse_run_address(run).kind != "id":
         return None
     imported = imported_run_id(workspace.store.analyses, workspace.store.runs, run)
+    # An imported id is checked too: a run that has not ended can have imported trials, and is refused.
     stored_id = experiment_run_name(workspace, imported or run) or imported
     if stored_id is None and workspace.options.via == "http" and not _can_fetch(workspace):
         stored_id = stored_run(workspace.store.analyses, run)  # a snapshot or a deployment's run that was analysed here
@@ -473,6 +483,7 @@ def _files(run_store: "RunStore", path: Path, overrides: RunOverrides) -> tuple[
         try:
             opened_files.append(open_file(run_store, file, overrides, str(file), in_folder=True))
         except DataError as error:
+            # The list of supported formats at the end of the message would be repeated for every file.
             reasons.append(str(error).partition(f". {SUPPORTED}")[0])
     if not opened_files:
         more = f"\nand {len(reasons) - MOST_REASONS} more" if len(reasons) > MOST_REASONS else ""
@@ -530,10 +541,13 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
             if all(graded_eval.eval.status == "passed" for graded_eval in graded)
             else []
         )
+        # Some sources state the names of all evals but describe only those that failed. An eval that they name, and
+        # that neither failed nor remained incomplete, has passed.
         if not graded and name in (run.evals or ()) and name not in run.incomplete_evals:
             passed = [name]
         if passed:
             raise NotFoundError(f"{passed[0]} passed, so there is nothing to {purpose}") from None
+        # `graded` also has evals whose trial name matches, which `find_failure` does not compare.
         if len(graded) == 1:
             return (find_failure(run, graded[0].eval.id),)
         raise
@@ -582,8 +596,6 @@ async def fetch_run(
 ) -> FetchedRun:
     """Write a run and its failed evals to a snapshot.
 
-    The summary is written last. A folder without a summary is not a snapshot.
-
     Args:
         open_writer: Returns the writer of the snapshot for a run id.
 
@@ -592,6 +604,7 @@ async def fetch_run(
     run = await source.run()
     watcher.started(run)
     writer = open_writer(run.id)
+    # All workers take evals from one iterator, so each eval is fetched once.
     remaining = iter(run.failures)
     unreadable: list[UnreadableEvidence] = []
     done = 0
@@ -606,5 +619,7 @@ async def fetch_run(
             watcher.fetched(done, len(run.failures))
 
     await asyncio.gather(*(fetch_failures() for _ in range(FETCHES)))
+    # The summary is written last: a folder without a summary is not a snapshot, so an interrupted download is never
+    # read as a complete run.
     writer.finish(await source.summary())
     return FetchedRun(run=run, unreadable=tuple(unreadable))

@@ -220,6 +220,7 @@ def agent_runs(name: str) -> Sequence[AgentRun]:
     """
     path = Path(name)
     try:
+        # The whole file is read into memory.
         if path.stat().st_size > LARGEST_FILE:
             raise DataError(f"{name} is larger than {LARGEST_FILE:,} bytes: split it")
         text = path.read_text("utf-8")
@@ -242,6 +243,7 @@ def _is_file(argument: str) -> bool:
     """Return whether `argument` is an existing file that can contain agent runs. A snapshot's summary cannot."""
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
+    # For example, the name is too long for a path.
     except (OSError, ValueError):
         return False
 
@@ -257,6 +259,7 @@ def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubj
     """Yield the subjects without repeated failed evals."""
     names: set[str] = set()
     for subject in subjects:
+        # Different agent runs in a file can have the same id, so they are not compared by name.
         if not subject.is_eval or subject.name not in names:
             names.add(subject.name)
             yield subject

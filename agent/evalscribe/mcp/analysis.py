@@ -159,6 +159,7 @@ class AnalysisTools:
         Free by default, because the rules judge. No report is written.
         """
         request = judge_options(judge, budget_usd, max_tokens, self.server_workspace.settings())
+        # explain has no dry run. Without a budget, the rules judge in place of the model.
         if request.only_plans:
             request = JudgeOptions()
         name = self.server_workspace.run(run)

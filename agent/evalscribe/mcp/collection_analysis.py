@@ -110,6 +110,7 @@ class JudgeTools:
         rubric_name = self._rubric(rubric)
         collection_name = collection or self.server_workspace.collection
         if not names:
+            # An unknown collection is reported here, before the work starts in another thread.
             with self.server_workspace.collection_of(collection) as (_, chosen_collection):
                 collection_name = chosen_collection.id
         options = request.options().model_copy(update={"fresh": fresh})

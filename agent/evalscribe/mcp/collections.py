@@ -366,6 +366,7 @@ class BrowseTools:
         for item in subject.items if offset == 0 else ():
             size = len(subject.text([item]))
             items.append(EvalItemLine(mark=item.mark, about=item.about, offset=position, characters=size))
+            # `Subject.text` joins the items with a line break.
             position += size + 1
         return EvalText(
             eval_id=eval_id,
@@ -496,6 +497,7 @@ class QueryTools:
     ) -> MetadataSamples:
         """List the values of one metadata field, most frequent first, with the number of evals that have each value."""
         with self.server_workspace.collection_of(collection) as (workspace, chosen_collection):
+            # One more value than requested tells whether there are more.
             counts = metadata_values(workspace.tables, chosen_collection.id, field, limit + 1, timeout_s=TIMEOUT_S)
         values = tuple(ValueCount(**count.model_dump()) for count in counts[:limit])
         return MetadataSamples(collection=chosen_collection.id, field=field, values=values, more=len(counts) > limit)
@@ -532,6 +534,7 @@ def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonVal
     size = cells = 0
     for row in rows:
         short = tuple(map(_cell, row))
+        # In JSON, a text has two quotes and a comma in addition.
         size += sum(len(str(cell)) + 3 for cell in short)
         if fitting_rows and size > MOST_CHARACTERS:
             break

@@ -96,6 +96,7 @@ class ServerWorkspace:
         if path is None:
             raise NotFoundError(f"file {name!r} not found in {self.settings().root}")
         root = self.settings().root.resolve()
+        # Links are resolved first, because a link inside the workspace can lead out of it.
         if not path.resolve().is_relative_to(root):
             raise UsageError(f"{name} is outside the workspace {root}: agents can read only files inside it")
         return name
@@ -105,5 +106,6 @@ class ServerWorkspace:
         """Return the name as a path; None if no file or folder has that path."""
         try:
             return Path(name) if name != SAMPLE and Path(name).exists() else None
+        # For example, the name is too long for a path.
         except (OSError, ValueError):
             return None

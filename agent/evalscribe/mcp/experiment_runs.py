@@ -141,6 +141,7 @@ class ExperimentRunTools:
             await with_progress(ctx, lambda progress: _wait_for(self.server_workspace, run, wait_seconds, progress))
         verdicts: tuple[ItemVerdict, ...] = () if item is not None else VERDICTS[wanted]
         page = TrialPage(verdicts=verdicts, item=item, offset=offset, limit=limit)
+        # Only functions that are not async are run in a thread by `tool`, and this one is async because it can wait.
         return await run_in_thread(lambda: self._details(run, page, characters))
 
     def compare_experiment_runs(

@@ -148,6 +148,7 @@ class ExperimentTools:
         if not self.server_workspace.has_store():
             return ExperimentList(experiments=(), next_offset=None, next=NO_EXPERIMENT)
         with self.server_workspace.experiments() as workspace:
+            # One more experiment than the page has tells whether there is a next page.
             experiments = list_experiments(workspace, dataset=dataset, page_size=offset + limit + 1)
             page, _ = page_of(experiments, offset, limit)
             lines = first_fitting((_line(workspace, experiment) for experiment in page), MOST_CHARACTERS)
@@ -175,6 +176,7 @@ class ExperimentTools:
 
 
 def _line(workspace: Workspace, listed: ListedExperiment) -> ExperimentLine:
+    # The store returns the oldest run first; the slice takes the last `LATEST_RUNS` runs in reverse.
     newest = workspace.store.experiment_runs.runs(listed.experiment.id)[: -LATEST_RUNS - 1 : -1]
     return ExperimentLine(
         id=listed.experiment.id,

@@ -44,11 +44,13 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
     future = asyncio.wrap_future(_start_thread(lambda: asyncio.run(main())))
     future.add_done_callback(ignore_outcome)
     try:
+        # Without `shield`, a cancelled caller would lose the future and could not wait for the end of the work.
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         loop, task = await asyncio.wrap_future(running)
         with suppress(RuntimeError):  # the work has already ended and its event loop is closed
             loop.call_soon_threadsafe(task.cancel)
+        # The caller can hold the lock of a run. The lock must not be free before the work has really stopped.
         await asyncio.wait([future])
         raise
 
@@ -68,6 +70,7 @@ def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
     The program can exit without waiting for the thread. Results that are finished by then are already stored.
     """
     future: Future[ThreadResult] = Future()
+    # A future that is not marked as running can be cancelled. `set_result` would then raise an exception in the thread.
     future.set_running_or_notify_cancel()
     threading.Thread(target=_settle, args=(future, work), name="evalscribe", daemon=True).start()
     return future
@@ -139,6 +142,7 @@ class ProgressReporter:
         while True:
             line = await self._queue.get()
             step += 1
+            # Progress can arrive faster than it is sent. Only the latest message is still true.
             while not self._queue.empty():
                 line = self._queue.get_nowait()
                 step += 1
@@ -163,6 +167,8 @@ async def with_progress(
     task = asyncio.create_task(_in_turn(ctx, work, turn or nullcontext()))
     task.add_done_callback(ignore_outcome)
     try:
+        # A cancelled task still has to wait for its work to stop before it releases `turn`. `shield` lets the client's
+        # call end before that.
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         task.cancel()

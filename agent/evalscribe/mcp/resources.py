@@ -20,6 +20,7 @@ from evalscribe.reports.reading import find_stored_report
 from evalscribe.workspace import Workspace
 
 MARKDOWN, JSON = "text/markdown", "application/json"
+# In a URI template (RFC 6570), `{+name}` also matches slashes, which names of reports contain.
 REPORTS = "report://{+name}"
 PAGES = {
     "mcp": "setting up these tools in editors",

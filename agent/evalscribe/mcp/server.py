@@ -39,6 +39,7 @@ Python cannot parse more than 4,300 digits, and no argument of a tool needs more
 LONGEST_ID = 200
 """Maximum number of characters of a request id that is read from an unreadable message."""
 UNREADABLE = "the message cannot be read: it is not JSON, or it is nested too deeply"
+# The possessive `*+` prevents backtracking in a string that has no end.
 _PART = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\]:,]|[^\s"{}\[\]:,]+', re.DOTALL)
 log = logging.getLogger("evalscribe.mcp")
 
@@ -64,7 +65,9 @@ class _Lines:
         self.replies: Any = None
 
     async def __aiter__(self) -> AsyncIterator[str]:
+        # Read in a daemon thread, so that a read that still waits for a line cannot keep the process alive.
         while line := await run_in_thread(self._stream.readline):
+            # A line that is not UTF-8 must be answered, too.
             text = line.decode("utf-8", "replace")
             if not text.strip():
                 continue
@@ -99,11 +102,14 @@ def id_of(line: str) -> int | str | None:
     depth, before = 0, ("", "")
     for match in _PART.finditer(line):
         part = match[0]
+        # Some clients write the id last, behind the unreadable part. An `id` in nested arguments is not the request's
+        # id.
         if depth == 1 and before == ('"id"', ":") and len(part) <= LONGEST_ID:
             try:
                 value = json.loads(part)
             except ValueError:
                 return None
+            # A request id is a string or an integer. `isinstance` would accept `true` as an integer.
             return clean_json(value) if isinstance(value, str) else value if type(value) is int else None  # type: ignore[return-value]
         depth += (part in "{[") - (part in "}]")
         before = (before[1], part)

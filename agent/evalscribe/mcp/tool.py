@@ -221,6 +221,7 @@ Messages recommend these commands, with or without `evalscribe` in front.
 PARAMETERS = {"budget": "budget_usd"}
 """Names of those tool arguments that differ from the field names in error messages, keyed by the field name."""
 ARGUMENTS = {
+    # The lookahead keeps longer options that begin in the same way.
     r"--budget(?: USD)?(?![\w-])": "`budget_usd`",
     r"--max-tokens(?: N)?(?![\w-])": "`max_tokens`",
     r"--run-item-id(?![\w-])": "`run_item_id`",
@@ -260,10 +261,13 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
         except EvalscribeError as error:
             raise ToolError(describe_error(error, signature.parameters)) from None
         except Exception:
+            # The client gets no details, because the message of an unexpected exception can contain evidence or a key.
             log.error("%s", redact(traceback.format_exc()))
             raise ToolError(BUG) from None
 
     signature = inspect.signature(function, eval_str=True)
+    # The SDK reads the arguments and the output schema from the signature. `CallToolResult` means that the result needs
+    # no conversion; the annotation adds its schema.
     run_tool.__signature__ = signature.replace(return_annotation=Annotated[CallToolResult, returns])  # type: ignore[attr-defined]
     new_tool = _Tool.from_function(
         run_tool,
@@ -284,6 +288,7 @@ def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> st
     """
     argument_names = {field: name for field in error.fields if (name := PARAMETERS.get(field, field)) in arguments}
     text = error.text(lambda field: f"`{argument_names[field]}`" if field in argument_names else flag(field))
+    # A lone surrogate in a name cannot be sent as UTF-8.
     message = replace_commands(visible(redact(text)).encode("utf-8", "replace").decode())
     flags = [flag(field) for field in error.fields if field not in argument_names and f"`{field}`" in str(error)]
     if not flags:
@@ -314,5 +319,6 @@ def _without_extra_arguments(new_tool: Tool) -> Tool:
     arguments = new_tool.fn_metadata.arg_model  # no other tool uses this model
     arguments.model_config["extra"] = "forbid"
     arguments.model_rebuild(force=True)
+    # The schema was made before undeclared arguments were forbidden.
     new_tool.parameters = arguments.model_json_schema(by_alias=True)
     return new_tool

@@ -270,6 +270,7 @@ def folder_of(place: AgentRunPlace) -> str:
 
 
 def document_href(place: AgentRunPlace, role: str, path: str, line: int) -> str:
+    # Lines after the last shown one have no anchor.
     return f"{folder_of(place)}/documents.html#{anchor(role, path, min(line, MOST_LINES))}"
 
 

@@ -34,6 +34,8 @@ HEAD_START_S = 1
 GRACE_S = 1
 """Maximum seconds for open requests to finish when the server stops."""
 STATIC = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+# Evidence is hostile. If a text of it were rendered as markup after all, the browser would run no script of it, load
+# nothing from elsewhere, and send no form to another site.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -81,11 +83,15 @@ class LocalRequestsOnly:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
+        # A page of another site can let its own name resolve to 127.0.0.1. Its requests then name that site as their
+        # host.
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
             return _refused("This page is only served to a browser on this machine.")
+        # Servers on other ports of this machine are other origins, so the whole origin must be equal.
         if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
             return _refused("Requests from other sites are refused.")
+        # Some clients do not send this header. They pass, because every request needs the token as well.
         if not {"none", "same-origin"}.issuperset(headers.getlist("sec-fetch-site")):
             return _refused("Requests from other sites are refused.")
         if scope["method"] not in ("GET", "HEAD", "POST"):
@@ -100,6 +106,7 @@ class LocalRequestsOnly:
         If the address contains the token, the response sets the cookie and redirects to the address without the token.
         A request without the token and without the cookie is refused.
         """
+        # Any bytes are valid latin-1. Other characters are percent-encoded in an address, and `parse_qsl` decodes them.
         query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
         if self._is_token(query.get("token", "")):
             # Keep only one leading slash. A browser reads a path with two slashes as the address of another server.
@@ -113,6 +120,7 @@ class LocalRequestsOnly:
         return _refused("Open the address that `evalscribe view` printed: it has the token of this start.")
 
     def _is_token(self, text: str) -> bool:
+        # Compared as bytes, because `compare_digest` raises an exception for texts with characters such as `é`.
         return hmac.compare_digest(text.encode("utf-8", "replace"), self._token.encode())
 
 
@@ -146,6 +154,7 @@ def make_app(site: Site) -> ASGIApp:
         return Response((Path(__file__).with_name("static") / name).read_bytes(), media_type=STATIC[name])
 
     async def decide(request: Request) -> Response:
+        # The body is read before the lock is taken, so that a client that never finishes its body blocks nobody.
         body = await _body(request)
 
         def work() -> Response:
@@ -185,8 +194,6 @@ def make_app(site: Site) -> ASGIApp:
 
 
 class _WithHeaders:
-    """Adds headers to every response."""
-
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
@@ -205,6 +212,7 @@ async def _body(request: Request) -> bytes:
     async for chunk in request.stream():
         body += chunk
         if len(body) > LARGEST_BODY:
+            # An empty body is refused as an invalid decision.
             return b""
     return body
 
@@ -216,6 +224,7 @@ def _page(site: Site, path: str, query: Query) -> Response:
     except EvalscribeError as error:
         title = "Not found" if isinstance(error, NotFoundError) else "This page cannot be shown"
         return HTMLResponse(site.render_problem(title, str(error), path), _status(error))
+    # An unexpected exception becomes a page too, so that the reviewer does not see an empty one.
     except Exception as error:
         log.exception("page %s", path)
         message = f"This is a bug of evalscribe: {type(error).__name__}. `evalscribe -v view` prints the details."
@@ -245,6 +254,8 @@ def serve(site: Site, port: int, started: Callable[[str], None]) -> None:
     Raises:
         UnavailableError: The port is taken.
     """
+    # The port is bound here and not by uvicorn, which ends the process if the port is taken. This also makes the number
+    # of a free port known before the server starts.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -55,6 +55,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
         AccessError: The folder cannot be written.
         UnavailableError: The disk is full.
     """
+    # Inside the folder, because files can be moved into place by renaming only within one file system.
     new = folder / f".{MARK}.new"
     try:
         old = _old_names(folder)
@@ -63,6 +64,8 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
             written = _write(open_site(workspace, scope), new)
             for name in old - {MARK}:  # Keep the old mark until the end, in case the process is interrupted.
                 _remove(folder / name)
+            # The new mark comes first. If the process is interrupted, the mark lists all files in the folder, so that
+            # the next start can replace them.
             for name in sorted((path.name for path in new.iterdir()), key=lambda name: name != MARK):
                 (new / name).replace(folder / name)
         finally:
@@ -75,8 +78,7 @@ def write_bundle(workspace: Workspace, scope: Scope, folder: Path) -> WrittenBun
 def _old_names(folder: Path) -> set[str]:
     """Return the names of the top-level files and folders of an earlier bundle.
 
-    Raises `DataError` if the folder contains anything else. Files that people add to a bundle must not be removed, for
-    example the `.git` of the branch from which it is published, or a web host's configuration.
+    Raises `DataError` if the folder contains anything else.
     """
     if not folder.exists():
         return set()
@@ -85,6 +87,8 @@ def _old_names(folder: Path) -> set[str]:
     mark = folder / MARK
     expected = {MARK, *mark.read_text("utf-8").split("\n")} if mark.is_file() else set()
     names = {path.name for path in folder.iterdir()} - {f".{MARK}.new"}
+    # Files that people add to a bundle must not be removed, for example the `.git` of the branch from which it is
+    # published, or a web host's configuration.
     if more := sorted(names - expected):
         raise DataError(f"{folder} has other files ({more[0]}); give a new folder or an earlier bundle")
     return names

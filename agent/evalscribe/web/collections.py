@@ -213,6 +213,7 @@ class CollectionPages(StorePages):
         if file == "documents":
             documents = [agent_runs.view_document(document) for document in record.documents]
             return Page("agent_run_documents.html.j2", title, COLLECTIONS, {**values, "documents": documents})
+        # The first page of messages has the name `index` only, so that each page has one address.
         match = _MESSAGES.fullmatch("t0-0" if file == "index" else file)
         if match is None or (file != "index" and int(match[1]) == int(match[3]) == 0):
             return None
@@ -246,6 +247,7 @@ class CollectionPages(StorePages):
 
     def _record(self, collection: Collection, run: Run, name: str) -> Record | None:
         """Return the record of the agent run whose pages are in the folder `name`."""
+        # An id that needs no escaping is its own slug and can be looked up directly.
         if slug(name) == name and (record := self._agent_runs.record(run.id, name)):
             return record
         evals = (graded.eval.id for graded in self._agent_runs.listed(collection, run))
@@ -253,9 +255,9 @@ class CollectionPages(StorePages):
         return None if id is None else self._agent_runs.record(run.id, id)
 
     def _answers(self, record: Record) -> Sequence[tuple[RubricResultCounts | None, Any]]:
-        """Return the judges' answers about an agent run."""
         if self.store is None or self._agent_runs.limited:
             return ()
+        # Results name an agent run by its id, and a failed eval by its run and path.
         subjects = (record.eval.id, f"{record.run_id}/{record.eval.path}")
         judged = self.store.collections.results_about(subjects)[: results.ON_PAGE]
         views = AnswerViews(self._agent_runs, self.store)
@@ -300,8 +302,11 @@ class CollectionPages(StorePages):
             return None
         views = AnswerViews(self._agent_runs, self.store)
         schema = values["result_set"] and values["result_set"].output_schema
+        # Filters need all answers. Citations are resolved only for the answers of one page, because resolving reads the
+        # whole subject of each.
         rows = [(views.answer(n, result, schema, resolve=False), n, result) for n, result in enumerate(stored)]
         answers = [answer for answer, _, _ in rows]
+        # By identity, because different results can have equal answers.
         chosen = set(map(id, results.matching_answers(answers, query)))
         matching = [(n, result) for answer, n, result in rows if id(answer) in chosen]
         start = 0 if self.site.is_static else _number(query, "page") * results.ON_PAGE

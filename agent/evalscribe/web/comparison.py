@@ -207,6 +207,7 @@ class ComparisonPages(Pages):
         """Return a run's evals from the store, or from the report if the store has none."""
         if run.stored:
             try:
+                # The findings are passed on, because the site has parsed the run's report already.
                 return load_run_evals(self.site.workspace, run.run, run.findings)
             except EvalscribeError as error:
                 problems.append(str(error))
@@ -251,6 +252,7 @@ def first_output_difference(base: Evidence, candidate: Evidence) -> OutputDiffer
 
     Returns None if the outputs are equal or one of them is missing.
     """
+    # `pair_documents` pairs outputs with references, so the outputs of the base take the role of references.
     as_expected = [document.model_copy(update={"role": "expected"}) for document in base.of("output")]
     both = candidate.model_copy(update={"documents": (*candidate.of("output"), *as_expected)})
     for pair in pair_documents(both):

@@ -214,4 +214,5 @@ def recorded_turns(text: str) -> Sequence[TranscriptTurn]:
     Returns no turns if the text has another format, or if it begins with anything other than a turn.
     """
     turns = parse_transcript(text)
+    # `parse_transcript` finds turns in any text with lines that look like them.
     return turns if turns and turns[0].first == 1 else ()

@@ -109,6 +109,8 @@ class Decisions:
         return entry
 
     def _undo(self, entry: Entry) -> str:
+        # Undoing a decision restores the report's text from before it, and so would undo later decisions in the same
+        # report.
         in_report = [written for written in self._written if written.report == entry.report.name]
         if not in_report or in_report[-1].number != entry.n:
             raise ChangedError(f"only the last decision in a report can be undone; it is not on finding {entry.n}")
@@ -128,6 +130,8 @@ class Decisions:
         Returns an empty text if there are no such changes.
         """
         library = self._site.workspace.reports
+        # There is no diff without git and for an untracked report. Such a report counts as changed unless all decisions
+        # in it were undone.
         undecided = {name for name in self._changed if all(written.report != name for written in self._written)}
         diffs = ((name, library.uncommitted(name)) for name in self._changed)
         changes = [(name, diff) for name, diff in diffs if diff or (diff is None and name not in undecided)]

@@ -160,6 +160,7 @@ class PagedDocument:
         pages: list[LineSpan] = []
         start, rows, size = (1, 0), 0, 0
         for n, line in enumerate(self.lines, 1):
+            # A page that is three quarters full ends before the next message, so that few messages are split.
             full_enough = n in self.starts and (rows >= PAGE_LINES * 3 // 4 or size >= PAGE_CHARACTERS * 3 // 4)
             for piece in range(_pieces(line)):
                 length = min(PIECE, len(line) - piece * PIECE)
@@ -250,6 +251,7 @@ class PagedDocument:
         """Return the indices of the pieces of a very long line that an excerpt shows: first and cited pieces."""
         pieces = dict.fromkeys(range(first, min(stop, first + CLIPPED - 1)))
         for citation in self.citations:
+            # A shortened quotation ends with `…`, which is not part of the line.
             quoted = citation.text.strip().partition("\n")[0].rstrip("…")
             at = self.lines[n - 1].find(quoted) if quoted and citation.first <= n <= citation.last else -1
             if first <= at // PIECE < stop:
@@ -325,6 +327,7 @@ def page_documents(
         base = _base(document.role, document.path)
         spelled = name(document.path)
         is_first = base not in bases
+        # Several documents can have the same role and path. Citations then belong to the first of them.
         cited = [
             citation
             for citation in citations
@@ -400,6 +403,7 @@ def _pieces(line: str) -> int:
 def _around(pattern: re.Pattern[str], line: str) -> Markup:
     """Return the part of a line around the first match, with every match in it marked."""
     first_match = pattern.search(line)
+    # There may be no match: `matches` compares lower-case texts, which can be longer than the line, as for `İ`.
     first = max(0, first_match.start() - PIECE // 4) if first_match else 0
     text = line[first : first + PIECE]
     parts, end = [Markup("…") if first else Markup("")], 0

@@ -124,6 +124,8 @@ class EvalEvidence:
         self.conversations: dict[int, RecordedConversation] = {}
         for index, document_turns in turns.items():
             if document_turns:
+                # Messages are numbered in each transcript, and the finding does not say which transcript it means. The
+                # messages are marked only in the first transcript that has them.
                 marks = self._marks if not any(map(self._has_mark, self.conversations.values())) else {}
                 document = self.documents[index]
                 self.conversations[document.number] = RecordedConversation(document, document_turns, marks)
@@ -183,6 +185,7 @@ class EvalEvidence:
         numbers: set[int] = set()
         partners = {document.number: pair for pair in self.pairs for document in pair if document}
         for document in sorted(self.order, key=lambda document: not document.citations):
+            # An output and its reference are shown side by side, so both of them must fit.
             unit = [member for member in partners.get(document.number, (document,)) if member]
             if document.number in numbers or not all(member.is_short for member in unit):
                 continue
@@ -315,6 +318,7 @@ class EvidencePages(Pages):
 
     def _subject(self, run: str, eval_slug: str) -> ShownEval | None:
         reports = self.site.reports
+        # Pages that are served also link to evals of reports outside the scope, for example in comparisons.
         for report in (*reports.shown, *reports.all):
             if slug(report.run) == run and (subject := self._of_report(report).get(eval_slug)):
                 return subject
@@ -333,10 +337,9 @@ class EvidencePages(Pages):
         return cached[1]
 
     def _view(self, subject: ShownEval) -> tuple[StoredEvidence, EvalEvidence | None]:
-        """Return the stored evidence of an eval, and the same evidence in the form that pages show.
-
-        While a bundle is written, the last result is cached, because the eval's pages are rendered one after another.
-        """
+        """Return the stored evidence of an eval, and the same evidence in the form that pages show."""
+        # A bundle's pages about one eval are rendered one after another, so the last result is enough. A served page
+        # must show the evidence as it is now.
         if self._last is not None and self._last[0] is subject and self.site.is_static:
             return self._last[1:]
         stored = self._stored(subject)
@@ -350,6 +353,7 @@ class EvidencePages(Pages):
             return StoredEvidence(None, "This folder has no store with evidence yet, only reports.")
         try:
             evidence = self._load(subject)
+        # A text in a damaged store may not be UTF-8.
         except (EvalscribeError, UnicodeDecodeError) as error:
             return StoredEvidence(None, f"The evidence in the store cannot be read: {error}")
         if evidence is None:

@@ -359,6 +359,7 @@ class ExperimentPages(Pages):
     def _missing(self, run: ExperimentRun) -> Sequence[str]:
         """Return the keys of the first `MOST_KEYS` items that have no trial."""
         tried = {key for key, _ in self.site.workspace.store.experiment_runs.done(run.id)}
+        # Keys are taken one by one, so that a large dataset is read only until enough are missing.
         keys = (item.key for item in items_of(self.site.workspace, run) if item.key not in tried)
         return [key for key, _ in zip(keys, range(MOST_KEYS), strict=False)]
 
@@ -556,6 +557,7 @@ def timeline(run: ExperimentRun, finished: Sequence[tuple[str, ItemVerdict]]) ->
     start = datetime.fromisoformat(run.created_at)
     times = [((datetime.fromisoformat(moment) - start).total_seconds(), verdict) for moment, verdict in finished]
     last = datetime.fromisoformat(run.ended_at or finished[-1][0])
+    # All times can be equal. The total must not be 0, because times are divided by it.
     seconds = max(0.001, (last - start).total_seconds(), times[-1][0])
     counts = [Counter[str]() for _ in range(BARS)]
     for time, verdict in times:

@@ -149,11 +149,13 @@ class InboxPages(Pages):
         if match is None:
             return 0
         position = {report.name: at for at, report in enumerate(self.site.reports.shown)}
+        # If the report was deleted in the meantime, the list continues at the beginning of the group.
         after = (int(match[1]), position.get(match[3], -1), int(match[2]))
         places = ((entry.group, position[entry.report.name], entry.n) for entry in entries)
         return next((at for at, place in enumerate(places) if place > after), len(entries))
 
     def _changes(self) -> Sequence[Change]:
+        # The newest report is last in this order, and replaces earlier reports on its model.
         newest = {report.model: report for report in reversed(self.site.reports.shown)}
         by_text: dict[str, list[tuple[LoadedReport, RecommendationSummary]]] = {}
         for report in newest.values():
@@ -212,6 +214,7 @@ C = TypeVar("C", CitationSummary, Citation)
 def mark_quotations(citations: Sequence[C]) -> Sequence[tuple[C, Markup]]:
     """Return the quotations as markup, sorted by role. Differences between output and expected text are marked."""
     ordered = sorted(citations, key=lambda citation: ROLES.index(citation.role))
+    # Reversed, so that the first citation of each role remains.
     sides = {citation.role: citation for citation in reversed(ordered)}
     output, expected = sides.get("output"), sides.get("expected")
     marked: dict[int, Markup] = {}
@@ -234,6 +237,7 @@ def mark_differences(left: str, right: str) -> tuple[Markup, Markup]:
     a, b = _TOKEN.findall(left), _TOKEN.findall(right)
     if len(a) > MOST_TOKENS or len(b) > MOST_TOKENS:
         return Markup.escape(shown(left)), Markup.escape(shown(right))
+    # In texts of 200 or more tokens, `autojunk` would ignore frequent tokens such as spaces and brackets.
     blocks = SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
     if sum(end - start for tag, start, end, _, _ in blocks if tag == "equal") * 3 < len(a):
         return Markup.escape(shown(left)), Markup.escape(shown(right))  # too different for marks to help

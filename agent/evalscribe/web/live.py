@@ -154,4 +154,5 @@ def _holder(analysis: RunningAnalysis, holder: Callable[[str], str | None]) -> s
     Other processes can also lock runs.
     """
     described = holder(analysis.run_id)
+    # The space after the number keeps process 12 apart from process 123.
     return described if described and f"{described} ".startswith(f"process {analysis.process} ") else None

@@ -257,13 +257,13 @@ def _dates(frame: _Frame, dates: Sequence[str]) -> Iterator[Markup]:
     free = frame.left - 99.0
     for index, date in enumerate(dates):
         x = min(max(frame.x((index + 0.5) / len(dates)), frame.left + 30), frame.x(1) - 30)
+        # An ISO date is about 74 units wide, by the estimate of `_width`, so 84 leaves a gap.
         if (index == 0 or date != dates[index - 1]) and x - free >= 84:
             yield _text(x, frame.y(0) + 18, _short(date), "tick middle")
             free = x
 
 
 def _legend(names: Sequence[str]) -> Iterator[Markup]:
-    """Draw the legend in rows: the marker and the name of each series."""
     row: list[Markup] = []
     x = 46.0
     for number, name in enumerate(names):

@@ -95,6 +95,7 @@ class Entry:
     def group(self) -> int:
         """Index of the finding's group in `ORDER`."""
         first = self.first
+        # A label without a judge comes from a report that a person wrote.
         if first.reviewer is not None or (first.judge is None and first.classification is not None):
             return DECIDED
         recurrence = first.recurrence.kind if first.recurrence else "new"

@@ -110,6 +110,8 @@ class AnswerViews:
         for name, places in self._store.runs.places(sorted(names)).items():
             shown = [place for place in places if self._agent_runs.has(place)]
             if shown:
+                # Several collections can contain the same agent run. Links lead to the collection of the result set if
+                # possible.
                 self._places[name] = min(shown, key=lambda place: place.collection_id != collection_id)
 
     def answer(
@@ -138,6 +140,7 @@ class AnswerViews:
         references = (self._reference(id) for id in _reference_ids(result))
         about = (AnswerPart(f"{name}: {value_text(value)}") for name, value in result.user_metadata.items())
         output = result.output or {}
+        # Without a schema, an answer is a single text with its citations.
         if set(output) == {"output", "citations"}:
             output = {"answer": {"text": output["output"], "citations": output["citations"]}}
         return Answer(
@@ -190,6 +193,7 @@ class AnswerViews:
         place = self._places.get(name)
         if place is not None:
             return self._agent_runs.entry(place.run_id, place.path)
+        # Run ids and paths can contain slashes, so every way to divide the name is tried.
         slashes = (at for at, character in enumerate(name) if character == "/")
         return next((entry for at in slashes if (entry := self._agent_runs.entry(name[:at], name[at + 1 :]))), None)
 
@@ -219,6 +223,7 @@ class AnswerViews:
         at = 0
         for citation in citations:
             start, end = citation["start_idx"], citation["end_idx"]
+            # Citations can overlap. The text of each is shown once.
             if start < at:
                 continue
             if start > at:
@@ -256,6 +261,7 @@ class AnswerViews:
             return message_href(place, target.get("transcript_id"), target["block_idx"]), _name_of(target)
         if kind == "metadata":
             key = target.get("metadata_key") or ""
+            # Only top-level keys of the metadata have an anchor.
             top = key.partition(".")[0].partition("[")[0]
             of_run = target.get("transcript_id") is None
             return f"{folder}/index.html#{metadata_anchor(top) if key and of_run else 'metadata'}", _name_of(target)
@@ -289,6 +295,7 @@ class AnswerViews:
         documents = (
             [document for document in evidence_of(record).documents if document.role == "transcript"] if record else []
         )
+        # `evidence_of` renders one document for each transcript, in the same order.
         for transcript_id, document in zip(place.transcripts, documents, strict=False):
             if document.path == path:
                 turns = (turn.number for turn in parse_transcript(document.text) if turn.first <= line <= turn.last)

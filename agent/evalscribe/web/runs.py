@@ -92,6 +92,7 @@ def _first_screen(report: LoadedReport) -> FirstScreen:
         rendered = report_from_analysis(report.analysis)
     except DataError:  # Reports written by people lack some facts that generated reports have.
         return pluralise(len(report.entries), "finding"), (), ()
+    # The first line is the report's title.
     return headline(rendered), first_lines(rendered)[1:], recommendation_rows(rendered)
 
 

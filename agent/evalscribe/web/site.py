@@ -24,7 +24,9 @@ Query = Mapping[str, str]
 """Filters in a page's address; empty for the pages of a bundle, where a script applies the filters."""
 _WEB_ADDRESS = re.compile(r"https?://[^\s/]", re.IGNORECASE)
 _SAFE = re.compile(r"[A-Za-z0-9._-]+")
+# A code span ends at exactly as many backticks as it starts with, so its text can contain other numbers of them.
 _CODE = re.compile(r"(`+)(.+?)\1(?!`)", re.DOTALL)
+# In Markdown, a backslash escapes any ASCII punctuation character, and no other character.
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 LONGEST_SLUG = 100
 SECTIONS = (
@@ -164,8 +166,10 @@ def shown(value: object) -> object:
     """Return a value as pages show it. In a text, control characters and bidirectional marks are replaced."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return value
+    # Most texts are printable ASCII, so they need not be searched for invisible characters.
     if value.isascii() and value.isprintable():
         return value
+    # Otherwise, each line of a text with Windows line ends would show a replacement character at its end.
     text = value.replace("\r\n", "\n")
     if invisible := {ord(c): "\N{REPLACEMENT CHARACTER}" for c in set(text) if not is_visible(c)}:
         return text.translate(invisible)
@@ -198,6 +202,7 @@ def is_web_address(value: object) -> bool:
 
 def slug(text: str) -> str:
     """Turn any text into a short name for a file, a folder or an anchor. Different texts get different names."""
+    # A lone surrogate can be part of a name. It has no UTF-8 bytes unless it is passed through.
     plain = (
         text
         if _SAFE.fullmatch(text)
@@ -208,6 +213,8 @@ def slug(text: str) -> str:
     )
     if plain.strip(".") and len(text) <= LONGEST_SLUG and len(plain) <= LONGEST_SLUG:
         return plain
+    # `~-` marks a shortened name. A name that is not shortened cannot contain it, because each `~` in it is followed by
+    # two hexadecimal digits.
     return f"{plain[:60].strip('.~')}~-{content_id(text)[-16:]}"
 
 

@@ -171,6 +171,7 @@ class RunResults:
 
         Failures that say nothing about the model are not counted.
         """
+        # With such failures, a run in an outage would be drawn at 0 %, as if the model had failed every task.
         impact = self.report.analysis.net_impact if self.report else None
         return (impact.scorable_passed, impact.scorable_total) if impact else (self.run.passed, self.run.total)
 
@@ -206,18 +207,21 @@ class RunResults:
             if graded.eval.status in ("failed", "error"):
                 failures[task].append(self._failure(path))
             else:
+                # Index 0 counts passed trials, and index 1 incomplete ones.
                 counts[task][graded.eval.status == "incomplete"] += 1
         for path, finding in self.findings.items():
             task = TRIAL.sub("", path)
             if path not in paths:
                 paths.add(path)
                 failures[task].append(self._failure(path))
+            # A report names only failed trials, but states how many trials of the task passed.
             if finding.trials and not counts[task][0]:
                 counts[task][0] = finding.trials.passed
         for path in map(printed_path, self.unfinished):
             if path not in paths:
                 paths.add(path)
                 counts[TRIAL.sub("", path)][1] += 1
+        # All failures are known by now, so an eval that is named nowhere above has passed.
         if self.lists_failures:
             for path in map(printed_path, self.evals or ()):
                 if path not in paths:
@@ -425,6 +429,7 @@ class TaskIndex:
         place = self._workspace.settings.store_place
         if not isinstance(place, Path):
             return object()
+        # SQLite writes to the `-wal` file first, so the database file alone can be unchanged.
         return tuple(map(_state, (place / DATABASE, place / f"{DATABASE}-wal")))
 
     def _stored_runs(self) -> tuple[tuple[Run, ...], str | None]:
@@ -461,9 +466,11 @@ class TaskIndex:
         reported: set[str] = set()
         for report in reports:
             run = by_id.get(report.run)
+            # A report without a run id gives only the first characters of the id, in its file name.
             if run is None and len(report.run) >= SHORTEST_PREFIX and report.analysis.run.id is None:
                 begins = [run for run in self._stored if run.id.startswith(report.run)]
                 run = begins[0] if len(begins) == 1 else None
+            # The newest report comes first, so older reports on the same run are skipped.
             if run is None or run.id not in reported:
                 yield report, run
             if run is not None:
@@ -480,6 +487,7 @@ class TaskIndex:
                 self._problem = str(error)
             else:
                 evals = full_run.evals if full_run else None
+                # The store has a result of every eval, so these are the names of all evals.
                 if evals is None and graded and len(graded) >= run.total:
                     evals = tuple(item.eval.path for item in graded)
                 unfinished = full_run.incomplete_evals if full_run else ()
@@ -532,6 +540,7 @@ def _by_model(runs: Sequence[RunResults]) -> Iterator[RunResults]:
     of_model: dict[str, list[RunResults]] = defaultdict(list)
     for run in runs:
         of_model[run.model].append(run)
+    # Sorting is stable, so models with runs of the same date are in the order of their names.
     by_name = sorted(of_model.items())
     for _, members in sorted(by_name, key=lambda item: max(run.started for run in item[1]), reverse=True):
         yield from sorted(members, key=lambda run: (run.started, run.key))
@@ -540,6 +549,7 @@ def _by_model(runs: Sequence[RunResults]) -> Iterator[RunResults]:
 def _state(path: Path) -> object:
     try:
         stat = path.stat()
+    # SQLite removes the `-wal` file when the last connection is closed.
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_size

@@ -60,6 +60,7 @@ class TaskPages(Pages):
             if all(query.get(name, "") in ("", getattr(table.runs[at], name)) for name in FILTERS[:2])
         ]
         newest = sorted(selected, key=lambda at: (table.runs[at].started, table.runs[at].key))[-MOST_RUNS:]
+        # The newest runs are chosen by date, but shown in the order of the table, which groups them by model.
         columns = sorted(newest)
         fixes, problem = self._fixes()
         rows = [row for row in self._rows(table, columns) if _matches(row, query)]
