@@ -85,6 +85,7 @@ async def explain(
         prepared = await prepare(workspace, analyst, source, reduced, past, watcher, full_run=full_run)
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
+        # Only `analyze` lets the rules judge if the user does not consent.
         prepared = announce_plan(prepared, watcher, rules_instead=False)
         # Get the case before judging, because judging discards the prepared evidence.
         case = prepared.case(prepared.groups[0])
