@@ -67,6 +67,7 @@ def logged(arguments: Sequence[str]) -> Iterator[None]:
     be written.
     """
     global _quiet
+    # A process can run several commands, one after the other.
     _quiet = False
     root = logging.getLogger()
     before, level, start = list(root.handlers), root.level, monotonic()

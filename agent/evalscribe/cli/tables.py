@@ -91,6 +91,8 @@ def print_list(
         for row in rows:
             output.print_json(row, indent=None)
     elif form == "json":
+        # The rows are already valid, so they are not validated again. `SerializeAsAny` prints the fields of their own
+        # classes, while `BaseModel` has none.
         output.print_json(RootModel[list[SerializeAsAny[BaseModel]]].model_construct(list(rows)))
     elif texts := [["" if cell is None else str(cell) for cell in cells(row)] for row in rows]:
         write_table([list(heads), *texts])
