@@ -173,6 +173,7 @@ class RunAnalysis:
 
     def close(self) -> None:
         """Unlock the run, so that other processes can analyse it."""
+        # The page in the browser sees by the lock that the analysis is running, so the lock is released last.
         with self._opened:
             if self._progress is not None:
                 self._progress.close(done=self._result is not None or self._queue is None)

@@ -113,6 +113,7 @@ def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | 
             report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # problems of the report are left to `reports check`
+        # A report contains ids and paths in their printable form.
         if report.run.id == printed(run.id):
             hits = (
                 finding for finding in report.findings if finding.eval == printed_path(eval.path) and finding.reviewer

@@ -227,6 +227,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
 def untraced() -> Iterator[None]:
     """Prevent LangGraph from uploading its state, even if `LANGSMITH_TRACING=true` is set in the environment."""
     hidden = {name: os.environ.pop(name) for name in ANCIENT_TRACERS if name in os.environ}
+    # `tracing_context` turns LangSmith off. This variable holds a tracer that LangChain's `tracing_v2_enabled` opened.
     token = tracing_v2_callback_var.set(None)
     try:
         with tracing_context(enabled=False):

@@ -24,7 +24,6 @@ _quiet = False
 
 
 def redacted(text: str) -> str:
-    """Return a message or a log text without its secrets."""
     from evalscribe.redaction.redact import redact  # loaded here, because only errors and logs need it
 
     return redact(text)

@@ -192,7 +192,6 @@ def evidence_of(record: Record) -> Evidence:
 
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
-    """Yield transcripts as documents."""
     counts: Counter[str] = Counter()
     for transcript in transcripts:
         # Do not use the transcript's id, which can change when the file is read again.

@@ -142,7 +142,6 @@ def _file(folder: Path, name: str) -> Path | None:
 
 
 def _text(folder: Path, name: str) -> str | None:
-    """Return the text of a file below a folder; None if there is no such file."""
     path = _file(folder, name)
     if path is None:
         return None
