@@ -212,7 +212,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
     """
     async with open_checkpoints(place) as saver:
         # Start anew. If a killed process had another number of workers, the counts of both processes would be added up,
-        # and the nodes of an earlier release may no longer exist. The store knows what is left to judge.
+        # and nodes of an earlier release may be missing. The store knows what is left to judge.
         await saver.adelete_thread(thread)
         graph = builder(stages).compile(checkpointer=saver, name="evalscribe")
         with untraced():

@@ -180,8 +180,8 @@ class _Talk:
     def _hear(self, piece: str) -> None:
         """Print the next part of an answer."""
         if not self._as_json:
-            # If no program reads the output any more, this raises an `OSError`. It ends the answer, so that no more of
-            # it is paid for.
+            # If the program that reads the output has ended, this raises an `OSError`. It ends the answer, so that no
+            # more of it is paid for.
             sys.stdout.write(visible(piece))
             sys.stdout.flush()
 
