@@ -143,6 +143,7 @@ class Workspace:
     def consent(self) -> Consent:
         """Determines whether the user agrees to calling models, which costs money."""
         if self._estimates_only:
+            # Without agreement and without anybody to ask, each call is refused.
             return Consent()
         settings = self.settings
         judges = [settings.judge_name] if settings.user_names_judge else []
@@ -197,6 +198,7 @@ class Workspace:
     async def aclose(self) -> None:
         """Close the models, then the store."""
         try:
+            # Close the models first. With `batch`, they use the store.
             await self._opened_async.aclose()
         finally:
             self.close()

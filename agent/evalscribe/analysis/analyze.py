@@ -173,6 +173,7 @@ class RunAnalysis:
 
     def close(self) -> None:
         """Unlock the run, so that other processes can analyse it."""
+        # The page in the browser sees by the lock that the analysis is running, so the lock is released last.
         with self._opened:
             if self._progress is not None:
                 self._progress.close(done=self._result is not None or self._queue is None)
@@ -213,6 +214,8 @@ class RunAnalysis:
         """Read the evidence of every failure, and store the fingerprints with which failures of other runs are
         compared.
         """
+        # If a process resumes an analysis after the node `prepare`, all workers call this at once. The evidence must be
+        # read only once.
         async with self._turn:
             if self._prepared is None:
                 run, past, store = await self.load(), await self.history(), self._workspace.store.analyses
@@ -231,6 +234,7 @@ class RunAnalysis:
     async def prepare(self) -> JudgeQueue:
         """Queue the groups of failures, and announce the cost of judging them."""
         prepared = await self.prepared()
+        # Nothing is awaited inside this block, so all workers get the same queue and the user is asked only once.
         if self._queue is None:
             if self._analyst.own_prompts:
                 self._watcher.say("The workspace's own prompts are used in place of the shipped ones.")
@@ -372,6 +376,7 @@ def _so_far(run: Run) -> str:
 
 def _renamed(run: Run, provider: str | None, model: str | None) -> Run:
     before, slash, after = (model or "").partition("/")
+    # A model given as `vendor/name` also names the provider, unless the source names another one.
     if slash and after and not provider and run.provider in (UNKNOWN, before):
         provider, model = before, after
     changes = {"provider": provider, "model": model}
@@ -403,6 +408,7 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
     place = report_target(prepared.workspace, prepared.run, date)
     overwrites = writes and place.where.current is not None
     error = undecided_error(prepared.run, queue, costs)
+    # If the judge decided nothing, a report in which everything is unclassified would replace a good one.
     if error and (overwrites or not any(finding.judged for finding in findings)):
         raise error
     return collate_findings(prepared, findings, place, costs, date)

@@ -153,6 +153,7 @@ class _Trials:
         evals = tuple(self._evals[eval_id] for eval_id in group.eval_ids)
         if verdict is not None:
             self._cached.append(Finding(group=group.id, evals=evals, verdict=verdict))
+        # A trial can only be an outlier if at least `MIN_AGREEING` other failed trials of its task agree.
         elif self._failed[evals[0].task] > MIN_AGREEING:
             self._estimates[evals[0].task].append(estimate or Estimate())
 
@@ -184,6 +185,7 @@ def _planned(cascade: FailureCascade, planned: Sequence[Mapping[Stage, Estimate]
     """Plan the worst case, in which every failure is passed on to all stages that could judge it."""
     of_stage: dict[Stage, list[Estimate]] = defaultdict(list)
     for stages in planned:
+        # A cascade returns no estimates if its rules are certain of their verdict.
         for stage, estimate in (stages or {"rules": Estimate()}).items():
             of_stage[stage].append(estimate)
     judges: dict[Stage, str] = {"rules": cascade.judges[0], "tag": cascade.first.id, "judge": cascade.alone.id}
@@ -256,10 +258,11 @@ def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> Analysi
     """Estimate the cost of asking the default model about findings that are uncertain.
 
     Returns None if there are no findings, or if a model has already judged the run. Also returns None if the target
-    failed to answer in all of them. In that case a model would only see the exception that the rules already quote.
+    failed to answer in all of them.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]
+    # Of a target that gave no answer, a model would only see the exception that the rules already quote.
     if prepared.analyst.models or all(finding.step == TARGET for finding in unsure):
         return None
     model = estimating_judge()

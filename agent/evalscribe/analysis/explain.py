@@ -85,6 +85,7 @@ async def explain(
         prepared = await prepare(workspace, analyst, source, reduced, past, watcher, full_run=full_run)
         for note in (*analyst.notes, *past.notes):
             watcher.say(note)
+        # Only `analyze` lets the rules judge if the user does not consent.
         prepared = announce_plan(prepared, watcher, rules_instead=False)
         # Get the case before judging, because judging discards the prepared evidence.
         case = prepared.case(prepared.groups[0])
@@ -112,6 +113,7 @@ def _reviewed(reports: ReportsFolder, run: Run, eval: Eval) -> FindingSummary | 
             report = read_report(file.text, file.name, file.data)
         except DataError:
             continue  # problems of the report are left to `reports check`
+        # A report contains ids and paths in their printable form.
         if report.run.id == printed(run.id):
             hits = (
                 finding for finding in report.findings if finding.eval == printed_path(eval.path) and finding.reviewer

@@ -65,6 +65,8 @@ class GraphInput(Frozen):
     """Maximum cost of the model calls of this process, in US dollars."""
 
 
+# `TypedDict` comes from typing_extensions: before Python 3.12, pydantic cannot read that of `typing`, and Studio would
+# show no schema.
 class WorkerRow(TypedDict):
     """Number of groups of failures that one worker handled, by outcome."""
 
@@ -133,6 +135,8 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
 
     The nodes have no retry policy, because failed calls of models are already repeated elsewhere.
     """
+    # LangGraph runs plain functions in a thread pool. All nodes and routers are therefore coroutines, even those that
+    # await nothing.
     start = uuid4().hex
 
     async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph requires this name
@@ -204,15 +208,17 @@ def total_counts(rows: list[WorkerRow]) -> Counts:
 async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> Counts:
     """Run the graph to its end, with checkpoints in a file or a database, and return the number of groups by outcome.
 
-    Checkpoints of a killed process are deleted first. If that process had a different number of workers, the counts of
-    both processes would otherwise be added up. Raises `EvalscribeError` for an error that affects all failures.
+    Raises `EvalscribeError` for an error that affects all failures.
     """
     async with open_checkpoints(place) as saver:
+        # Start anew. If a killed process had another number of workers, the counts of both processes would be added up,
+        # and nodes of an earlier release may be missing. The store knows what is left to judge.
         await saver.adelete_thread(thread)
         graph = builder(stages).compile(checkpointer=saver, name="evalscribe")
         with untraced():
             state = await graph.ainvoke({}, {"configurable": {"thread_id": thread}})
     if state["status"] == "stopped":
+        # This raises the error that stopped the workers. The graph only has its text.
         (await stages.prepare()).findings()
     return Counts(**state.get("counts", {}))
 
@@ -221,6 +227,7 @@ async def run_graph(stages: AnalysisStages, thread: str, place: Path | str) -> C
 def untraced() -> Iterator[None]:
     """Prevent LangGraph from uploading its state, even if `LANGSMITH_TRACING=true` is set in the environment."""
     hidden = {name: os.environ.pop(name) for name in ANCIENT_TRACERS if name in os.environ}
+    # `tracing_context` turns LangSmith off. This variable holds a tracer that LangChain's `tracing_v2_enabled` opened.
     token = tracing_v2_callback_var.set(None)
     try:
         with tracing_context(enabled=False):

@@ -61,6 +61,7 @@ async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
     """
     _silence()
     with translate_server_errors(without_password(url)):
+        # LangGraph's `AsyncPostgresSaver.from_conn_string` connects with the same last three arguments.
         arguments = {**options(url), "autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
         # Connect once before opening the pool. The pool would report a failed connection only as a timeout.
         connection: Connection = await AsyncConnection.connect(**arguments)
@@ -70,6 +71,7 @@ async def open_server_checkpoints(url: str) -> AsyncIterator[Saver]:
         pool = AsyncConnectionPool[Connection](
             kwargs=arguments,
             min_size=1,
+            # The saver holds a lock during each operation, so a second connection would never be used.
             max_size=1,
             timeout=PATIENCE_S,
             open=False,

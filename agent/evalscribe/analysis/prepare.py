@@ -76,6 +76,7 @@ class RunLabels:
         """Add the precedents and examples that follow from human labels to a case."""
         if not (self.labels or case.precedents):
             return case
+        # A case is built for the estimate, for judging and for the advice. The rules need to name its cause only once.
         now = self._current_failures.get(fingerprint.eval_id)
         if now is None:
             # The cause is only used to select examples. Without labels, there are no examples.
@@ -181,6 +182,8 @@ class PreparedRun:
 
         Returns None unless every member has a proved verdict with the same outcome.
         """
+        # Replays run for each eval, but a judge gives one verdict to the whole group. A judge is still needed if the
+        # proofs of its members differ.
         proofs = [self.proofs.get(eval_id) for eval_id in group.eval_ids]
         verdicts = [proof.verdict for proof in proofs if proof and proof.verdict]
         same = len(verdicts) == len(proofs) and len({proof.outcome for proof in proofs if proof}) == 1
@@ -224,6 +227,7 @@ class PreparedRun:
 
     def _passable(self, eval_id: str) -> bool:
         proof, trials = self.proofs.get(eval_id), self._trials.get(self._evals[eval_id].task)
+        # A failure only counts as reproduced if the reference answer passed in the replays.
         replayed = proof is not None and proof.outcome == "reproduced"
         known_to_pass = eval_id in self.passable or bool(trials and trials.passed)
         return replayed or known_to_pass or self.other_runs.passed(self._fingerprints[eval_id].eval)
@@ -285,6 +289,7 @@ def _with_steps(run: Run, gathered: Iterable[GatheredEvidence]) -> Run:
     """Set the failed step of each failure for which the evidence names the step but the run does not."""
     steps = {summary.eval_id: summary.failed_step for summary in gathered}
     failures = tuple(
+        # The Convex runner sends the rows of steps without waiting for an answer, so rows can be missing from the list.
         eval if eval.failed_step else eval.model_copy(update={"failed_step": steps.get(eval.id)})
         for eval in run.failures
     )
@@ -309,9 +314,10 @@ async def open_run_source(
     model: str | None = None,
     replays: bool = False,
 ) -> AsyncIterator[tuple[FailureJudge, RunSource]]:
-    """Open the judge and the run's source. A missing key is reported before the run is read or a store is created."""
+    """Open the judge and the run's source."""
     async with open_engine_judge(workspace) as workers:
         builder = JudgeBuilder(workspace, workers)
+        # Open the models first, so that a missing key is reported before the run is read or a store is created.
         models = builder.models(cascade=cascade)
         async with open_run(workspace, run, watcher, provider=provider, model=model, replays=replays) as source:
             yield builder.analyst(models, rubric, fresh=workspace.options.fresh), source
@@ -359,6 +365,7 @@ async def prepare(
         groups=grouped,
         digests=tuple(summary.digest for summary in gathered),
         fingerprints=fingerprints,
+        # These two read all stored runs that might be comparable. In a thread, they do not delay Ctrl-C.
         other_runs=await asyncio.to_thread(other_runs, workspace.store.analyses, run, fingerprints),
         labels=await asyncio.to_thread(labels_for, workspace.store.analyses, run, past),
         missing={summary.eval_id: summary.missing for summary in gathered if summary.missing},
@@ -366,6 +373,7 @@ async def prepare(
         agent_runs=frozenset(summary.eval_id for summary in gathered if summary.agent_run),
         full_run=full_run,
         scored={summary.eval_id: summary.scored for summary in gathered if summary.scored},
+        # A judge reads only the first member of each group, so what was computed for the other members is dropped.
         computed={
             summary.eval_id: summary.prepared for summary in gathered if summary.prepared and summary.eval_id in first
         },
@@ -403,6 +411,7 @@ def judge_queue(prepared: PreparedRun, on_event: Callable[[JudgedGroup], None]) 
         judge=prepared.analyst.judge,
         store=workspace.store.analyses,
         concurrency=BATCH_WORKERS if batch else workspace.settings.concurrency.value,
+        # The answers of a message batch can take up to a day.
         timeout_s=None if batch else TIMEOUT_S,
         fresh=workspace.options.fresh,
         on_event=judged,
@@ -430,6 +439,8 @@ def _by_proof(prepared: PreparedRun, finding: Finding) -> Iterator[Finding]:
         if proof:
             change["proof"] = proof
         if proof and proof.verdict:
+            # A group that was proved before judging only has the verdict of the replays. Its judge's verdict may be in
+            # the store.
             judged = finding.judged if finding.judged and finding.judged.judge != REPLAY_JUDGE else None
             judged = judged or _judged_before(prepared, evals)
             differs = judged and judged.classification != proof.verdict.classification
@@ -457,10 +468,13 @@ def _with_context(prepared: PreparedRun, finding: Finding) -> Finding:
         "missing": missing,
         "reference_passes": passes,
         "never_passed": never,
+        # The evals of a group share the verdict, but each has its own score.
         "scored": prepared.scored.get(finding.evals[0].id) if len(finding.evals) == 1 else None,
     }
     if finding.judged and prepared.unconfirmed(finding):
         change["verdict"] = finding.judged.doubted(NOBODY_PASSED)
+    # Pydantic stores a set of field names in each copy. That adds up for thousands of findings, so a finding is only
+    # copied if a fact is added.
     return finding.model_copy(update=change) if any(change.values()) else finding
 
 

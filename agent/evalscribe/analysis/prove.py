@@ -166,6 +166,7 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     findings = _compared_with_other_trials(prepared, list(_findings(prepared, current)))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in current.values()))
     collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
+    # No judge was asked here, so a note that failures were not judged this time would be misleading.
     return write_collated(
         replace(collated, with_earlier_verdict=()), today, writes=True, judges=judges
     ), place.page.report

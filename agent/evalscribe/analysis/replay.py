@@ -42,6 +42,7 @@ async def prove_failures(
     of_eval = {eval_id: group for group in prepared.groups for eval_id in group.eval_ids}
 
     def load(eval: Eval) -> Failure | None:
+        # `case` returns the case of a group's first member, but each member has its own answer to replay.
         group = of_eval[eval.id].model_copy(update={"eval_ids": (eval.id,)})
         case = prepared.case(group)
         return case if isinstance(case, Failure) else None
@@ -51,6 +52,7 @@ async def prove_failures(
         try:
             grader = await opened.enter_async_context(open_grader(workspace, run, watcher.say, options, evals))
         except UnavailableError as error:
+            # With `tasks`, the user asked for the tasks to be run, so recorded results would not be enough.
             if workspace.options.tasks is not None:
                 raise
             missing = error  # results recorded in the run's files can still prove a verdict
@@ -168,6 +170,8 @@ async def open_grader(
     shipped = is_shipped(f"{run.provider}/{run.model}")
     table = replay_table() if shipped else settings.replay
     command = None if shipped else settings.replay_command
+    # A command from the environment or the user's own file applies to every folder, so the workspace's `[replay]` takes
+    # precedence over it. The sample brings its own grader.
     if command and (tasks is not None or table is None or command.origin.trust == COMMAND_LINE):
         outside = CommandOutside(command.value, tasks)
         say(f"Answers run outside the sandbox, with the command of {command.origin.where}: {command.value}")

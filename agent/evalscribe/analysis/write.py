@@ -95,9 +95,11 @@ def current_verdicts(report: Report) -> dict[str, Verdict]:
 
 
 def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
+    # Take the label that the judge gave, even if a proof replaced it. A proof that still holds replaces it again.
     judge = entry.contradicted or entry.judge
     if judge is None or entry.cause_kind is None:
         return None
+    # A report does not store the fix of a finding, only the recommendation that was made of it.
     change = next(
         (r for r in report.recommendations if r.group in ("eval", "lint") and set(r.evals) & set(entry.paths)), None
     )
@@ -188,12 +190,15 @@ def write_report(
     new, collation = draft({})
     if where.current is not None:
         with_edits = carry_over(new, read_page(where.current, target.bases()))
+        # Corrections change patterns and recommendations, so the report is composed again with the corrections on the
+        # page.
         new, collation = draft(corrections(with_edits))
     try:
         merged = merge_report(new, where.current, target.bases())
     except UnmergedEdits as error:
         assert where.current is not None, "a new page has no edits"
         with_edits = carry_over(new, read_page(where.current, target.bases()))
+        # The page contains edits that cannot be merged. It stays as it is, and the report is written to a new file.
         where = beside(where, target.files, str(error))
         merged = MergedReport(report=with_edits, text=render(with_edits), changed=True)
     path = target.path.parent / where.name.rpartition("/")[2]
@@ -203,6 +208,8 @@ def write_report(
     changed = merged.changed or data != before
     if writes and changed:
         path = workspace.reports.write_report(where.name, merged.text, data)
+        # Do not store `merged.text`: it contains people's free edits, which are found by comparing the page with this
+        # text.
         stored = StoredReport(path=where.name, text=render(merged.report))
         workspace.store.analyses.put_report(run.id, stored)
     if writes:

@@ -34,6 +34,8 @@ All commands: evalscribe --help"""
 
 def main() -> None:
     """Entry point of the command `evalscribe`."""
+    # Handle signals first. Loading the libraries can take more than a second, and Ctrl-C would print a traceback
+    # meanwhile.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _stop)
     # Thousands of failures are millions of objects that live until the end. At Python's default frequency, garbage
@@ -70,6 +72,7 @@ def _stop(number: int, _frame: object) -> None:
 
     No cleanup is needed: either libraries are still being loaded, or the database rolls uncommitted transactions back.
     """
+    # `print` is not used, because the signal might have interrupted another `print`, and Python refuses nested writes.
     os.write(sys.stderr.fileno(), b"evalscribe: stopped; what was not finished is as it was before.\n")
     os._exit(128 + number)
 
@@ -82,6 +85,7 @@ def run(arguments: list[str]) -> int:
     from evalscribe.cli.streams import guarded
 
     with guarded():
+        # A shell that asks for completions calls the command without arguments, too.
         if not arguments and COMPLETION not in os.environ:
             return exit_code(lambda: print(EXAMPLES))
         spelt = [SPELT.get(argument, argument) for argument in arguments]

@@ -86,6 +86,7 @@ def analyze(
     async def main() -> AnalysisResult | AnalysisPlan | NothingFailed:
         async with paying_workspace(command_options, quiet=quiet) as (workspace, display):
             if commit:
+                # Check this before the analysis, because the analysis can cost money.
                 workspace.reports.require_repository()
             outcome = await analyze_run(
                 workspace,
@@ -101,6 +102,8 @@ def analyze(
             )
             display.end()
             try:
+                # Commit before printing, because printing fails if the program that reads the output ends. Print even
+                # if git fails.
                 if commit and isinstance(outcome, AnalysisResult):
                     display.say(f"Committed as {commit_report(workspace.reports, outcome)[:12]}")
             finally:
@@ -136,7 +139,7 @@ def _discuss_result(result: AnalysisResult, command_options: Options) -> int:
     """
     from evalscribe.cli.discuss import run_session  # importing the discussion takes 0.2 s
 
-    # no batch, because a person waits for the answer
+    # A person waits for the answers, so they do not come from a batch.
     once = command_options.model_copy(update={"batch": False, "fresh": False})
     return run_session(once, str(result.path), spent=result.analysis.usage, opening=CLOSING)
 

@@ -33,6 +33,7 @@ from evalscribe.text import pluralise, printable
 from evalscribe.workspace import Workspace
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
+# `splitlines` would also split a patch at form feeds and other characters that do not end a line in git.
 _LINE = re.compile(r"\r?\n")
 
 
@@ -114,12 +115,10 @@ def apply_recommendation(
 async def _offered(
     workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool, shows: bool, proves: bool
 ) -> tuple[PatchOffer | AppliedPatch, bool]:
-    """Show the proposed change.
-
-    Return it, and whether a different patch was shown before. If `owned`, the workspace is opened and closed here, so
-    that it is not open while the user is asked. The user's answer can take a long time.
-    """
+    """Show the proposed change. Return it, and whether a different patch was shown before."""
     async with AsyncExitStack() as opened:
+        # An owned workspace is closed at the end of this function, so that it is not open while the user thinks about
+        # the change.
         if owned:
             await opened.enter_async_context(workspace)
         suite = opened.enter_context(open_suite(repo))

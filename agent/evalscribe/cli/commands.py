@@ -254,6 +254,7 @@ class Commands(Mapping[str, Any]):
         entry = self.table[name]
         if isinstance(entry, GroupEntry):
             group: Any = get_group(typer.Typer(cls=LazyGroup, rich_markup_mode=None, no_args_is_help=True))
+            # A new `LazyGroup` has the commands of the top level.
             group.name, group.help, group.commands = name, entry.help, Commands(entry.commands)
             return group
         function = getattr(import_module(f"evalscribe.cli.{entry.module}"), entry.name)

@@ -69,6 +69,7 @@ def run_session(
     with _signals(answering), asyncio.Runner() as runner:
         workspace = Workspace(options, ask=paying_user())
         if spent:
+            # The budget is a cached property. It is replaced before the first model is opened.
             workspace.budget = _remaining_budget(workspace.budget, spent)
         try:
             discussion = open_discussion(workspace, report)
@@ -82,6 +83,7 @@ def run_session(
             try:
                 answered = talk.run(_lines() if ask is None else ask)
             finally:
+                # Print the cost even if the discussion is terminated.
                 if total := stage_usage(workspace.models.spent()):
                     output.aside(f"Spent: {output.usage_line(total)}")
             return 0 if answered or (ask is None and output.in_terminal()) else UnavailableError.exit_code
@@ -122,6 +124,7 @@ class _Answering:
     def terminate(self, _number: int, _frame: FrameType | None) -> None:
         if self._task is None:
             raise TerminatedError(TERMINATED)
+        # This also wakes the event loop, which might be waiting for the network.
         self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
 
@@ -175,12 +178,10 @@ class _Talk:
             raise KeyboardInterrupt
 
     def _hear(self, piece: str) -> None:
-        """Print the next part of an answer.
-
-        If no program reads the output any more, the `OSError` is not caught, so that no further output of the model is
-        paid for.
-        """
+        """Print the next part of an answer."""
         if not self._as_json:
+            # If the program that reads the output has ended, this raises an `OSError`. It ends the answer, so that no
+            # more of it is paid for.
             sys.stdout.write(visible(piece))
             sys.stdout.flush()
 
@@ -204,12 +205,14 @@ class _Talk:
         for id in ids:
             try:
                 apply_recommendation(self._workspace.options, repo, report, id, run=self._run, shared=self._workspace)
+            # This is an `EvalscribeError`, too, but it must end the discussion.
             except TerminatedError:
                 raise
             except EvalscribeError as error:
                 if not output.in_terminal():
                     raise
                 output.say(f"evalscribe: {redact(error.text(flag))}")
+                # Ctrl-C at a question also skips the recommendations that follow.
                 if isinstance(error, InterruptError):
                     return
             except KeyboardInterrupt:

@@ -52,6 +52,7 @@ class SetupReport(Frozen):
     @classmethod
     def of(cls, rows: Iterable[SettingRow], checks: Iterable[Check]) -> "SetupReport":
         return cls(
+            # An address or an error message can quote a secret that was set in the wrong place.
             settings=tuple(row.model_copy(update={"value": redact(row.value)}) for row in rows),
             checks=tuple(check.model_copy(update={"detail": redact(check.detail)}) for check in checks),
         )
@@ -146,8 +147,10 @@ def list_checks(workspace: Workspace) -> dict[str, Attempt]:
 
 def _is_tried(settings: Settings, provider: Provider) -> bool:
     try:
+        # The default judge is a model of Anthropic.
         return provider == ANTHROPIC or settings.provider(provider.name) is not None
     except EvalscribeError:
+        # The check reports what is wrong with the settings.
         return True
 
 

@@ -147,8 +147,10 @@ def print_run_result(
     report = report_run(workspace, run)
     code, line = end_by_run(run, report.gate, fail_on_gate=fail_on_gate)
     if run.terminal:
+        # The summary leaves out the default gate if neither the config nor an option asks for a gate.
         ungated = report.gate and not (report.gate.stated or report.gate.reason or fail_on_gate)
         append_step_summary(workspace, run, report.model_copy(update={"gate": None}) if ungated else report)
+    # If the program that reads the output ends, the exit code must still tell of a failed gate.
     with suppress(BrokenPipeError):
         if details and form == "table" and run.terminal:
             for text in result_lines(report, failed_trials(workspace, run)):
@@ -335,6 +337,7 @@ def run(
         raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
     if target is not None and deployment_id is not None:
         raise UsageError("--target and --deployment-id both name what to test: give one of them")
+    # Here, `--concurrency` is the number of trials at a time, not of model calls.
     command_options = options.workspace_options(locals(), without="concurrency")
     with Workspace(command_options, ask=paying_user()) as workspace:
         ensured = None if spec is None else run_until_signal(ensure_experiment(workspace, spec))
@@ -459,6 +462,7 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
     async def watched() -> T:
         task = asyncio.current_task()
         assert task is not None
+        # A closed terminal sends SIGHUP. The run can be resumed after that, too.
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         return await main
@@ -616,8 +620,11 @@ def regression_dataset(
             budget_usd=workspace.settings.budget.value,
         )
         if started is not None:
+            # The function is imported under this name, because the parameter `start_run` hides its own name.
             start_worker(workspace, started)
         waiting = started if wait else None
+        # With JSON, a waiting command prints a single document at the end. People see the ids of the new objects at
+        # once.
         if waiting is None or form == "table":
             print_document(result, lambda: _dataset_lines(result, name), form)
             sys.stdout.flush()

@@ -110,6 +110,7 @@ def _place(files: NewFiles, file: StarterFile) -> Iterator[PlacedFile]:
 
 
 def _all(command: str, folder: Path, *, claude: bool, cursor: bool, vscode: bool) -> Iterator[StarterFile]:
+    # Use the shipped templates only, because those in the folder might come from a stranger.
     prompts = Prompts()
     yield from _for_people(prompts)
     agents = f"Before you use evalscribe, read {_alternative_name('AGENTS.md')}."

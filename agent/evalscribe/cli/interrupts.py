@@ -37,6 +37,7 @@ def run_until_signal(main: Coroutine[Any, Any, T]) -> T:
         except BaseException:
             if ending.error is None:
                 raise
+            # An error during the clean-up must not hide the signal.
             raise ending.error from None
 
 
@@ -50,12 +51,15 @@ class _Ending:
 
     async def watch(self, main: Coroutine[Any, Any, T]) -> T:
         self._task = asyncio.current_task()
+        # The signal came before the task was known. A coroutine that is never awaited must be closed, or Python warns
+        # of it.
         if self.error is not None:
             main.close()
             raise asyncio.CancelledError
         return await main
 
     def on_signal(self, number: int, _frame: FrameType | None) -> None:
+        # A second signal changes nothing: the watchdog already ends the process after `GRACE_S`.
         if self.error is not None:
             return
         interrupted = number == signal.SIGINT
@@ -64,6 +68,7 @@ class _Ending:
         self._watchdog.daemon = True
         self._watchdog.start()
         if self._task is not None:
+            # This also wakes the event loop, which might be waiting for the network.
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     def finish(self) -> None:
@@ -83,6 +88,7 @@ class _Ending:
 
 @contextmanager
 def _handled(ending: _Ending) -> Iterator[None]:
+    # Python lets only the main thread set signal handlers.
     if threading.current_thread() is not threading.main_thread():
         yield
         return

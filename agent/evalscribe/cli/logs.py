@@ -24,7 +24,6 @@ _quiet = False
 
 
 def redacted(text: str) -> str:
-    """Return a message or a log text without its secrets."""
     from evalscribe.redaction.redact import redact  # loaded here, because only errors and logs need it
 
     return redact(text)
@@ -67,6 +66,7 @@ def logged(arguments: Sequence[str]) -> Iterator[None]:
     be written.
     """
     global _quiet
+    # A process can run several commands, one after the other.
     _quiet = False
     root = logging.getLogger()
     before, level, start = list(root.handlers), root.level, monotonic()

@@ -174,6 +174,7 @@ def _packing(binary: BinaryIO) -> gzip.GzipFile:
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
     """Write to a temporary file in the folder of the target. Once the file is complete, rename it to the target."""
+    # A file can only be renamed within its file system.
     with NamedTemporaryFile(dir=output.absolute().parent, prefix=".part-", delete=False) as raw:
         part = Path(raw.name)
     try:
@@ -185,6 +186,7 @@ def _replacing(output: Path) -> Iterator[TextIO]:
         ):
             yield file
         os.replace(part, output)
+    # Also remove the incomplete file after Ctrl-C.
     except BaseException:
         part.unlink(missing_ok=True)
         raise

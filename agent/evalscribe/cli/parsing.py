@@ -71,6 +71,7 @@ def with_common_options(function: Callable[..., Any]) -> Callable[..., Any]:
         Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=None if name == _FORM else False)
         for name, kind in added.items()
     ]
+    # Typer reads the options of a command from this signature.
     command.__signature__ = Signature([*declared.parameters.values(), *options])  # type: ignore[attr-defined]
     return command
 
@@ -139,6 +140,7 @@ def write_options(params: Iterable[Any], formatter: Any, *, apart: bool = True) 
             panels.setdefault("Arguments" if _is_argument(param) else param.rich_help_panel or "Options", []).append(
                 row
             )
+    # Every help page has to fit a screen, so a single option gets no heading of its own.
     for title in [title for title, rows in panels.items() if title != "Arguments" and len(rows) == 1]:
         panels["Options"] = [*panels["Options"], *panels.pop(title)] if title != "Options" else panels["Options"]
     if apart and panels["Options"]:

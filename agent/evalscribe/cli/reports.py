@@ -67,7 +67,6 @@ def _opened(reports: Path | None) -> Workspace:
 
 
 def print_reports(listed: Sequence[ListedReport]) -> None:
-    """Print a line for each report."""
     for report in listed:
         say(f"{report.name}  {_in_short(report)}")
     if not listed:

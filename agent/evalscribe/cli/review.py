@@ -120,6 +120,8 @@ def run_in_path(path: Path) -> str | None:
         if path.is_dir() and (run_id := snapshot_run_id(path)):
             return run_id
         runs = {record.id for record in open_records(path, RunOverrides()).read() if isinstance(record, Run)}
+    # The argument can also be the name of a report, and `exists` raises `OSError` for a name that is too long for a
+    # file.
     except (EvalscribeError, OSError, ValueError):
         return None
     return runs.pop() if len(runs) == 1 else None

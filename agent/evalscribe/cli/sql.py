@@ -64,6 +64,7 @@ def sql(
     query_text = None if tables else _query(query, file)
     seconds = timeout or TIMEOUT_S
     with Workspace(Options(env_file=env_file)) as workspace:
+        # Without any collection, `--tables` still lists the tables.
         some = query_text is not None or collection or workspace.store.collections.collections()
         which = choose_collection(workspace, collection).id if some else None
         if query_text is None or which is None:

@@ -31,6 +31,7 @@ COMMAND = re.compile(r"(?:^|(?<=[\r\n]))[^\S\r\n]*::|##\w*\[")
 GitHub executes lines that begin with `::`, possibly after spaces, and also treats a carriage return as a line end.
 GitHub's older form, Azure (`##vso[`) and TeamCity use `##…[` anywhere in a line.
 """
+# A line of JSON cannot begin with `::`, so only the other form has to be escaped.
 JSON_COMMAND = re.compile(r"##(?=\w*\[)")
 _UNFINISHED = re.compile(r"(?:\A|[\r\n])[^\S\r\n]{0,4096}:?\Z|#{1,2}\w{0,64}\Z")
 """Matches the end of an output if it could become a command together with the next output."""
@@ -137,6 +138,7 @@ class _Guard:
         if not text:
             return piece
         open_end = _UNFINISHED.search(joined, max(0, len(joined) - _LONGEST_UNFINISHED))
+        # The dot stands for the text that is already on the line: a following `::` is not at the beginning of the line.
         self._unfinished = open_end[0] if open_end else "."
         return piece
 

@@ -363,6 +363,7 @@ class ImportDisplay(Bar):
 
     def __init__(self, *, quiet: bool) -> None:
         super().__init__(
+            # The description is the name of a file, in which `[red]` must not be markup.
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),

@@ -60,6 +60,8 @@ class Document(Frozen):
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """Lines of the text, without line endings. Line 1 is `lines[0]`. Only `\\n` and `\\r\\n` end a line."""
+        # `splitlines` would also split at form feeds and U+2028, so line numbers would differ from those that tools
+        # print.
         return tuple(line.removesuffix("\r") for line in self.text.split("\n"))
 
     @property

@@ -85,6 +85,7 @@ _BOUND = re.compile(r"\s*(base)?\s*([+-]?\s*\d*\.?\d+)?\s*(%)?\s*", re.ASCII)
 def parse_bound(text: str) -> Bound | None:
     """Parse a bound, such as `0.8`, `80 %` or `base-0.02`. Return None if the text is not a bound."""
     match = _BOUND.fullmatch(text)
+    # All parts of the pattern are optional, so it also matches an empty text.
     if match is None or not (match[1] or match[2]):
         return None
     return Bound(float((match[2] or "0").replace(" ", "")) / (100 if match[3] else 1), bool(match[1]))

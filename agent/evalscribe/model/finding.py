@@ -241,6 +241,7 @@ def by_rules(judge: str) -> bool:
 
     The confidence of the rules engine only distinguishes certain from uncertain verdicts.
     """
+    # The `@` is part of the prefix, so that other names that begin with `rules` do not match.
     return judge.startswith("rules@")
 
 

@@ -118,11 +118,13 @@ def validate_schema(schema: object, path: str = "output_schema") -> None:
 
 def _check_json(schema: object, path: str) -> None:
     """Raise `RubricError` if the schema contains a value that is not JSON, is too large or is nested too deeply."""
+    # The stack is explicit, because recursion would overflow for a schema that is nested 5,000 levels deep.
     waiting: list[tuple[str, object, int]] = [(path, schema, 0)]
     count = 0
     while waiting:
         place, value, depth = waiting.pop()
         count += 1
+        # This also ends the loop for a schema that contains itself.
         if depth > MAX_SCHEMA_DEPTH:
             raise RubricError(shorten_path(place), f"is nested more than {MAX_SCHEMA_DEPTH} levels deep")
         if count > MAX_SCHEMA_BYTES:
@@ -169,6 +171,7 @@ def _nodes(schema: object, path: str) -> Iterator[tuple[str, object]]:
     while waiting:
         place, node = waiting.pop()
         yield place, node
+        # The caller checks a schema before it takes the next one, so a schema that gets here is valid and has a type.
         if not isinstance(node, dict):
             continue
         if node["type"] == "object":
@@ -182,6 +185,7 @@ def _nodes(schema: object, path: str) -> Iterator[tuple[str, object]]:
 def _node_validator() -> "Draft202012Validator":
     from jsonschema import Draft202012Validator
 
+    # Nested schemas are accepted here, because `_nodes` yields each of them. Errors thus name the innermost place.
     return Draft202012Validator({**PROPERTY, "$defs": {**TYPES, "property": True}})
 
 
@@ -279,6 +283,7 @@ def _check_pattern(node: dict[str, Any], path: str) -> None:
         return
     try:
         re.compile(node["pattern"])
+    # `re` raises `OverflowError` for a repetition such as `a{99999999999}`.
     except (re.error, RecursionError, OverflowError) as error:
         raise RubricError(f"{path}.pattern", f"is not a regular expression: {error}") from error
 

@@ -192,13 +192,9 @@ def evidence_of(record: Record) -> Evidence:
 
 
 def _transcripts(transcripts: tuple[Transcript, ...]) -> Iterator[Document]:
-    """Yield transcripts as documents.
-
-    A document's path is derived from the transcript's name, because the transcript's id can change when the file is
-    read again.
-    """
     counts: Counter[str] = Counter()
     for transcript in transcripts:
+        # Do not use the transcript's id, which can change when the file is read again.
         name = transcript.name or "transcript"
         counts[name] += 1
         path = name if counts[name] == 1 else f"{name}-{counts[name]}"

@@ -76,6 +76,7 @@ def prints_the_same(output: str, expected: str) -> bool:
 
 
 def _comparable(output: str) -> str:
+    # Output from a document only has its last `MAX_OUTPUT` characters.
     return " ".join(_TIMING.sub("", output.strip()[-MAX_OUTPUT:]).split())
 
 
@@ -95,6 +96,7 @@ def _lines(answer: GradedAnswer, judged_trial: str) -> Iterator[str]:
     for trial in sorted(answer.trials, key=lambda trial: not trial.failed_at)[:MAX_TRIALS]:
         result = f"failed at {json.dumps(trial.failed_at, ensure_ascii=False)}" if trial.failed_at else "passed"
         yield f"{answer.kind}, trial {one_line(trial.name)} {result}"
+        # The indentation keeps the output from forging a line about a trial.
         yield from (f"{_INDENT}{line}" for line in trial.output.strip()[-MAX_OUTPUT:].splitlines())
 
 

@@ -121,6 +121,8 @@ class Snippet(Frozen):
     def _bounded(cls, text: str) -> str:
         lines = prose.visible(text).split("\n")[:SNIPPET_LINES]
         lines = [prose.cut(line.rstrip(), SNIPPET_WIDTH) for line in lines]
+        # The page prints a mark in front of the first line. If the line itself begins like a mark, it would be read
+        # back as one.
         while f"{lines[0]} ".startswith(tuple(mark for mark in MARKS.values() if mark)):
             lines[0] = lines[0].partition(") ")[2]
         return "\n".join(lines)
@@ -135,6 +137,7 @@ class JudgeLabel(Frozen):
 
     id: prose.Name
     classification: Classification
+    # Adding 0.0 turns -0.0, whose sign would be printed, into 0.0.
     confidence: Annotated[Confidence, AfterValidator(lambda value: round(value, 2) + 0.0)]
     """Confidence of the judge, rounded to two decimal places, as in the printed report."""
     stage: Stage | None = None
@@ -202,6 +205,7 @@ class ReportEntry(Frozen):
     @field_validator("evals")
     @classmethod
     def _by_category(cls, evals: tuple[EvalRef, ...]) -> tuple[EvalRef, ...]:
+        # The first of several references with the same path is kept, because it is inserted last.
         unique = {ref.path: ref for ref in reversed(evals)}
         refs = [unique[path] for path in dict.fromkeys(ref.path for ref in evals)]
         categories = list(dict.fromkeys(ref.category for ref in refs))
@@ -422,6 +426,7 @@ def proof_documents(proofs: Iterable[ProofSummary], paths: Sequence[str]) -> tup
     Quotations cite the line numbers of these documents.
     """
     replays = (replay for proof in proofs if proof.eval in paths for replay in proof.replays if replay.log)
+    # Blank lines replace the part of the log that is not stored, so that the other lines keep their numbers.
     return tuple(
         Document(role="log", path=replay.document, text="\n" * (replay.first - 1) + replay.log) for replay in replays
     )
@@ -443,6 +448,7 @@ def summarise_proof(proof: Proof) -> ProofSummary:
             replay.broken,
         )
         groups.setdefault(key, []).append(replay)
+        # Two replays can be equal, but each has its own log, so replays are told apart by `id`.
         names.setdefault(id(replay), replay_log_name(proof.replays, number))
     return ProofSummary(
         eval=proof.eval,
@@ -569,6 +575,7 @@ class Report(Frozen):
     @model_validator(mode="after")
     def _ids_are_numbers(self) -> Self:
         for item in self.recommendations:
+            # `isdecimal` is also true for the digits of other scripts.
             if item.id is not None and not (item.id.startswith("R") and item.id[1:].isdecimal() and item.id.isascii()):
                 raise ValueError(f"recommendation id {item.id!r} is not R followed by a number")
         return self
@@ -576,6 +583,7 @@ class Report(Frozen):
     @field_validator("actions_taken")
     @classmethod
     def _none_is_empty(cls, text: str) -> str:
+        # The page prints `None.` if people wrote nothing.
         return "" if text == "None." else text
 
     @field_validator("notes")

@@ -428,6 +428,7 @@ def _statuses(output: object) -> Iterator[str]:
     if not isinstance(output, dict):
         return
     citations = output.get("citations")
+    # The answer as free text has the key `output`. Inside an object, a cited string has the key `text`.
     if isinstance(output.get("text", output.get("output")), str) and isinstance(citations, list):
         yield from (item["status"] for item in citations if isinstance(item, dict) and "status" in item)
         return

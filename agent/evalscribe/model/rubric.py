@@ -102,6 +102,7 @@ def split_template(content: str) -> Iterator[tuple[str, str | None]]:
     Yield each literal text together with the variable that follows it, or with None if no variable follows. Raises
     `ValueError` for any other use of braces.
     """
+    # Only the parser is used. `str.format` itself would let a template read attributes, as in `{rubric.__class__}`.
     for literal, name, spec, conversion in Formatter().parse(content):
         if name is None:
             yield literal, None
@@ -138,6 +139,7 @@ def default_templates(response_xml_key: str | None) -> tuple[PromptTemplateMessa
 
     If `response_xml_key` is None, the prompt asks for plain JSON.
     """
+    # `format` would also replace the variables in braces, which are filled in later.
     ending = _TAGGED.replace("KEY", response_xml_key) if response_xml_key else _CONSTRAINED
     return (PromptTemplateMessage(role="user", content=_DEFAULT + ending),)
 

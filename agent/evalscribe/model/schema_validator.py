@@ -69,6 +69,7 @@ _FROM_JSONSCHEMA = ("date", "ipv4", "ipv6", "uuid")
 # 2.7 s of CPU time.
 _CHECKS: dict[str, Callable[[str], object]] = {
     "date-time": validate_rfc3339,
+    # The package rfc3339_validator only checks a date and a time together.
     "time": lambda text: validate_rfc3339(f"1970-01-01T{text}"),
     # jsonschema's own check of this format only looks for an "@".
     "email": re.compile(r"[^@\s]+@[^@\s]+").fullmatch,

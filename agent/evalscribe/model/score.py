@@ -40,6 +40,7 @@ class ScorerSpec(Frozen):
     @cached_property
     def id(self) -> str:
         """Id of the scorer's definition, in the form `scv-…`. Equal ids mean equal scorers."""
+        # The rubric's digest leaves out its id and version, so an equal rubric under another name is the same scorer.
         body = self.model_dump(mode="json", exclude={"rubric"})
         return short_id("scv", [body, self.rubric.digest if self.rubric else None])
 

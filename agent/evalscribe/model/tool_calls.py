@@ -71,6 +71,8 @@ def compare_calls(expected: Sequence[Action], actual: Sequence[Action]) -> tuple
     omitted if other calls differ.
     """
     free = {index: call for index, call in enumerate(actual) if not call.failed}
+    # Pair the best matches over all expected calls first. In order, an expected call could take the call that answers a
+    # later expected call exactly, which would then be reported as never made.
     candidates = sorted(
         (len(list(_differing_arguments(call, action))), number, -index)
         for number, action in enumerate(expected)
@@ -198,6 +200,7 @@ def _covers(actual: object, expected: object) -> bool:
         return all(key in actual and _covers(actual[key], value) for key, value in expected.items())
     if isinstance(actual, list) and isinstance(expected, list):
         return len(actual) == len(expected) and all(map(_covers, actual, expected))
+    # In Python, `True == 1`.
     return actual == expected and isinstance(actual, bool) == isinstance(expected, bool)
 
 
@@ -221,5 +224,6 @@ def _value_text(value: object) -> str:
 
 
 def _first_word(tool: str) -> str:
+    # A name can begin with a namespace, and its words can be separated by `_` or by capital letters (`cancelBooking`).
     words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", tool.rpartition(".")[2])
     return words[0].lower() if words else ""

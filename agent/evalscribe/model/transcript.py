@@ -29,6 +29,7 @@ def normalise_role(message: Any) -> Any:
         return message
     role = message.get("role")
     if role == "developer":
+        # `spoken by` is no field of a message, so it is moved into `metadata` and keeps the original role.
         return {**message, "role": "system", "spoken by": role}
     if role not in ROLES:
         problem = f"unknown role {json.dumps(role, default=str)[:60]}" if "role" in message else "no role"
@@ -79,6 +80,7 @@ def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(fields.get("function"), dict):
         function = dict(fields.pop("function"))
         fields = {**fields, "function": function.pop("name", None), **function}
+    # The type `function` is the usual one and says nothing. Any other type is kept in `metadata`.
     if fields.get("type") == "function":
         del fields["type"]
     if isinstance(fields.get("arguments"), str):
@@ -90,6 +92,7 @@ def _parse_arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text or "{}")
     except (ValueError, RecursionError):
+        # A model can write arguments that are not valid JSON. They are kept as text, so that a judge sees them.
         arguments = text
     return arguments if isinstance(arguments, dict) else {"arguments": arguments}
 
@@ -121,6 +124,7 @@ def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str,
     if not isinstance(fields.get("content"), list):
         return fields
     texts, reasoning, calls, other_parts = _parts(fields["content"])
+    # Only messages of the assistant have a field for reasoning. In other messages, it is part of the text.
     fields["content"] = "\n".join(texts if with_reasoning else [*reasoning, *texts])
     if with_reasoning and reasoning:
         fields["reasoning"] = "\n".join([*filter(None, [fields.get("reasoning")]), *reasoning])
@@ -162,6 +166,7 @@ def _of(part: Any, key: str) -> Any:
 
 def _reasoning(part: Mapping[str, Any]) -> str:
     hidden = part.get("redacted") or part["type"] == "redacted_thinking"
+    # The other fields of hidden reasoning contain encrypted text.
     texts = [part.get("summary")] if hidden else [part.get(key) for key in ("reasoning", "thinking", "text", "summary")]
     return next((text for text in texts if isinstance(text, str) and text), "[reasoning withheld]")
 
@@ -353,6 +358,7 @@ def parse_agent_runs(text: str, location: str) -> list[AgentRun]:
     The file contains one JSON object, a list of objects, or one object per line. Raises `DataError` if the file is
     invalid.
     """
+    # `json.loads` refuses a byte order mark.
     text = text.removeprefix("\ufeff")
     values = _values(text, location)
     if not values:
@@ -362,6 +368,7 @@ def parse_agent_runs(text: str, location: str) -> list[AgentRun]:
 
 def _values(text: str, location: str) -> list[tuple[str, Any]]:
     """Return the JSON values in a file, each with its place for error messages."""
+    # `splitlines` would also split at characters such as U+2028, which strings in JSON may contain.
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) > 1 and _is_json_object(lines[0][1]):
         return [(f"{location}:{number}", _json(line, f"{location}:{number}")) for number, line in lines]
@@ -430,6 +437,7 @@ _PLAIN = re.compile(r"[\w.:/@-]+")
 _TURN_KINDS = ("thinks", "calls", "fails")
 _NAME = r'(?P<name>[\w.:/@-]+|".*")'
 _HEADER = re.compile(
+    # The number is limited to 9 digits, because `int` raises an error for more than 4,300 digits.
     rf"(?P<number>\d{{1,9}}) (?P<role>system|user|assistant|tool)(?: (?P<kind>{'|'.join(_TURN_KINDS)}))?(?: {_NAME})?"
 )
 _CALL = re.compile(f"(?P<kind>calls) {_NAME}")
@@ -483,6 +491,7 @@ def _turn(number: int, message: ChatMessage) -> Iterator[str]:
     head = f"{number} {message.role}"
     if isinstance(message, AssistantMessage):
         yield from _message_lines(f"{head} thinks", message.reasoning) if message.reasoning else ()
+        # A message without text and calls still gets a header, so that every message has a place.
         yield from _message_lines(head, message.content) if message.content or not message.tool_calls else ()
         for call in message.tool_calls:
             yield f"{head} calls {_name(call.function)}"
@@ -497,6 +506,7 @@ def _turn(number: int, message: ChatMessage) -> Iterator[str]:
 def _message_lines(head: str, text: str) -> Iterator[str]:
     yield head
     if text:
+        # The indentation keeps a text from forging a header, such as `9 assistant calls refund`.
         yield from (TEXT + line if line.strip() else "" for part in text.split("\n") for line in _members(part))
 
 
@@ -510,6 +520,7 @@ def _argument_lines(arguments: Mapping[str, JsonValue]) -> Iterator[str]:
 
 
 def _name(name: str) -> str:
+    # Without quotes, a tool named `calls` would be read as the kind of the turn.
     return name if _PLAIN.fullmatch(name) and name not in _TURN_KINDS else json.dumps(name, ensure_ascii=False)
 
 

@@ -47,6 +47,7 @@ def plain_data(value: object) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
+        # A subclass can override `__str__`, so `str(value)` would run its code.
         return str.__str__(value)
     if isinstance(value, int):
         return int(value)
@@ -99,6 +100,7 @@ _BUDGET: ContextVar[_Budget] = ContextVar("budget of a rendering")
 class PlainDataEnvironment(SandboxedEnvironment):
     """A Jinja environment whose templates can only read plain data."""
 
+    # Jinja passes only these operators to `call_binop`. Others cannot make a large result, and `~` becomes a call.
     intercepted_binops = frozenset(("+", "*", "**", "%"))
 
     def __init__(self, source: Callable[[str], str]) -> None:
@@ -110,6 +112,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
             loader=FunctionLoader(lambda name: (source(name), name, None)),
             undefined=StrictUndefined,
             finalize=_printed,
+            # Prompts are plain text, not HTML.
             autoescape=False,
             trim_blocks=True,
             lstrip_blocks=True,
@@ -134,6 +137,8 @@ class PlainDataEnvironment(SandboxedEnvironment):
         if isinstance(obj, dict):
             if attribute in obj:
                 return obj[attribute]
+            # A missing key is undefined, so that the filter `default` works. The name of a method, such as `items`, is
+            # refused.
             if not hasattr(dict, attribute):
                 return self.undefined(obj=obj, name=attribute)
         raise SecurityError(f".{attribute} is not allowed: templates can only read items of plain data and use filters")
@@ -162,12 +167,14 @@ class PlainDataEnvironment(SandboxedEnvironment):
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         budget = _BUDGET.get()
         integers = isinstance(left, int) and isinstance(right, int)
+        # A width in the format, as in `'%1000000000d' % 1`, would make a huge string.
         if operator == "%" and isinstance(left, str):
             raise SecurityError("the operator % is not allowed on strings")
         if operator == "*" and not integers:
             for text, times in ((left, right), (right, left)):
                 if isinstance(text, (str, list, tuple)) and isinstance(times, int):
                     budget.reserve(len(text) * times)
+        # Check before computing: `10 ** 1000000000` would take too long.
         if operator == "**" and integers and left.bit_length() * right > MAX_BITS:
             raise SecurityError("the number is too large")
         result = super().call_binop(context, operator, left, right)
@@ -188,6 +195,7 @@ class PlainDataEnvironment(SandboxedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree: nodes.Template = _Counted().visit(super()._parse(source, name, filename))
+        # The nodes that `_Counted` inserted have no environment yet.
         tree.set_environment(self)
         return tree
 
@@ -230,6 +238,7 @@ def _printed(value: Any) -> Any:
     """Count the size of a value that is printed. Refuse a value that is not plain data."""
     if not isinstance(value, (str, int, float, list, tuple, dict, Undefined, type(None))):
         raise SecurityError(f"a value of type {type(value).__name__} cannot be printed")
+    # Jinja also prints constants at compile time, without a budget.
     budget = _BUDGET.get(None)
     if budget is not None:
         budget.spend(value)
@@ -244,6 +253,7 @@ def _raise_undefined(value: Any) -> None:
     Python would print such an item as the word `Undefined`.
     """
     if isinstance(value, Undefined):
+        # `StrictUndefined` raises an error when it is converted to text.
         str(value)
     for item in value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else ():
         _raise_undefined(item)
@@ -282,9 +292,11 @@ def _growth(name: str, values: list[Any]) -> int:
     if name == "join" and texts:
         return len(value) * max(map(len, texts))
     if name == "indent" and isinstance(value, str):
+        # The default width of Jinja's `indent` is 4.
         width = max([*map(len, texts), *(argument for argument in arguments if _is_integer(argument)), 4])
         return (value.count("\n") + 1) * width
     if name == "replace" and isinstance(value, str):
+        # Keyword arguments can be in any order, so each text is tried as the old one and as the new one.
         return max((value.count(old) * len(new) for old, new in permutations(texts, 2)), default=0)
     return 0
 

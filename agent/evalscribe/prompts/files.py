@@ -41,6 +41,8 @@ def parse_yaml(text: str, where: str) -> YamlDocument:
     loader = _loader(text, where)
     try:
         node = loader.get_single_node()
+        # This refuses a document in which aliases of aliases stand for billions of values, before anything walks
+        # through them.
         lines = dict(_lines(node, where)) if node else {}
         return YamlDocument(loader.construct_document(node) if node else None, where, lines)
     except yaml.YAMLError as error:
@@ -97,6 +99,7 @@ def _parts(node: yaml.Node, path: str, where: str) -> Iterator[tuple[object, yam
         place = f"{where}:{key.start_mark.line + 1}"
         if key.tag == "tag:yaml.org,2002:merge":
             raise RubricError(path, "merging by << is not supported; write the values out", place)
+        # PyYAML would silently keep the last of two equal keys.
         if name in names:
             raise RubricError(path, f"has {preview(name)} twice", place)
         names.add(name)

@@ -130,21 +130,18 @@ def _resolved(path: Path) -> Path | None:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    """Return the path of a file below a folder; None if there is no such file.
-
-    A path outside the folder also gives None, and so does a pipe, because reading a pipe would block.
-    """
+    """Return the path of a file below a folder; None if there is no such file, or if a link leads out of the folder."""
     path = _resolved(folder / name)
     if path is None or not path.is_relative_to(folder.resolve()):
         return None
     try:
+        # A pipe is no file. Reading it would block.
         return path if path.is_file() else None
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _text(folder: Path, name: str) -> str | None:
-    """Return the text of a file below a folder; None if there is no such file."""
     path = _file(folder, name)
     if path is None:
         return None

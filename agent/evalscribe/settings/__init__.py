@@ -195,6 +195,7 @@ class Settings(Frozen):
 
         Naming the judge there counts as consent to call it. Naming the judge in a file does not.
         """
+        # Files in the folder might come from a stranger, who cannot agree to costs.
         return self.judge.origin.trust in (COMMAND_LINE, ENVIRONMENT)
 
     def github(self) -> Access:
@@ -294,6 +295,7 @@ def workspace_root(cwd: Path) -> Path:
     marked = (
         folder
         for folder in (folder_of_call, *folder_of_call.parents)
+        # In a worktree or a submodule, `.git` is a file.
         if (folder / CONFIG_NAME).is_file() or (folder / ".git").exists()
     )
     return next(marked, folder_of_call)
@@ -306,6 +308,7 @@ def _places(options: Options, cwd: Path, root: Path, environ: Mapping[str, str],
     """
     options_source = _options_source(options, cwd)
     if options.env_file:
+        # As in `npx convex --env-file`, the file replaces the environment for everything that names a deployment.
         names = (*_OWN_NAMES, *access.PROVIDER_NAMES, *access.GITHUB_NAMES)
         files = (read_env_file(cwd / options.env_file, str(options.env_file), COMMAND_LINE, _NAMES),)
         other_sources: SettingsSources = (*files, settings_source("environment", ENVIRONMENT, environ, names))
@@ -342,6 +345,7 @@ def _key_in(path: Path) -> str:
 
 def _folder_files(cwd: Path, root: Path) -> SettingsSources:
     folders = dict.fromkeys((cwd.resolve(), root))
+    # `.env.local` takes precedence over `.env`, even if it is in the other of the two folders.
     paths = [folder / name for name in ENV_FILES for folder in folders]
     return tuple(read_env_file(path, _display_path(path, cwd), FOLDER, _NAMES) for path in paths if path.is_file())
 
@@ -366,6 +370,7 @@ def _number(
         return SettingValue(value=default, origin=DEFAULT)
     try:
         number = kind(setting_value.value)
+        # This comparison also refuses `nan` and `inf`.
         if least <= float(setting_value.value) <= most:
             return SettingValue(value=number, origin=setting_value.origin)
     except (ValueError, OverflowError):
@@ -386,6 +391,7 @@ def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> Settin
     inside = setting.origin.trust in (FOLDER, BUILT_IN)
     try:
         folder = ((root if inside else cwd) / setting.value).resolve()
+    # `resolve` raises `ValueError` for a NUL character and `RuntimeError` for a loop of links.
     except (OSError, ValueError, RuntimeError):
         raise UsageError(f"reports ({setting.origin.where}) cannot be a folder") from None
     if inside and not folder.is_relative_to(root):

@@ -71,6 +71,7 @@ def full_model_name(name: str) -> str:
     provider, _, model = name.partition("/")
     if provider in PROVIDERS and model:
         return name
+    # Names can end with a date, as in `claude-haiku-4-5-20251001`. The price file has names without dates.
     dated = re.fullmatch(r"(.+?)(-\d{8})?", name)
     bare, date = (dated[1], dated[2] or "") if dated else (name, "")
     matches = [known_name for known_name in _known_models() if known_name.partition("/")[2] == bare]
@@ -106,6 +107,8 @@ DEPLOY_KEYS = ("CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN")
 SELF_HOSTED_KEY, SELF_HOSTED_URL = "CONVEX_SELF_HOSTED_ADMIN_KEY", "CONVEX_SELF_HOSTED_URL"
 DEPLOYMENT_NAME = "EVALSCRIBE_DEPLOYMENT"
 CONVEX_NAMES = (*DEPLOY_KEYS, SELF_HOSTED_KEY, SELF_HOSTED_URL, "CONVEX_DEPLOYMENT")
+# `npx convex` knows these two placeholders: there is no key, and the key is missing. The second one contains an
+# instruction to the user.
 _IGNORED = "<ignore_deploy_key>"
 _MISSING = "<missing_deploy_key:"
 _DEPLOYMENT_KEY = re.compile(r"(?:prod|dev):([A-Za-z0-9-]{1,100})\|.+")
@@ -157,10 +160,12 @@ def model_access(places: SettingsSources, provider: Provider) -> Access | None:
     key, host = find_setting(places, provider.key_name), find_setting(places, provider.url_name)
     url = host_url(host, provider.url_name) if host else provider.url
     origin = host.origin if host else DEFAULT
+    # Refuse a damaged key before it is sent. Otherwise, each call would fail, be retried and be counted as paid.
     if key and not (key.value.isascii() and key.value.isprintable()):
         raise UsageError(f"{provider.key_name} ({key.origin.where}) contains invalid characters; set the full key")
     if key is None:
         return Access(url=url, url_origin=origin) if provider.compatible and url != provider.url else None
+    # The vendor's own address needs no check: a file in the folder may repeat it.
     if url != provider.url:
         check_host(provider.url_name, origin, provider.key_name, key.origin)
     return Access(url=url, url_origin=origin, key=SecretStr(key.value), key_origin=key.origin)
@@ -184,6 +189,7 @@ def convex_access(places: SettingsSources) -> Access:
             raise AccessError(_nothing_set(places), fields=_CONNECTION_FIELDS)
         return Access(url=host_url(host, "deployment"), url_origin=host.origin)
     url, origin = _convex_host(places, key, host)
+    # A less trusted source may repeat the address that the key itself names.
     if url != key.deployment:
         check_host("the deployment's address", origin, key.name, key.origin)
     return Access(url=url, url_origin=origin, key=key.secret, key_origin=key.origin)
@@ -285,6 +291,8 @@ def _convex_host(places: SettingsSources, key: _Key, host: SettingValue[str] | N
     beside = find_setting(places, SELF_HOSTED_URL)
     if key.name == SELF_HOSTED_KEY:
         return _self_hosted(key, beside)
+    # As in `npx convex`, a deploy key takes precedence over a self-hosted address that has its own key. A lone address
+    # from a less trusted file might be meant to redirect the deploy key, so it is refused.
     if beside and beside.origin.trust < key.origin.trust and not _is_pair(places, beside.origin):
         check_host(SELF_HOSTED_URL, beside.origin, key.name, key.origin)
     if not key.deployment:
@@ -301,6 +309,7 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
             f"{SELF_HOSTED_KEY} ({key.origin.where}) also needs {SELF_HOSTED_URL}, or `deployment` URL",
             fields=("deployment",),
         )
+    # A self-hosted key does not name its deployment, so only the source of the key can say where the key may be sent.
     if url.origin != key.origin:
         raise UsageError(
             f"{SELF_HOSTED_URL} comes from {url.origin.where} but {SELF_HOSTED_KEY} from {key.origin.where}: "

@@ -76,13 +76,10 @@ def settings_source(where: str, trust: int, settings: Mapping[str, str | None], 
 
 
 def read_env_file(path: Path, where: str, trust: int, names: Iterable[str]) -> SettingsSource:
-    """Read a file of `NAME=value` lines.
-
-    Variables in values are not expanded. Otherwise, `$OTHER_KEY` in the address of a host would send that key to the
-    host.
-    """
+    """Read a file of `NAME=value` lines. Variables in values are not expanded."""
     from dotenv import dotenv_values
 
+    # If variables were expanded, `$OTHER_KEY` in the address of a host would send that key to the host.
     return settings_source(
         where, trust, dotenv_values(stream=io.StringIO(read_settings_file(path)), interpolate=False), names
     )
@@ -96,6 +93,8 @@ def read_settings_file(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise UsageError(f"{path} is too large for a settings file")
+        # A byte order mark would become part of the first name. Invalid bytes in one line must not hide the other
+        # lines.
         return path.read_bytes().decode("utf-8-sig", "replace")
     except FileNotFoundError:
         raise NotFoundError(f"file {path} not found") from None
@@ -293,22 +292,29 @@ def save_setting(root: Path, key: str, value: str) -> Path:
     path = root / CONFIG_NAME
     load_config(root)
     text = read_settings_file(path) if path.is_file() else ""
+    # A JSON string is also a string in TOML.
     line = f"{key} = {json.dumps(value, ensure_ascii=False)}"
+    # A key below the first header would belong to that table.
     table = re.search(r"^[ \t]*\[", text, re.MULTILINE)
     top, tables = (text[: table.start()], text[table.start() :]) if table else (text, "")
+    # The replacement is a function, because backslashes in a replacement text would be interpreted.
     changed, count = re.subn(rf"^[ \t]*{key}[ \t]*=.*$", lambda _: line, top, flags=re.MULTILINE)
     if not count:
         changed = f"{top.rstrip()}\n{line}\n" if top.strip() else f"{line}\n"
         changed += "\n" if tables else ""
     try:
+        # The patterns do not parse TOML. They could match inside a multi-line string, so check that nothing else has
+        # changed.
         valid = tomllib.loads(changed + tables) == {**tomllib.loads(text), key: value}
     except tomllib.TOMLDecodeError:
         valid = False
+    # `os.replace` would replace a link by a file.
     if not valid or path.is_symlink():
         raise UsageError(f"{path} cannot be changed here; write this line before its first table:\n{line}")
     try:
         with NamedTemporaryFile("w", encoding="utf-8", dir=root, prefix=".", suffix=".tmp", delete=False) as file:
             file.write(changed + tables)
+        # Temporary files are created for their owner only.
         os.chmod(file.name, path.stat().st_mode & 0o777 if path.exists() else 0o644)
         os.replace(file.name, path)
     except OSError as error:
@@ -317,11 +323,10 @@ def save_setting(root: Path, key: str, value: str) -> Path:
 
 
 def _first(error: ValidationError, text: str) -> str:
-    """Describe the first error, with the number of its line.
-
-    The value is left out, because it might be an API key in the wrong place.
-    """
+    """Describe the first error, with the number of its line."""
+    # The value might be an API key in the wrong place, so it is left out.
     problem = error.errors(include_input=False, include_url=False)[0]
+    # Pydantic appends `[key]` if the name of a tag is invalid.
     keys = [str(part) for part in problem["loc"] if part != "[key]"]
     reason = "is not a setting" if problem["type"] == "extra_forbidden" else problem["msg"].lower()
     return f"line {_line_of(keys, text)}: `{'.'.join(keys)}` {reason}"

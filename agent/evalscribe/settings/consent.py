@@ -69,6 +69,7 @@ class Consent:
         self.check(*models)
         if estimate is not None:
             self.estimate = estimate
+        # An estimate without tokens means that no model has to be called.
         if self.agreed or self._ask is None or (estimate and not estimate.input_tokens):
             return
         cost = f" for {estimate.summary}" if estimate else ""

@@ -52,6 +52,7 @@ def _checked(address: str, where: str) -> str:
         good = parts.scheme in SCHEMES and parts.port != 0 and len(parts.path) > 1 and address.isprintable()
     except ValueError:
         good = False
+    # A second `@` belongs to a password that is not escaped. A comma separates several hosts.
     if not good or parts.fragment or parts.netloc.count("@") > 1 or "," in parts.netloc:
         raise UsageError(
             f"{where} is not postgresql://USER@HOST/DATABASE\nwrite special characters in a password as %XX: @ is "
@@ -69,6 +70,7 @@ def _without_other_passwords(address: str) -> str:
     Libpq would take such a password from the environment or from the home folder.
     """
     parts = urlsplit(address)
+    # An empty password in the address keeps libpq from using PGPASSWORD.
     password = [] if parts.password else [("password", "")]
     query = urlencode([*parse_qsl(parts.query), *password, ("passfile", NO_FILE)], quote_via=quote)
     return urlunsplit(parts._replace(query=query))

@@ -126,6 +126,7 @@ class _Limited(httpx2.AsyncByteStream):
                     if size > self._most:
                         raise _too_large("an answer", self._most)
                     yield part
+        # `AnswerTooLarge` is a `DecodingError`, so a long body of an error response just ends here.
         except httpx2.DecodingError:
             if not self._is_error:
                 raise
