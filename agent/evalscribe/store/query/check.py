@@ -148,6 +148,7 @@ def check(tree: exp.Query) -> None:
             raise query_error(None, "it is nested too deeply")
         if type(node) not in ALLOWED:
             raise query_error(node, _unsupported(node))
+        # A clause can also be a flag or a word in an allowed node, so checking the types of nodes is not enough.
         for name, value in node.args.items():
             if value and name not in PLAIN_ARGUMENTS and not _is_tree(value):
                 word = value if isinstance(value, str) else name.strip("_").replace("_", " ")
@@ -167,6 +168,7 @@ def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
 
     A long chain of operators counts as deep, because the engines limit its length.
     """
+    # A recursive walk would fail in a query that is nested too deeply before the depth is checked.
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -307,6 +309,7 @@ def _count(node: exp.Expr) -> None:
         raise query_error(node, "WITH TIES is not supported")
     value = node.args.get("expression") or node.args.get("count")
     if isinstance(value, exp.Null) or (isinstance(value, exp.Column) and value.name.upper() == "ALL"):
+        # LIMIT ALL and LIMIT NULL mean no limit. sqlglot reads ALL as the name of a column.
         node.pop()
         return
     digits = value.name if isinstance(value, exp.Literal) and not value.is_string else ""
@@ -328,6 +331,7 @@ def _literal(node: exp.Literal) -> None:
         number = float(node.name)
     except ValueError:
         raise query_error(node, "this is not a number") from None
+    # SQLite would read a larger whole number as a float.
     if number == float("inf") or (node.name.isdigit() and int(node.name) >= 2**63):
         raise query_error(node, "this number is too large")
 
@@ -467,6 +471,7 @@ def _member(node: exp.In) -> None:
 
 
 def _pattern(node: exp.Expr) -> None:
+    # The pattern is translated to Python's syntax before the query runs.
     if not node.expression.is_string:
         raise query_error(node.expression, "a pattern must be a literal")
     try:

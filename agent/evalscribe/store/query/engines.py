@@ -29,6 +29,7 @@ _KEYWORDS = {"left": "text_left", "right": "text_right"}
 _BUILT = {"object": "json_object", "array": "json_array"}
 _TEXT_TYPES = ("TEXT", "VARCHAR", "JSON", "JSONB")
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
+# `json_extract` returns 1 and 0 for true and false.
 _TEXT_OF_JSON = (
     "(CASE json_type({0}, {1}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'"
     " ELSE CAST(json_extract({0}, {1}) AS TEXT) END)"
@@ -81,12 +82,14 @@ def expand_row_functions(tree: exp.Expr) -> None:
             if isinstance(getattr(source, "expression", None), exp.Lateral)
         }
         references += [(column, laterals[column.table]) for column in scope.columns if column.table in laterals]
+    # A column of an outer query is listed in several scopes, but must be replaced once.
     for column, lateral in {
         id(reference): (reference, lateral_source) for reference, lateral_source in references
     }.values():
         names = [identifier.name for identifier in lateral.args["alias"].args["columns"]]
         call, table = lateral.this.name, column.args["table"]
 
+        # The table is a default argument, because the variable has another value in the next round of the loop.
         def of_each(name: str, table: exp.Expr = table) -> exp.Column:
             return exp.Column(this=exp.to_identifier(name, quoted=True), table=table.copy())
 
@@ -248,6 +251,7 @@ class _SQLiteSQL(SQLiteGenerator):
         """
         text, pattern = self.sql(node, "this"), self.sql(node, "expression")
         if isinstance(node, exp.ILike):
+            # The pragma `case_sensitive_like` is on, so case has to be removed here.
             text, pattern = f"lower({text})", f"lower({pattern})"
         escape = "" if isinstance(node.parent, exp.Escape) else " ESCAPE '\\'"
         return f"{text} {'NOT LIKE' if node.args.get('negate') else 'LIKE'} {pattern}{escape}"
@@ -274,6 +278,7 @@ class _SQLiteSQL(SQLiteGenerator):
         left, right = node.this, node.expression
         if isinstance(right, exp.Interval):
             unit = str(right.args["unit"]).lower().removesuffix("s")
+            # SQLite cannot add weeks to a time.
             number = int(right.this.name) * (7 if unit == "week" else 1) * (1 if sign == "+" else -1)
             return f"datetime({self.sql(left)}, '{number:+} {'day' if unit == 'week' else unit}')"
         dates = [operand.is_type(exp.DType.DATE) for operand in (left, right)]
