@@ -251,7 +251,7 @@ class _SQLiteSQL(SQLiteGenerator):
         """
         text, pattern = self.sql(node, "this"), self.sql(node, "expression")
         if isinstance(node, exp.ILike):
-            # The pragma `case_sensitive_like` is on, so case has to be removed here.
+            # SQLite runs with `case_sensitive_like`, so case has to be removed here.
             text, pattern = f"lower({text})", f"lower({pattern})"
         escape = "" if isinstance(node.parent, exp.Escape) else " ESCAPE '\\'"
         return f"{text} {'NOT LIKE' if node.args.get('negate') else 'LIKE'} {pattern}{escape}"
