@@ -103,6 +103,8 @@ def read_trajectory(record: Record) -> RecordedTrial | None:
         calls=tuple(_calls(messages, newer)),
         replies=tuple(_replies(messages, newer)),
         spoke=any(isinstance(message, UserMessage) for message in messages),
+        # tau-bench records no reason. A conversation that reached the limit of 30 turns was not graded and has no
+        # `reward_info`.
         ended=ended in ENDED if newer and ended is not None else bool(graded),
         expected=_expected(record.documents, actions, task, newer),
         passed=reward >= 1,
@@ -207,6 +209,7 @@ def grade(
     `same_database` tells whether its calls led to the expected database, `assertions` which assertions about the final
     state hold.
     """
+    # As in the benchmark: commas are removed from the replies, but not from the expected texts.
     replies = [reply.lower().replace(",", "") for reply in trial.replies]
     missing_outputs = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in replies))
     missing_calls = tuple(
@@ -379,6 +382,7 @@ def _match_tasks(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask])
         elif not trial.newer and trial.user_id:
             by_user.setdefault(trial.user_id, []).append(trial)
     for user_id, user_trials in by_user.items():
+        # The id must not be found inside a longer id.
         user_pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(user_id)}(?![A-Za-z0-9_])")
         tasks_by_trial |= _assign_tasks(
             user_trials, [task for task in tasks if task.request and user_pattern.search(task.text)]
