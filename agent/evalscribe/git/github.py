@@ -249,10 +249,8 @@ class GitHubForge:
 
 
 def _from_here(pull: "Pull") -> bool:
-    """Return whether the branch of a pull request is in this repository and not in a fork.
-
-    A repository that was renamed also lists pull requests of forks.
-    """
+    """Return whether the branch of a pull request is in this repository and not in a fork."""
+    # A repository that was renamed lists all open pull requests, also those of forks.
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
@@ -272,7 +270,7 @@ def _rewrite(comment: "IssueComment", body: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text into lines. Texts are compared by lines, because GitHub can change the line endings."""
+    # Texts are compared by lines, because GitHub can change the line endings.
     return text.replace("\r\n", "\n").strip().split("\n")
 
 

@@ -95,10 +95,8 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Return an error if no author is configured.
-
-    Without this check, git would make up an author from the name of the machine.
-    """
+    """Return an error if no author is configured."""
+    # Otherwise, git would make up an author from the name of the machine.
     for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", identity) is None:
             return "no author is configured in git; set user.name and user.email"
@@ -106,10 +104,6 @@ def _no_name(repo: ReportRepository) -> str | None:
 
 
 def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None:
-    """Commit the files.
-
-    Untracked files are added to the index first. If the commit fails, they are removed from the index again.
-    """
     # `commit --only` refuses a path that git does not know yet.
     new = [_only(path) for path in paths if not repo.text("ls-files", "--", _only(path))]
     if new:
@@ -119,6 +113,7 @@ def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None
         repo.text(*_NAMED, "commit", "--only", "--quiet", "-m", message, "--", *map(_only, paths))
     except GitError:
         if new:
+            # The index is left as it was before.
             with suppress(GitError):
                 repo.text("rm", "--cached", "--quiet", "--", *new)
         raise
@@ -464,7 +459,8 @@ def _mode(target: Path) -> int:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, so that a renamed file survives a crash. Not every system supports this."""
+    """Sync a folder to disk, so that a renamed file survives a crash."""
+    # Not every system can open or sync a folder.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

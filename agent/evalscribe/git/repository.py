@@ -286,18 +286,12 @@ class GitRepository:
         return any(_first_line(folder / mark) in (ref, branch) for folder in folders for mark in marks)
 
     def _check_identity(self) -> None:
-        """Raise `UsageError` if no author is configured.
-
-        Without this check, git would make up an author from the name of the machine.
-        """
+        # Otherwise, git would make up an author from the name of the machine.
         if any(self.git.run("var", identity).code for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
-        """Create a commit.
-
-        It is signed if `commit.gpgSign` is set. We handle this setting because `git commit-tree` ignores it.
-        """
+        # `git commit-tree` ignores the setting `commit.gpgSign`.
         sign_option = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
         parent_options = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")

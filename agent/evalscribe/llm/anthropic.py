@@ -373,9 +373,7 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove lone surrogates from the content of a message.
-
-    JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
-    """
+    """Remove lone surrogates from the content of a message."""
+    # JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
     cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned

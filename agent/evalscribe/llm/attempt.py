@@ -320,10 +320,8 @@ async def stream_text(
 
 
 async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
-    """Yield the events of a stream as plain objects.
-
-    If the server does not stream, yield the body of its response as the only event.
-    """
+    """Yield the events of a stream as plain objects."""
+    # A server that does not stream sends the whole body instead, which becomes the only event.
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())
         return

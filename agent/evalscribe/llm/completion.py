@@ -254,10 +254,7 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 
 def _echoable(message: dict[str, Any]) -> dict[str, Any]:
-    """Prepare an assistant's turn for sending it back to the service.
-
-    Every tool call gets an id, and lone surrogates are replaced.
-    """
+    """Prepare an assistant's turn for sending it back to the service."""
     echoed = {"role": "assistant", **{name: message[name] for name in ECHOED if message.get(name) is not None}}
     echoed["role"] = "assistant"
     for number, call in enumerate(echoed.get("tool_calls") or (), 1):
@@ -266,6 +263,7 @@ def _echoable(message: dict[str, Any]) -> dict[str, Any]:
     if not echoed.get("tool_calls"):
         echoed.pop("tool_calls", None)
         echoed.setdefault("content", "")
+    # JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
     cleaned: dict[str, Any] = json.loads(sendable(json.dumps(echoed, ensure_ascii=False)))
     return cleaned
 

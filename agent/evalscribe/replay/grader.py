@@ -287,7 +287,6 @@ def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]")
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the relative path and the digest of each file in a folder."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:

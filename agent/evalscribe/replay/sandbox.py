@@ -404,14 +404,12 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
-    """Copy a folder or file, so that it belongs to the sandbox's user.
-
-    Symbolic links are copied as links, so they cannot lead out of the sandbox.
-    """
+    """Copy a folder or file, so that it belongs to the sandbox's user."""
     try:
         if source.is_dir():
             skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
             _check_size(source, hidden=hidden)
+            # Symbolic links are copied as links. Inside the sandbox, they cannot lead out of it.
             shutil.copytree(source, to, symlinks=True, ignore=skipped)
         else:
             shutil.copyfile(source, to)

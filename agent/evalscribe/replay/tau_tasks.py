@@ -161,7 +161,6 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
 
 
 def _expectation_of(criteria: Json, task: Json) -> Expectation:
-    """Return the expectation that is defined in a task of tau2-bench."""
     return Expectation(
         actions=tuple(_call(item) for item in _list(criteria.get("actions"))),
         outputs=tuple(str(item) for item in _list(criteria.get("communicate_info"))),
@@ -341,6 +340,7 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
         sorted(set(_WORD.findall(_prose(_parsed(request) or request).lower())))
         for request in (trial.request, task.request)
     )
+    # A word can be spelled or inflected differently in the corrected task, so similar words count.
     missing = [
         word for word in before if _is_distinctive(word) and not get_close_matches(word, now, 1, MIN_WORD_SIMILARITY)
     ]

@@ -300,7 +300,6 @@ class DatasetStore:
 
 
 def _require_unused(connection: Connection, dataset_id: str) -> None:
-    """Raise `UsageError` if an experiment uses the dataset."""
     if users := connection.scalars(_USERS, {"of": dataset_id}).all():
         raise UsageError(
             f"this dataset is used by {pluralise(len(users), 'experiment')}: {join_first(users, MOST_USERS)}.\n"

@@ -107,7 +107,7 @@ def _try_claim(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    """Open a lock file without following links, because writing to a planted link would truncate its target."""
+    # Links are not followed, because writing to a planted link would truncate its target.
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 

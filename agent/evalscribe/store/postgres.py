@@ -94,10 +94,8 @@ def _unreachable(store_name: str, message: str) -> UnavailableError:
 
 
 def _error_text(error: BaseException | None) -> str:
-    """Return the first line of an error message.
-
-    The lines after it are left out, because they can contain stored values.
-    """
+    """Return the first line of an error message."""
+    # The lines after it can contain stored values.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")

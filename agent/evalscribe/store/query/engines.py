@@ -367,8 +367,7 @@ class _SQLite(SQLite):
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     """Return the document at the start of a chain of JSON operators, and the path to the part that the chain selects.
 
-    With a single path in place of several operators, SQLite parses the document only once. The path is None if no path
-    can express the last operator.
+    The path is None if no path can express the last operator.
     """
     if isinstance(node, exp.Paren):
         return _chain(node.this)
@@ -384,6 +383,7 @@ def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     if new_steps is None:
         return node.this, None
     if isinstance(node.this.unnest(), exp.JSONExtract | exp.JSONBExtract):
+        # With one path for all operators, SQLite parses the document only once.
         document, outer_steps = _chain(node.this)
         if outer_steps is not None:
             return document, [*outer_steps, *new_steps]

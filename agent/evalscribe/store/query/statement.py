@@ -288,7 +288,6 @@ class _Widths:
 
 
 def _check_columns(tree: exp.Expr) -> None:
-    """Check that every column exists. Raises `QueryError` for the first column that does not exist."""
     for row in tree.find_all(exp.TableColumn):
         raise query_error(row, f"column {row.name} does not exist")
     for scope in traverse_scope(tree):
