@@ -124,8 +124,8 @@ class Git:
             except subprocess.TimeoutExpired:
                 process.terminate()
                 return CompletedCommand(1, b"", f"no response within {at_most_s} seconds")
-            # Also after Ctrl-C, because `with process` waits for the process to end.
             except BaseException:
+                # Also after Ctrl-C, because `with process` waits for the process to end.
                 process.kill()
                 raise
         log.debug("%s in %s: exit code %s", " ".join(command)[:LONGEST_LOGGED], self.folder, process.returncode)

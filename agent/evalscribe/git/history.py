@@ -303,7 +303,7 @@ def _parsed(out: bytes) -> Iterator[Changes]:
             assert changes is not None
             _, mode, old, blob, status = field[1:].split()
             paths = [os.fsdecode(next(fields)) for _ in range(2 if status[:1] in b"RC" else 1)]
-            # The old name has no file from here on. Without this entry, it would look unchanged.
+            # The file is missing under its old name from this commit on. Without an entry, it would look unchanged.
             if status[:1] == b"R":
                 changes[paths[0]] = CommitChange(None, None, same=False)
             # The content of a link is the path of its target, not the text of a report.

@@ -215,8 +215,8 @@ class ReportsFolder:
         try:
             # The folder itself is locked, so that no lock file appears in the user's repository.
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
-        # A file in place of the folder is refused with its own message when the report is written.
         except (FileNotFoundError, NotADirectoryError):
+            # A file in place of the folder is refused with its own message when the report is written.
             yield
             return
         except OSError as error:

@@ -380,8 +380,9 @@ class BatchModel:
         """Run `work`. If it fails, pass the exception to the callers that wait for the answers to `keys`."""
         try:
             await work()
-        # Nobody awaits these tasks, so an exception that left this function would leave the callers waiting forever.
         except Exception as error:
+            # Nobody awaits these tasks, so an exception that left this function would leave the callers waiting
+            # forever.
             if not isinstance(error, BatchFailure):
                 error = EvalscribeError(f"a batch of {self.id} failed: {error!r}")
             for key in keys:

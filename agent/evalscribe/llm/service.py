@@ -58,8 +58,8 @@ class RateLimitPause:
             try:
                 async with asyncio.timeout(remaining):
                     await self._answered.wait()
-            # Another refusal can have extended the pause in the meantime.
             except TimeoutError:
+                # Another refusal can have extended the pause in the meantime.
                 continue
 
 

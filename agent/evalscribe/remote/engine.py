@@ -334,8 +334,8 @@ class RayWorker:
 
         try:
             return await reference
-        # This class is a subclass of `RayError`, but it means that the call failed and the worker lives.
         except RayTaskError as error:
+            # This class is a subclass of `RayError`, but it means that the call failed and the worker lives.
             raise RuntimeError(str(error.cause or error)) from None
         except RayError as error:
             self.dead = True

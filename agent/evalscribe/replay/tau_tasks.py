@@ -132,6 +132,7 @@ def _calls(messages: Sequence[ChatMessage], newer: bool) -> Iterator[Json]:
 
 def _replies(messages: Sequence[ChatMessage], newer: bool) -> Iterator[str]:
     for message in messages:
+        # In tau-bench, a message with a call is not sent to the user.
         if isinstance(message, AssistantMessage) and message.content and (newer or not message.tool_calls):
             yield message.content if newer else reply_in_text(message.content)
 

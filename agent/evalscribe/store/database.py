@@ -160,8 +160,8 @@ def open_database(place: Path | str) -> "Database":
         event.listen(engine, "before_cursor_execute", _replace_nul, retval=True)
         try:
             upgrade(target, engine)
-        # Also after Ctrl-C, because an open connection would keep its locks.
         except BaseException:
+            # Also after Ctrl-C, because an open connection would keep its locks.
             engine.dispose()
             raise
     # Removed and added again, so that the store that was opened last comes last.

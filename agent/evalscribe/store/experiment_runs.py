@@ -366,7 +366,7 @@ class ExperimentRunStore:
         for score, evidence in scores:
             rows.score(score, evidence)
         with self._database.writing() as connection:
-            # The scores of a trial that is already stored are stored too. Adding these would count the trial twice.
+            # If the trial is already stored, so are its scores. Adding these scores would count them twice.
             if put_item(connection, row):
                 rows.put(connection)
 

@@ -135,8 +135,8 @@ class ServerLock:
         self._pid = self._connection.info.backend_pid
         try:
             self.acquired = self._acquire()
-        # Also after Ctrl-C: the connection holds the lock, and nobody else could close it.
         except BaseException:
+            # Also after Ctrl-C: the connection holds the lock, and nobody else could close it.
             self.close()
             raise
 

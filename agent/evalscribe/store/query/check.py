@@ -168,7 +168,7 @@ def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
 
     A long chain of operators counts as deep, because the engines limit its length.
     """
-    # A recursive walk would fail in a query that is nested too deeply before the depth is checked.
+    # A recursive walk would reach Python's own limit before the depth of the query is checked.
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -297,6 +297,7 @@ def _with(node: exp.With) -> None:
 
 
 def _group(node: exp.Group) -> None:
+    # SQLite has no ROLLUP, CUBE and GROUPING SETS.
     if any(value for name, value in node.args.items() if name != "expressions"):
         raise query_error(node, "GROUP BY takes a list of expressions")
     if len(node.expressions) > MOST_GROUPS:

@@ -293,6 +293,7 @@ class _SQLiteSQL(SQLiteGenerator):
     def extracted(self, node: exp.Expr) -> str:
         field, time = node.this.name.lower(), node.expression.unnest()
         if field == "epoch" and isinstance(time, exp.Sub) and not isinstance(time.expression, exp.Interval):
+            # SQLite has times as text, which cannot be subtracted.
             return f"(unixepoch({self.sql(time, 'this')}) - unixepoch({self.sql(time, 'expression')}))"
         return f"date_part('{field}', {self.sql(time)})"
 

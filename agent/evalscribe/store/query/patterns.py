@@ -60,7 +60,7 @@ def _parts(pattern: str) -> Iterator[str]:
         if match is None:
             raise UnsupportedPattern(f"{pattern[place : place + 10]!r} is not supported")
         text, place = match[0], match.end()
-        # Python and Postgres disagree about patterns such as `a**` and `^*`.
+        # Postgres refuses a quantifier after another quantifier or an anchor. Python would read `a*+` in its own way.
         if match["times"] and not atom:
             raise UnsupportedPattern(f"{text} has nothing to repeat before it")
         anchor = text in _ANCHORS or text in _PLACES

@@ -67,9 +67,9 @@ def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any
             env=environment,
             check=False,
         )
-    # SQLite does not check the clock while one of our functions runs. A regular expression that never ends is ended
-    # here, with its process.
     except subprocess.TimeoutExpired:
+        # SQLite does not check the clock while one of our functions runs. A regular expression that never ends is ended
+        # here, with its process.
         return {"error": "overdue"}
     if completed.returncode:
         last_line = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]

@@ -124,7 +124,7 @@ def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
 def _check_tables(tree: exp.Query) -> None:
     queries = [fold_name(with_query.args["alias"].this) for with_query in tree.find_all(exp.CTE)]
     for with_query in tree.find_all(exp.CTE):
-        # A query could otherwise hide a table, and the statement would read differently than documented.
+        # The query would hide the documented table of the same name.
         if with_query.alias.lower() in by_name():
             raise query_error(with_query, f"{with_query.alias} is already a table: give the query another name")
     for table in tree.find_all(exp.Table):
