@@ -354,7 +354,6 @@ def _message(message: Message) -> "MessageParam":
         for result in message.tool_results
     ]
     text: list[Any] = [{"type": "text", "text": sendable(message.text)}] if message.text else []
-    # The API requires the results of tools before the text.
     return {"role": "user", "content": results + text}
 
 

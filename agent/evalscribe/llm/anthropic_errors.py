@@ -54,7 +54,7 @@ def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | Ev
 
 
 def _refusal(error: anthropic.APIStatusError) -> ErrorResponse:
-    # A spend limit that was reached is reported with several statuses, such as 429. Waiting does not help.
+    # Waiting does not help if a spend limit was reached, so it counts as a missing payment.
     limit_reached = (error.error_code or "").endswith("spend_limit_reached")
     # An error in the middle of a stream has the status of the stream, 200.
     status = IN_A_STREAM.get(str(error.type), error.status_code) if error.status_code == 200 else error.status_code

@@ -172,8 +172,7 @@ def _error_for_all_calls(refusal: ErrorResponse, target: CallTarget, details: st
         return AccessError(f"{target.host} requires payment {details}. See the account's billing.")
     if refusal.status == 401 or refusal.has(*WRONG_KEY):
         return AccessError(f"{target.host} refused the key {details}. Check {key}.")
-    # OpenAI answers 403 with the code `model_not_found` if the key has no access to the model, so this is checked
-    # before 403.
+    # Checked before 403, because a service can answer 403 with the code `model_not_found`.
     if refusal.status == 404 or refusal.has(*NO_MODEL):
         return UsageError(
             f"{target.host} has no model {target.model} {details}. Name another model, as PROVIDER/MODEL."

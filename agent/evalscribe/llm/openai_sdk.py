@@ -43,7 +43,7 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
         admin_api_key="",
         webhook_secret="",
         base_url=base_url,
-        # Retries of the SDK would not be charged to the budget, and would follow `retry-after` without a limit.
+        # Retries of the SDK would not be charged to the budget.
         max_retries=0,
         http_client=connections,
     )

@@ -70,7 +70,7 @@ class RetryPolicy(Frozen):
     # The waits are as long as those of the Anthropic SDK, 0.5 to 8 seconds.
     first_wait_s: float = 0.5
     longest_wait_s: float = 8.0
-    # The SDKs have no such limit: they wait as long as the header `retry-after` says.
+    # The Anthropic SDK has no such limit: it waits as long as the header `retry-after` says.
     total_s: float = 120.0
     """Maximum seconds from the first attempt to the last retry. No retry is made later, even if the service asks for a
     longer wait."""

@@ -477,7 +477,7 @@ def _command_line(
         *("--nofile=1024", f"--cpu={limits.cpu_s}", "--core=0"),
     ]
     # `--disable-userns` needs `--unshare-user` written out. Without `--clearenv`, variables with secrets would be
-    # inherited. Without `--new-session`, the command could type into our terminal.
+    # inherited.
     isolated = [
         *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--info-fd", str(info)),

@@ -189,8 +189,6 @@ class TauGrader:
             _write(Path(folder, "request.json"), request)
             command = [
                 sys.executable,
-                # Isolated mode: modules are not imported from the working folder, which holds text of the model under
-                # test.
                 "-I",
                 "-B",
                 DRIVER,
