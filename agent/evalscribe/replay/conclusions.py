@@ -409,7 +409,7 @@ class _Replays:
         error = proof.replays[index].error
         lines = document.text.rstrip().split("\n")
         matches = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
-        # the name of the test is on another line
+        # A runner can print the name of the test, with which the error begins, on another line than the message.
         if error and not matches and (message := error.partition(": ")[2][:COMPARED]):
             matches = [n for n, line in enumerate(lines, 1) if message in line]
         line_number = matches[-1] if matches else len(lines)
