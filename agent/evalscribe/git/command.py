@@ -55,6 +55,8 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     It selects no inherited repository, prevents prompts, and makes git's messages English.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
+    # Failures of remotes are told apart by git's English messages. An editor that does nothing keeps git from waiting
+    # for one.
     return {**inherited, "GIT_TERMINAL_PROMPT": "0", "GIT_EDITOR": "true", "LANGUAGE": "C", "LC_ALL": "C", **more}
 
 
@@ -123,6 +125,7 @@ class Git:
                 process.terminate()
                 return CompletedCommand(1, b"", f"no response within {at_most_s} seconds")
             except BaseException:
+                # Also after Ctrl-C, because `with process` waits for the process to end.
                 process.kill()
                 raise
         log.debug("%s in %s: exit code %s", " ".join(command)[:LONGEST_LOGGED], self.folder, process.returncode)
@@ -166,19 +169,18 @@ class ReportRepository(Git):
         self._objects: GitDB | None = None
 
     def blob(self, name: str) -> bytes:
-        """Return a blob by its full id. Raises `GitError` if it does not exist.
-
-        Loose and packed objects are read without starting git, because a report can have hundreds of versions. git is
-        only started for objects that a partial clone must fetch, and for repositories with other hashes than SHA-1.
-        """
+        """Return a blob by its full id. Raises `GitError` if it does not exist."""
         from git import GitDB  # Imported here because the import is slow and most commands do not read history.
         from git.exc import ODBError
 
+        # Objects are read without starting git, because a report can have hundreds of versions.
         if self._objects is None:
             self._objects = GitDB(str(self.common_dir / "objects"))
         try:
             content: bytes = self._objects.stream(bytes.fromhex(name)).read()
         except ODBError:
+            # git itself fetches an object that a partial clone left on the server, and reads repositories with other
+            # hashes than SHA-1.
             return self.output("cat-file", "blob", name)
         return content
 
@@ -229,8 +231,6 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """Run a git command like `Git.run`.
-
-        Messages are redacted, because a remote might repeat a URL that contains a token.
-        """
+        """Run a git command like `Git.run`."""
+        # The messages of the result are redacted, because a remote might repeat a URL that contains a token.
         return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

@@ -57,6 +57,7 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
             missing.
     """
     address, access = parse_address(remote_url), settings.github()
+    # The token is sent only to the API of the server that the remote is on.
     if address is None or access.key is None or not _belongs(address.host, access):
         return ManualForge(remote_url)
     try:
@@ -92,4 +93,5 @@ def _belongs(host: str, access: Access) -> bool:
     `api.github.com`.
     """
     api = (urlsplit(access.url).hostname or "").lower()
+    # `ssh.github.com` is GitHub's address for ssh over the port of HTTPS.
     return host in (api, api.removeprefix("api.")) or (host == "ssh.github.com" and api == "api.github.com")

@@ -88,6 +88,7 @@ def translate_error(action: str, error: GithubException) -> EvalscribeError:
 def _limited(error: GithubException, message: str) -> bool:
     headers = {str(name).lower(): str(value) for name, value in (error.headers or {}).items()}
     spent = headers.get("x-ratelimit-remaining") == "0" or "retry-after" in headers or "rate limit" in message.lower()
+    # GitHub also answers 403 if a rate limit is reached, like for a missing permission.
     return error.status == 429 or (error.status == 403 and spent)
 
 
@@ -117,6 +118,7 @@ AGAIN = Retry(
     total=2,
     backoff_factor=0.5,
     status_forcelist=(500, 502, 503, 504),
+    # A POST is not repeated, because it could open a second pull request or write a second comment.
     allowed_methods=("GET", "PATCH"),
     respect_retry_after_header=False,
     raise_on_status=False,
@@ -133,6 +135,7 @@ class _Response(RequestsResponse):
 
         Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than once.
         """
+        # The limit on the size of a piece holds for one layer of compression only.
         if "," in self.headers.get("content-encoding", ""):
             raise requests.exceptions.ContentDecodingError("compressed more than once")
         content = bytearray()
@@ -146,6 +149,7 @@ class _Response(RequestsResponse):
 
 class _Http(HTTPRequestsConnectionClass):
     def getresponse(self) -> RequestsResponse:
+        # Without streaming, the whole body would be read and decompressed before it can be measured.
         self.session.stream = True
         return _Response(super().getresponse().response)
 
@@ -172,8 +176,10 @@ class GitHubForge:
                 base_url=api_url,
                 timeout=TIMEOUT_S,
                 retry=AGAIN,
+                # The few calls of a command need no pauses between them, which PyGithub makes by default.
                 seconds_between_requests=None,
                 seconds_between_writes=None,
+                # Without this, `get_repo` would send a request.
                 lazy=True,
             )
         finally:
@@ -230,6 +236,7 @@ class GitHubForge:
                 )
                 return _pull_request(created, "new")
             except GithubException as error:
+                # Another process can have opened the pull request since it was looked for.
                 pull = self._open(branch) if isinstance(translate_error("", error), PullRequestExists) else None
                 if pull is None:
                     raise
@@ -242,10 +249,8 @@ class GitHubForge:
 
 
 def _from_here(pull: "Pull") -> bool:
-    """Return whether the branch of a pull request is in this repository and not in a fork.
-
-    A repository that was renamed also lists pull requests of forks.
-    """
+    """Return whether the branch of a pull request is in this repository and not in a fork."""
+    # A repository that was renamed lists all open pull requests, also those of forks.
     return pull.head.repo is not None and pull.head.repo.id == pull.base.repo.id
 
 
@@ -265,7 +270,7 @@ def _rewrite(comment: "IssueComment", body: str) -> None:
 
 
 def _lines(text: str) -> list[str]:
-    """Split a text into lines. Texts are compared by lines, because GitHub can change the line endings."""
+    # Texts are compared by lines, because GitHub can change the line endings.
     return text.replace("\r\n", "\n").strip().split("\n")
 
 

@@ -73,9 +73,11 @@ class GitHistory:
 
         A merge counts as a version if its text differs from that of every parent.
         """
+        # The first commit is the newest, because children come before their parents.
         begin = next(iter(self._commits), None)
         last = self._changed_at((begin, path)) if begin else None
         before: dict[FileAtCommit, list[FileAtCommit]] = {}
+        # A list instead of recursion: Python limits its depth, and a report can have hundreds of versions.
         todo = [last] if last else []
         while todo:
             place = todo.pop()
@@ -89,6 +91,7 @@ class GitHistory:
         places = sorted(before, key=lambda place: self._age[place[0]])
         versions = [self._version(repo, place, before[place]) for place in places]
         with_data = [(index, place) for index, place in enumerate(places) if has_data(versions[index].text or "")]
+        # One process of git reads the data of all versions.
         texts = read_files(repo, [(commit, data_name(path)) for _, (commit, path) in with_data])
         for (index, _), data in zip(with_data, texts, strict=True):
             versions[index] = versions[index].model_copy(update={"data": data})
@@ -206,6 +209,7 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
     A file is given by its commit and its path. The text is None if the file is missing or too large. A single git
     process reads all files.
     """
+    # `cat-file --batch` reads one name per line.
     object_names = {file: f"{file[0]}:{file[1]}" for file in files if "\n" not in file[1]}
     names = list(dict.fromkeys(object_names.values()))
     out = repo.output("cat-file", "--batch", feed="".join(f"{name}\n" for name in names).encode()) if names else b""
@@ -218,6 +222,8 @@ def read_files(repo: ReportRepository, files: Sequence[tuple[str, str]]) -> list
         if size.isdecimal() and kind.endswith(" blob"):
             content = out[at : at + int(size)]
             texts[name] = content.decode("utf-8-sig", "replace") if len(content) <= max_bytes(name) else None
+        # A blob that is too large, or another object, also has to be skipped. A missing object has no size and no
+        # content.
         if size.isdecimal():
             at += int(size) + 1
     return [texts.get(object_names.get(file, "")) for file in files]
@@ -249,6 +255,7 @@ def _commits(repo: ReportRepository, tip: str) -> Iterator[Commit]:
     Children come before their parents.
     """
     plain = [part for name, value in _PLAIN.items() for part in ("-c", f"{name}={value}")]
+    # `--full-history`, because git would otherwise leave out a branch whose changes were undone in the merge.
     command = [*plain, "log", "-z", "--full-history", "--parents", "--topo-order", "--no-color"]
     shape = f"--format=%H%x00%P%x00%aN%x00%aE%x00%as%x00{_COAUTHORS}%x00"
     fields = repo.output(*command, shape, tip, "--", REPORTS).decode("utf-8", "replace").split("\0")
@@ -279,6 +286,8 @@ def _person(author: str, email: str, coauthors: str) -> tuple[str, str]:
 def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[str, str | None], Changes]:
     """Return the changes of each commit relative to each of its parents."""
     pairs = [(commit.id, parent) for commit in commits for parent in (commit.parents or (None,))]
+    # One process compares all commits, however many there are. `--always` makes it answer for pairs without a change
+    # too.
     command = ["diff-tree", "--stdin", "--root", "--always", "-r", "-M", "--raw", "-z", "--no-abbrev"]
     pair_lines = "".join(f"{commit} {parent or ''}".rstrip() + "\n" for commit, parent in pairs)
     out = repo.output(*command, "--", REPORTS, feed=pair_lines.encode())
@@ -294,8 +303,10 @@ def _parsed(out: bytes) -> Iterator[Changes]:
             assert changes is not None
             _, mode, old, blob, status = field[1:].split()
             paths = [os.fsdecode(next(fields)) for _ in range(2 if status[:1] in b"RC" else 1)]
+            # The file is missing under its old name from this commit on. Without an entry, it would look unchanged.
             if status[:1] == b"R":
                 changes[paths[0]] = CommitChange(None, None, same=False)
+            # The content of a link is the path of its target, not the text of a report.
             text = blob.decode() if mode.startswith(_FILE) else None
             changes[paths[-1]] = CommitChange(text, paths[0], same=old == blob)
         elif field:
@@ -329,6 +340,7 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
     base = _parting(repo, tip, "HEAD")
     for path, was, _ in _changed(repo, base, None, below):
         file = folder / path
+        # A link can point out of the folder.
         if file.is_file() and file.resolve().is_relative_to(folder.resolve()):
             text = file.read_bytes().decode("utf-8-sig", "replace")
             before = read_blob(repo, was) if was else None
@@ -362,10 +374,12 @@ def _changed(
 
     For files in the working tree, the new blob has no meaning.
     """
+    # Computed, because the id of the empty tree depends on the hash of the repository. It stands in for a missing base.
     empty = repo.text("hash-object", "-t", "tree", os.devnull)
     trees = [base or empty, *([branch] if branch else [])]
     command = [
         "-c",
+        # Otherwise, `diff` would write the index, which the user's own commands need.
         "diff.autoRefreshIndex=false",
         "diff",
         "--no-ext-diff",

@@ -8,6 +8,8 @@ from evalscribe.errors import AccessError, DataError, EvalscribeError, Unavailab
 from evalscribe.git.command import GitFolder, GitResult
 from evalscribe.model.repository import PushedBranch
 
+# The form `[user@]host:path` of ssh. A path that begins with `//` belongs to a URL. The host can be an IPv6 address in
+# brackets.
 _SCP = re.compile(r"(?:(?P<login>[^@/\s]+)@)?(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<path>(?!//)\S+)")
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _ADDRESS = re.compile(r"https?://[^\s<>\"']+")
@@ -55,6 +57,7 @@ def parse_address(url: str | None) -> RemoteAddress | None:
         return None
     if parts.scheme not in ("http", "https", "ssh", "git") or not host:
         return None
+    # The port of an ssh address is not that of the web server.
     same_server = parts.scheme in ("http", "https")
     return _hosted(host, parts.path, parts.scheme if same_server else "https", port if same_server else None)
 
@@ -68,6 +71,7 @@ def pull_request_page(pushed: PushedBranch, base: str, url: str | None) -> str:
     if remote is None:
         return ""
     links = (link_text.rstrip(".,)") for link_text in _ADDRESS.findall(pushed.server_messages))
+    # A server, or a hook on it, can print any link.
     link = next((link_text for link_text in links if _host(link_text) == remote.host), None)
     return link or _built(remote, pushed.branch, base)
 
@@ -173,6 +177,7 @@ class Remotes:
         push_url = self._pushed_to(remote)
         for _ in range(TRIES):
             head = self._branch_head(remote, push_url, branch)
+            # Nothing is transferred if the commit is here already.
             if head is None or self._has(head[1]):
                 return head
             options = ("--quiet", *_NO_FETCH_EFFECTS)
@@ -185,6 +190,7 @@ class Remotes:
         raise UnavailableError(f"{branch or 'the main branch'} of {remote} changed while it was fetched; try again")
 
     def push(self, remote: str, branch: str, commit: str) -> PushedBranch:
+        # Only this branch is pushed, and never by force. Hooks of the user would check the files in the working tree.
         options = ("--porcelain", "--no-verify", "--no-follow-tags", "--recurse-submodules=no")
         result = self.git.run("push", *options, "--", remote, f"{commit}:refs/heads/{branch}", at_most_s=TRANSFER_S)
         if result.code:
@@ -192,10 +198,8 @@ class Remotes:
         return PushedBranch(branch=branch, commit=commit, server_messages=_server_messages(result.err))
 
     def _pushed_to(self, remote: str) -> str:
-        """Return the destination of a push: a separate `pushurl`, or the name of the remote.
-
-        Branches are read from this destination, too.
-        """
+        """Return the destination of a push: a separate `pushurl`, or the name of the remote."""
+        # Branches are read from this destination, too. Otherwise, a second publication would not see the first.
         url = self.git.ask("remote", "get-url", "--push", "--", remote)
         return url if url and url != self.git.ask("remote", "get-url", "--", remote) else remote
 
@@ -210,6 +214,7 @@ class Remotes:
             raise _refused(f"reach {remote}", result)
         lines = [line.partition("\t")[::2] for line in result.text.splitlines()]
         heads = {ref.removeprefix("refs/heads/"): commit for commit, ref in lines if ref.startswith("refs/heads/")}
+        # The names come from the server.
         tips = {name: commit for name, commit in heads.items() if _NAME.fullmatch(name)}
         if branch is None:
             branch = self._main(remote, [target.removeprefix("ref: ") for target, ref in lines if ref == "HEAD"], tips)
@@ -227,11 +232,9 @@ class Remotes:
         return next((name for name in names if name in tips), None)
 
     def _has(self, commit: str) -> bool:
-        """Return whether a commit and its whole history exist locally.
-
-        After an interrupted fetch, only a part of the history exists. Objects that a partial clone left on the remote
-        count as existing, because git would otherwise fetch them one by one.
-        """
+        """Return whether a commit and its whole history exist locally."""
+        # The commit alone is not enough: after an interrupted fetch, only a part of the history exists. Objects that a
+        # partial clone left on the remote count as existing, because git would otherwise fetch them one by one.
         options = ("--quiet", "--max-count=1", "--objects", "--missing=allow-promisor")
         return self.git.run("rev-list", *options, commit, "--").code == 0
 
@@ -241,6 +244,8 @@ def _not_pushed(remote: str, branch: str, result: GitResult) -> EvalscribeError:
 
     The error says whether the server rejected the push or could not be reached.
     """
+    # With `--porcelain`, a line that begins with ! is the answer of a server. Without such a line, the server was not
+    # reached.
     rejected = re.search(r"^!\t\S+\t(.+)$", result.text, re.MULTILINE)
     if rejected is None:
         return _refused(f"push {branch} to {remote}", result)

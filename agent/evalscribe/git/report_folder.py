@@ -95,10 +95,8 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Return an error if no author is configured.
-
-    Without this check, git would make up an author from the name of the machine.
-    """
+    """Return an error if no author is configured."""
+    # Otherwise, git would make up an author from the name of the machine.
     for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", identity) is None:
             return "no author is configured in git; set user.name and user.email"
@@ -106,17 +104,16 @@ def _no_name(repo: ReportRepository) -> str | None:
 
 
 def _commit(repo: ReportRepository, paths: Sequence[Path], message: str) -> None:
-    """Commit the files.
-
-    Untracked files are added to the index first. If the commit fails, they are removed from the index again.
-    """
+    # `commit --only` refuses a path that git does not know yet.
     new = [_only(path) for path in paths if not repo.text("ls-files", "--", _only(path))]
     if new:
         repo.text("add", "--intent-to-add", "--", *new)
     try:
+        # `--only` leaves out what the user has staged.
         repo.text(*_NAMED, "commit", "--only", "--quiet", "-m", message, "--", *map(_only, paths))
     except GitError:
         if new:
+            # The index is left as it was before.
             with suppress(GitError):
                 repo.text("rm", "--cached", "--quiet", "--", *new)
         raise
@@ -216,8 +213,10 @@ class ReportsFolder:
         if the folder cannot be opened.
         """
         try:
+            # The folder itself is locked, so that no lock file appears in the user's repository.
             descriptor = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
+            # A file in place of the folder is refused with its own message when the report is written.
             yield
             return
         except OSError as error:
@@ -268,13 +267,14 @@ class ReportsFolder:
     def write_report(self, name: str, page: str, data: str) -> Path:
         """Write the page of a report and its data file, and return the path of the page.
 
-        Together with the first report, also write `OWN_FILES`. The data file is written first. If the process is killed
-        before it writes the page, the page's revision shows that the page is older than the data. Raises `DataError`,
-        `AccessError` or `UnavailableError` if a file cannot be written.
+        Together with the first report, also write `OWN_FILES`. Raises `DataError`, `AccessError` or `UnavailableError`
+        if a file cannot be written.
         """
         for file_name, text in self.own_files().items():
             if not os.path.lexists(self.root / file_name):
                 self.write(file_name, text)
+        # The data file comes first. If the process is killed before it writes the page, the page's revision shows that
+        # the page is older than the data.
         self.write(data_name(name), data)
         return self.write(name, page)
 
@@ -345,6 +345,7 @@ class ReportsFolder:
         command.require_git()
 
         with history.open_git(self.root) as repo:
+            # A list, because the repository is closed when this method returns, and errors are raised by the call.
             return iter(list(find_unmerged(repo, self.root, history.resolve_ref(repo, ref)[1])))
 
     def _files(self) -> Iterator[Path]:
@@ -369,6 +370,7 @@ class ReportsFolder:
     def _text(self, file: Path) -> str | None:
         try:
             inside = file.resolve().is_relative_to(self.root.resolve())
+            # A link can point out of the folder, and reading a pipe would block.
             if not inside or not file.is_file() or file.stat().st_size > max_bytes(file.name):
                 return None
             return file.read_bytes().decode("utf-8-sig", "replace")
@@ -433,6 +435,8 @@ def _replace(target: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
+            # The content must be on the disk before the name refers to it. Otherwise, a crash could leave an empty
+            # file.
             os.fsync(file.fileno())
         os.chmod(temporary, _mode(target))
         os.replace(temporary, target)
@@ -444,20 +448,19 @@ def _replace(target: Path, content: bytes) -> None:
 
 
 def _mode(target: Path) -> int:
-    """Return the permissions to set for a file: those of the existing file, or those of a new file if it does not
-    exist.
-
-    The permissions must be set because the temporary file is private.
-    """
+    """Return the permissions to set for a file: those of the existing file, or those of a new file."""
+    # They must be set, because the temporary file is private.
     if target.exists():
         return target.stat().st_mode & 0o777
+    # Python can only read the umask by setting it.
     umask = os.umask(0)
     os.umask(umask)
     return 0o666 & ~umask
 
 
 def _sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, so that a renamed file survives a crash. Not every system supports this."""
+    """Sync a folder to disk, so that a renamed file survives a crash."""
+    # Not every system can open or sync a folder.
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -67,6 +67,7 @@ class Trees:
 
         Raises `DataError` if both commits changed a file.
         """
+        # Without a common ancestor, the commits are merged as if they began with an empty tree.
         common = self.git.ask("merge-base", commit, other) or self.git.run("mktree").text  # the empty tree
         commits = ("--end-of-options", common, commit, other)
         return self._written(("read-tree", "-i", "-m", "--aggressive", *commits), other, files)
@@ -74,6 +75,7 @@ class Trees:
     def _written(self, start: tuple[str, ...], base: str, files: Mapping[str, str]) -> str:
         index_lines = b"".join(self._listing(base, path, text) for path, text in files.items())
         with tempfile.TemporaryDirectory(prefix="evalscribe-") as folder:
+            # An index of our own: the user's index can have staged changes, which must not be committed.
             env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
             for arguments, feed in (
                 (start, b""),
@@ -97,6 +99,7 @@ class Trees:
         blob = self.blob(base, path)
         if not _is_place(path) or (blob and not blob.regular) or self._runs_through_a_file(base, path):
             raise UsageError(f"{path[:200]!r} cannot be a regular file in {base[:12]}. Nothing was changed")
+        # Without filters, the bytes are stored as given, whatever the user's attributes and line ends are.
         result = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
         if result.code:
             raise DataError(f"git cannot store a file: {result.message}. Nothing was changed")
@@ -124,6 +127,7 @@ def _check_merged(err: str) -> None:
 def _is_place(path: str) -> bool:
     """Return whether git accepts a file at that path."""
     parts = path.split("/")
+    # Anything below `.git` could be a hook. The case is ignored, as on file systems that ignore it.
     return "\0" not in path and not any(part in ("", ".", "..") or part.lower() == ".git" for part in parts)
 
 
@@ -189,6 +193,7 @@ class GitRepository:
             return None
         result = self.git.run("cat-file", "blob", blob.id)
         try:
+            # A file that is not text cannot be changed by a patch of lines.
             return None if result.code or b"\0" in result.out else result.out.decode("utf-8")
         except UnicodeDecodeError:
             return None
@@ -201,6 +206,7 @@ class GitRepository:
         result = self.git.run("status", *options, "--ignore-submodules=none", "--", *listed_paths)
         if result.code:
             raise UsageError(f"git cannot list the changes in {self.root}: {result.message}")
+        # Two letters for the state and a blank precede the path.
         changed_paths = {line[3:] for line in result.text.split("\0") if line}
         return tuple(path for path in listed_paths if path in changed_paths)
 
@@ -213,6 +219,7 @@ class GitRepository:
         message: str,
         merging: str | None = None,
     ) -> str:
+        # Checked before anything is written.
         tip = self._tip(branch, parent) if branch is not None else None
         self._check_identity()
         tree = self.trees.merged(parent, merging, files) if merging else self.trees.changed(parent, files)
@@ -248,6 +255,7 @@ class GitRepository:
         Raises `UsageError` if evalscribe cannot write to the branch.
         """
         if (
+            # git accepts these names of branches, but reads them as something else in a command.
             branch in ("@", "HEAD")
             or branch[:1] == "-"
             or self.git.run("check-ref-format", f"refs/heads/{branch}").code
@@ -258,6 +266,7 @@ class GitRepository:
                 f"the branch {branch} is checked out in a working tree; switch to another branch there first"
             )
         tip = self._commit_id(f"refs/heads/{branch}")
+        # Moving the branch would drop its other commits.
         if tip is not None and self.common(tip, parent) != tip:
             raise UsageError(
                 f"the branch {branch} has commits that are not in {parent[:12]}; merge, rename or delete it"
@@ -271,23 +280,18 @@ class GitRepository:
         if f"branch {ref}" in trees:
             return True
         common = Path(self.root, self.git.ask("rev-parse", "--git-common-dir") or ".git")
+        # During a rebase or bisect, HEAD is detached, so that `worktree list` does not name the branch.
         marks = ("rebase-merge/head-name", "rebase-apply/head-name", "BISECT_START")
         folders = (common, *common.glob("worktrees/*"))
         return any(_first_line(folder / mark) in (ref, branch) for folder in folders for mark in marks)
 
     def _check_identity(self) -> None:
-        """Raise `UsageError` if no author is configured.
-
-        Without this check, git would make up an author from the name of the machine.
-        """
+        # Otherwise, git would make up an author from the name of the machine.
         if any(self.git.run("var", identity).code for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT")):
             raise UsageError("no author is configured in git; set user.name and user.email. Nothing was changed")
 
     def _committed(self, tree: str, parents: list[str], message: str) -> str:
-        """Create a commit.
-
-        It is signed if `commit.gpgSign` is set. We handle this setting because `git commit-tree` ignores it.
-        """
+        # `git commit-tree` ignores the setting `commit.gpgSign`.
         sign_option = ["-S"] if self.git.ask("config", "--type=bool", "--get", "commit.gpgSign") == "true" else []
         parent_options = [word for parent in parents for word in ("-p", parent)]
         text = message.replace("\0", "").encode("utf-8", "replace")
@@ -302,6 +306,7 @@ class GitRepository:
 
         If `tip` is None, create the branch.
         """
+        # git compares the old value when it moves the branch. An empty old value means that the branch must not exist.
         result = self.git.run("update-ref", "-m", "evalscribe", f"refs/heads/{branch}", commit, tip or "")
         if result.code:
             raise UsageError(f"the branch {branch} was not moved: {result.message}; try again")
@@ -352,6 +357,7 @@ def _changed(git: GitFolder, top: Path) -> Iterator[Path]:
 def _python_files(folder: Path) -> Iterator[Path]:
     file_count = 0
     for place, folders, files in os.walk(folder):
+        # Sorted, so that the digest does not depend on the order of the file system. Other folders are not entered.
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in OTHERS)
         yield from (Path(place, name) for name in sorted(files) if name.endswith(".py"))
         file_count += len(files)

@@ -8,5 +8,5 @@ The adapters `anthropic` and `openai` make one attempt at a call and map the err
 exceptions. `openai` works with every service that has OpenAI's chat completions API. Both adapters use `attempt` for
 the time limit and for streaming. `service` retries transient failures, and pauses all calls to a provider that reports
 a rate limit. `budget` only starts a call if the maximum cost of the call still fits into the budget. `batch` sends many
-requests at once. `scripted` returns prepared replies, offline.
+requests at once.
 """

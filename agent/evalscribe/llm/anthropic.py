@@ -66,6 +66,7 @@ class StreamedMessage:
                 self._end(event["delta"], event.get("usage") or {})
             case "message_stop":
                 self.is_complete = bool(self._message)
+            # A server that does not stream sends the whole message.
             case "message":
                 self._start(event)
                 self._blocks, self.is_complete, self.counted = event["content"], True, True
@@ -92,6 +93,7 @@ class StreamedMessage:
     def _begin(self, index: int, block: dict[str, Any]) -> str:
         if index != len(self._blocks) or not self._message:
             raise ValueError("a block out of place")
+        # A separator, because `reply_of` joins the text blocks of the whole message with a line break.
         has_text = any(earlier["type"] == "text" for earlier in self._blocks)
         self._blocks.append(block)
         if block["type"] != "text":
@@ -109,6 +111,8 @@ class StreamedMessage:
         text = delta[field]
         if not isinstance(text, str):
             raise TypeError(field)
+        # Parts are joined once, at the end. Appending each part to the text would take quadratic time for a long
+        # answer.
         self._grown.setdefault((index, field), []).append(text)
         return text if field == "text" else ""
 
@@ -118,6 +122,7 @@ class StreamedMessage:
         A count that the service omits keeps its last value.
         """
         self._message.update(delta)
+        # The first event also has a number of output tokens, but the answer is not written by then.
         self.counted = self.counted or usage.get("output_tokens") is not None
         self._message["usage"].update({name: count for name, count in usage.items() if count is not None})
 
@@ -228,12 +233,15 @@ class AnthropicModel:
             "model": self._name,
             "max_tokens": request.max_tokens,
             "messages": [_message(message) for message in request.messages],
+            # At the top level, this marks the last block that can be cached, so that the next turn reads the
+            # conversation from the cache.
             "cache_control": {"type": "ephemeral"},
         }
         if request.system:
             params["system"] = _system(request.system)
         if request.tools:
             params["tools"] = [_tool(tool.name, tool.description, tool.input_schema) for tool in request.tools]
+            # Current models, such as Claude Opus 5.5, reject a request that forces a tool call with status 400.
             params["tool_choice"] = {"type": "auto"}
         if config := _output_config(request):
             params["output_config"] = config
@@ -263,6 +271,7 @@ class AnthropicModel:
             self._client = AsyncAnthropic(
                 api_key=self._key,
                 base_url=self._base_url,
+                # Retries of the SDK would not be charged to the budget, and would follow `retry-after` without a limit.
                 max_retries=0,
                 open_telemetry=False,
                 http_client=connections,
@@ -290,6 +299,8 @@ def reply_of(answer: "Answer", price: Price | None, *, counted: bool = True) -> 
     Raises `AttributeError`, `KeyError`, `TypeError` or `ValueError` if the answer is malformed.
     """
     blocks = _echoable([block.to_dict(mode="json", warnings=False) for block in answer.content])
+    # The SDK returns a message without a stop reason if the connection breaks in a stream, and if it receives other
+    # JSON.
     if answer.stop_reason is None:
         raise ValueError("no stop reason")
     return Reply(
@@ -331,6 +342,7 @@ def _system(text: str) -> "list[TextBlockParam]":
 
 def _message(message: Message) -> "MessageParam":
     if message.role == "assistant":
+        # The content is sent back unchanged, because the signatures of thinking blocks are bound to it.
         return {"role": "assistant", "content": message.raw or sendable(message.text)}
     results: list[Any] = [
         {
@@ -360,9 +372,7 @@ def _tool(name: str, description: str, schema: dict[str, Any]) -> "ToolParam":
 
 
 def _echoable(blocks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Remove lone surrogates from the content of a message.
-
-    JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
-    """
+    """Remove lone surrogates from the content of a message."""
+    # JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
     cleaned: list[dict[str, Any]] = json.loads(sendable(json.dumps(blocks, ensure_ascii=False)))
     return cleaned

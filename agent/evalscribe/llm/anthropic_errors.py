@@ -36,6 +36,7 @@ def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | Ev
 
     The exception contains nothing of the request, because the request includes the key.
     """
+    # Checked first, because the SDK wraps this error in a connection error, which would be retried.
     if size_error := map_size_error(error, target):
         return size_error
     if isinstance(error, anthropic.APIStatusError):
@@ -53,7 +54,9 @@ def map_anthropic_error(error: Exception, target: CallTarget) -> CallFailed | Ev
 
 
 def _refusal(error: anthropic.APIStatusError) -> ErrorResponse:
+    # Waiting does not help if a spend limit was reached, so it counts as a missing payment.
     limit_reached = (error.error_code or "").endswith("spend_limit_reached")
+    # An error in the middle of a stream has the status of the stream, 200.
     status = IN_A_STREAM.get(str(error.type), error.status_code) if error.status_code == 200 else error.status_code
     return ErrorResponse(
         status=status,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Exception)
+# A host that takes no connection is given up after seconds. The time limit of an answer is five minutes.
 CONNECT_S = 10.0
 
 
@@ -36,6 +37,8 @@ async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Except
     exceptions of the SDK.
     """
     try:
+        # The time limit of the SDK applies to each read of the connection, so a server that sends keep-alives never
+        # reaches it.
         async with asyncio.timeout(timeout_s):
             return await work
     except Exception as error:
@@ -44,6 +47,7 @@ async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Except
 
 
 def without_key(failure: F, key: str) -> F:
+    # A service can repeat the key in its error message.
     failure.args = tuple(str(arg).replace(key, "[key]") if key else arg for arg in failure.args)
     if isinstance(failure, CallFailed):
         failure.reason = failure.args[0]
@@ -68,6 +72,8 @@ def sendable(text: str) -> str:
     """
     if text.isascii():
         return text
+    # A pair of surrogates is one character in UTF-16. JSON that spells a character as two escapes can contain such a
+    # pair.
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
     return paired.encode("utf-8", "replace").decode("utf-8")
 
@@ -143,6 +149,8 @@ def map_response(refusal: ErrorResponse, target: CallTarget) -> CallFailed | Eva
     The exception is marked as free if the service did no work.
     """
     details = f"({refusal.status}{refusal.message_suffix})"
+    # Checked first, because services report such errors with several statuses. OpenAI answers 429 if the quota is used
+    # up, and waiting does not help then.
     final_error = _error_for_all_calls(refusal, target, details)
     if final_error is not None:
         return final_error
@@ -152,6 +160,7 @@ def map_response(refusal: ErrorResponse, target: CallTarget) -> CallFailed | Eva
         limited = refusal.status == 429
         name = "is overloaded" if refusal.status == 529 else "limits the rate" if limited else "failed"
         return TransientFailure(f"{target.host} {name} {details}", free=True, after=refusal.after, limited=limited)
+    # An error in the middle of a stream has status 200. The call is not free, because the service had begun to work.
     if 200 <= refusal.status < 300:
         return CallFailed(f"{target.host} broke off its answer {details}")
     return CallFailed(f"{target.host} rejected the request {details}", free=True, cause="answer")
@@ -163,10 +172,12 @@ def _error_for_all_calls(refusal: ErrorResponse, target: CallTarget, details: st
         return AccessError(f"{target.host} requires payment {details}. See the account's billing.")
     if refusal.status == 401 or refusal.has(*WRONG_KEY):
         return AccessError(f"{target.host} refused the key {details}. Check {key}.")
+    # Checked before 403, because a service can answer 403 with the code `model_not_found`.
     if refusal.status == 404 or refusal.has(*NO_MODEL):
         return UsageError(
             f"{target.host} has no model {target.model} {details}. Name another model, as PROVIDER/MODEL."
         )
+    # OpenRouter also answers 403 if the content of one prompt was flagged. Other calls can still succeed.
     if refusal.status == 403 and not refusal.has(*FLAGGED):
         return AccessError(f"{target.host} denied access with this key {details}. Check {key}.")
     return None
@@ -205,8 +216,9 @@ def one_short_line(words: object) -> str:
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the number of seconds to wait according to the header `retry-after`.
 
-    The header can contain seconds or a date. Returns None if the header is missing or invalid.
+    Returns None if the header is missing or invalid.
     """
+    # The header contains seconds or a date.
     value = headers.get("retry-after", "")
     try:
         return max(0.0, float(value))
@@ -216,9 +228,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         moment = parsedate_to_datetime(value)
     except ValueError:
         return None
+    # A date with the zone `-0000` is parsed as a time without a zone, which cannot be compared with the current time.
     return max(0.0, (moment - datetime.now(UTC)).total_seconds()) if moment.tzinfo else None
 
 
+# Without this limit, a server that sends an event just before each time limit could keep a call open forever.
 MAX_STREAM_FACTOR = 10
 """Time limit of a whole stream, as a multiple of the time limit of one event."""
 
@@ -289,12 +303,15 @@ async def stream_text(
 
     stream = await attempt(opened, timeout_s, mapped)
     try:
+        # Every event has a time limit of its own, because a long answer takes longer than the limit of an answer that
+        # comes as a whole.
         events = _bodies(stream)
         while (
             piece := await attempt(_next(events, body), min(timeout_s, deadline - loop.time()), failure)
         ) is not None:
             started, has_text = True, has_text or bool(piece)
             yield piece
+        # If the connection ends in the middle of an answer, the SDKs end the stream without an error.
         if not body.is_complete:
             raise failure(TransientFailure(f"{host} broke off its answer"))
     finally:
@@ -302,10 +319,8 @@ async def stream_text(
 
 
 async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]") -> AsyncIterator[dict[str, Any]]:
-    """Yield the events of a stream as plain objects.
-
-    If the server does not stream, yield the body of its response as the only event.
-    """
+    """Yield the events of a stream as plain objects."""
+    # A server that does not stream sends the whole body instead, which becomes the only event.
     if "json" in stream.response.headers.get("content-type", ""):
         yield json.loads(await stream.response.aread())
         return
@@ -313,6 +328,7 @@ async def _bodies(stream: "anthropic.AsyncStream[Any] | openai.AsyncStream[Any]"
     async for event in stream:
         count += 1
         yield event.to_dict(mode="json", warnings=False)
+    # A response that is not an event stream, such as HTML, looks like a stream without events to the SDKs.
     if not count:
         raise ValueError("no event")
 
@@ -323,13 +339,9 @@ async def _next(events: AsyncIterator[dict[str, Any]], body: StreamedBody) -> st
 
 
 def _after_work(failure: Exception, *, started: bool, has_text: bool) -> Exception:
-    """Adjust a failure that occurred after the service had begun to answer.
-
-    Such a call is not free. If text has been forwarded, the call is not retried.
-
-    An error that affects all calls becomes a `CallFailed`, because only the usage of a `CallFailed` is counted. The
-    next call raises the same error again.
-    """
+    """Adjust a failure that occurred after the service had begun to answer. Such a call is not free."""
+    # Forwarded text cannot be taken back, so the call is not retried. An error that affects all calls becomes a
+    # `CallFailed`, because only the usage of a `CallFailed` is counted. The next call raises the same error again.
     if has_text or (started and not isinstance(failure, CallFailed)):
         usage = failure.usage if isinstance(failure, CallFailed) else None
         return CallFailed(f"the answer broke off: {failure}", usage)

@@ -53,6 +53,7 @@ class BatchPacing(Frozen):
 
         `requested_s` is the number of seconds that the service asks the caller to wait.
         """
+        # The exponent is limited, because 1.5 ** 1751 overflows and a batch can be polled for a day.
         return min(self.longest_poll_s, max(requested_s or 0.0, self.poll_s * 1.5 ** min(times, 20)))
 
 
@@ -76,6 +77,8 @@ class BatchDelivery:
             try:
                 batch_id: str | None = await self._api.create(params)
             except (SubmissionUncertain, TransientFailure) as error:
+                # The service can have created the batch before the connection broke. Sending the questions again would
+                # then be paid for twice.
                 await self._pause(error, failures)
                 batch_id = await self._find_batch(intent) if isinstance(error, SubmissionUncertain) else None
             except (CallFailed, EvalscribeError):
@@ -92,7 +95,10 @@ class BatchDelivery:
         If the intent was never sent, drop it and return None.
         """
         while True:
+            # The process that sends the batch holds the claim, and loses it if it is killed.
             with self._intents.claim(intent.id) as is_claimed:
+                # The intent is read again under the claim: the other process can have stored the id of the batch, or
+                # dropped the intent.
                 current = self._intents.of(intent.keys[0])
                 if current is None or current.id != intent.id or current.batch_id:
                     return current.batch_id if current and current.id == intent.id else None
@@ -113,13 +119,17 @@ class BatchDelivery:
             await self._ended(batch_id)
             for failures in count(1):
                 try:
+                    # Results cannot be resumed in the middle, so each attempt starts with all keys.
                     missing = set(intent.keys)
+                    # `aclosing`, because a generator that is left early would keep its connection open until it is
+                    # garbage-collected.
                     async with aclosing(self._api.results(batch_id)) as results:
                         async for chunk in results:
                             outcomes = {key: chunk[key] for key in chunk.keys() & missing}
                             missing -= outcomes.keys()
                             self._intents.settle(outcomes)
                             yield outcomes
+                    # `charged`, because the service can have answered the question and lost the answer.
                     no_result: BatchOutcome = UnansweredQuestion(
                         reason=f"{batch_id} has no result for it", charged=True
                     )
@@ -130,6 +140,8 @@ class BatchDelivery:
                 except TransientFailure as error:
                     await self._pause(error, failures)
         except BatchGone:
+            # A younger batch can exist under the key of another account. If its intent were dropped, its questions
+            # would be sent and paid for again.
             if datetime.now(UTC) - intent.created > RESULTS_KEPT:
                 self._intents.drop(intent.id)
                 raise
@@ -148,22 +160,17 @@ class BatchDelivery:
         return batch_id
 
     async def _find_batch(self, intent: BatchIntent) -> str | None:
-        """Search for the batch of an intent.
-
-        If it is not found, search once more after a pause, because an interrupted submission can reach the service
-        late.
-        """
         batch_id = await self._match(intent)
         if batch_id is None:
+            # An interrupted submission can reach the service late.
             await asyncio.sleep(self._pace.settle_s)
             batch_id = await self._match(intent)
         return batch_id
 
     async def _match(self, intent: BatchIntent) -> str | None:
-        """Find the batch of an intent. A batch belongs to the intent if its results name the intent's questions.
-
-        Only batches whose ids are not stored yet are considered.
-        """
+        """Find the batch of an intent among the batches whose ids are not stored yet."""
+        # The service names the questions of a batch only in its results, so the batch has to end before it can be
+        # recognised. The size is in the listing and excludes most batches without waiting.
         known_ids = self._intents.batch_ids()
         listings = await self._retry(lambda: self._api.since(intent.created - CLOCK_SKEW))
         for listing in listings:
@@ -280,9 +287,11 @@ class BatchModel:
         question = self._questions.get(key) or self._ask(key, params)
         question.callers += 1
         try:
+            # Several callers can wait for one answer. If one of them is cancelled, the others still need it.
             reply = self._reply_from(key, await asyncio.shield(question.answer))
         finally:
             question.callers -= 1
+            # A question that nobody waits for any more is not sent.
             if not question.callers and self._questions.get(key) is question:
                 del self._questions[key]
                 self._wave.pop(key, None)
@@ -315,6 +324,8 @@ class BatchModel:
 
     def _reply_from(self, key: str, outcome: BatchOutcome | BatchFailure) -> Reply:
         if isinstance(outcome, Reply):
+            # `take` is true for the first caller only, so each answer is charged once, even if a later process reads it
+            # again.
             return outcome if self._intents.take(key) else outcome.model_copy(update={"billed_before": True})
         if isinstance(outcome, UnansweredQuestion):
             free = not (outcome.charged and self._intents.take(key))
@@ -347,6 +358,7 @@ class BatchModel:
         self._wave[key] = self._questions[key]
         self._wave_bytes += len(canonical_json(self._questions[key].params).encode("utf-8", "replace"))
         if self._quiet:
+            # Each new question restarts the wait, so that calls made at the same time are in one batch.
             self._quiet.cancel()
         if len(self._wave) >= self._pace.most or self._wave_bytes >= self._pace.most_bytes:
             self._flush()
@@ -360,6 +372,7 @@ class BatchModel:
 
     def _start(self, work: Callable[[], Awaitable[None]], keys: Iterable[str]) -> None:
         task = asyncio.create_task(self._guarded(work, keys))
+        # The event loop holds only weak references to tasks.
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -368,6 +381,8 @@ class BatchModel:
         try:
             await work()
         except Exception as error:
+            # Nobody awaits these tasks, so an exception that left this function would leave the callers waiting
+            # forever.
             if not isinstance(error, BatchFailure):
                 error = EvalscribeError(f"a batch of {self.id} failed: {error!r}")
             for key in keys:
@@ -376,8 +391,12 @@ class BatchModel:
     async def _send(self, wave: Mapping[str, PendingQuestion]) -> None:
         """Store an intent for the questions, then send those that no other process has sent."""
         intent_id = secrets.token_hex(16)
+        # The claim is taken before the intent is stored, so that no other process takes the intent for one of a killed
+        # process.
         with self._intents.claim(intent_id):
             new_intent = BatchIntent(id=intent_id, keys=tuple(wave), created=datetime.now(UTC))
+            # Stored before anything is sent, so that the batch is found again if this process is killed. The stored
+            # intent has only those questions that no other process has sent.
             intent = self._intents.add(new_intent)
             params = {key: wave[key].params for key in intent.keys}
             for key in wave.keys() - params.keys():
@@ -400,6 +419,7 @@ class BatchModel:
         except BatchGone:
             pass
         finally:
+            # Before the questions are asked again, because `_pursue` skips keys that are followed.
             self._followed.difference_update(intent.keys)
         for key in intent.keys:
             if key in self._questions:
@@ -413,10 +433,7 @@ class BatchModel:
 
 
 class BatchOrSingleModel:
-    """A `Model` that first asks a question in a batch.
-
-    If the batch does not answer it, the question is asked in a call of the model `single`.
-    """
+    """A `Model` that asks a question in a batch, and with the model `single` if the batch does not answer it."""
 
     def __init__(self, waves: Model, single: Model) -> None:
         self.id = waves.id

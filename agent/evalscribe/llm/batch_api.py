@@ -70,6 +70,8 @@ class BatchApi:
             return _id(batch)
         except APIStatusError as error:
             failure = self._adapter.failure(error)
+            # A rejected request has created no batch. After 408 and 499, which report a broken transfer, it can have
+            # been created.
             if 400 <= error.status_code < 500 and error.status_code not in (408, 499):
                 raise failure from None
             raise _uncertain_failure(failure) from None
@@ -84,6 +86,8 @@ class BatchApi:
             batch = await self._adapter.client().messages.batches.retrieve(
                 quote(batch_id, safe=""), timeout=Timeout(READ_S, connect=CONNECT_S)
             )
+            # The SDK does not validate responses: HTML or other JSON would pass for a batch that has not ended, and be
+            # polled forever.
             if batch.processing_status not in ("in_progress", "canceling", "ended"):
                 raise ValueError("no batch")
             return batch.processing_status == "ended"
@@ -112,6 +116,7 @@ class BatchApi:
             try:
                 async for line in lines:
                     some[str(line.custom_id)] = outcome = self._outcome(line)
+                    # A chunk is limited by size too, because one answer can have 8 MiB.
                     size += len(outcome.model_dump_json())
                     if len(some) == RESULTS_AT_ONCE or size > RESULTS_BYTES:
                         yield some
@@ -129,6 +134,7 @@ class BatchApi:
             batches = self._adapter.client().messages.batches
             async for batch in batches.list(limit=PAGE, timeout=Timeout(READ_S, connect=CONNECT_S)):
                 listing = _listing(batch)
+                # The service lists the newest batch first.
                 if listing.created < moment:
                     break
                 if len(listings) == MAX_LISTED:
@@ -154,6 +160,7 @@ class BatchApi:
             failure = self._adapter.failure(error)
             if isinstance(failure, EvalscribeError):
                 raise failure from None
+            # Another attempt would return an answer of the same size.
             if isinstance(failure, AnswerNotRead):
                 raise UnavailableError(failure.reason) from None
             raise TransientFailure(failure.reason, free=True, after=getattr(failure, "after", None)) from None
@@ -166,6 +173,7 @@ class BatchApi:
             words = getattr(getattr(getattr(result, "error", None), "error", None), "message", None)
             return UnansweredQuestion(reason=f"{result.type}: {words}" if words else str(result.type))
         except (AttributeError, TypeError, ValueError, KeyError):
+            # Such a result is charged, because the service can have answered.
             reason = f"{self._adapter.host} put something that is not a message into the batch"
             return UnansweredQuestion(reason=reason, charged=True)
 
@@ -180,9 +188,11 @@ def _id(batch: "MessageBatch") -> str:
 
 def _listing(batch: "MessageBatch") -> BatchListing:
     created = cast(object, batch.created_at)
+    # The SDK does not validate responses, so the time can still be text.
     moment = datetime.fromisoformat(created) if isinstance(created, str) else created
     if not isinstance(moment, datetime):
         raise ValueError("no batch")
+    # A listing has no total, only one number for each state.
     size = sum(getattr(batch.request_counts, name) for name in STATES)
     return BatchListing(id=_id(batch), created=moment if moment.tzinfo else moment.replace(tzinfo=UTC), size=size)
 

@@ -56,6 +56,8 @@ class Price(Frozen):
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of one call in US dollars."""
+        # A prompt of 0 tokens gets the first rate, whose `above` is 0. Without this, no rate would match and `max`
+        # would raise.
         rate = max((r for r in self.rates if r.above < max(1, usage.input_tokens)), key=lambda r: r.above)
         return rate.cost(usage)
 
@@ -155,15 +157,21 @@ class Budget:
         """
         self.consent.require(model)
         while not self._fits(worst, self._holds):
+            # A call that does not fit beside the usage so far will never fit, so it does not wait for the calls in
+            # progress.
             if not self._fits(worst, _Holds()):
                 raise BudgetExceeded(f"{self._name()} has no room for another call; run again with a larger budget")
             await self._settled.wait()
+        # The stage is entered before the call, so that stages are ordered by their first calls and not by their first
+        # answers.
         self._by_stage.setdefault(stage, Usage())
         self._holds.add(worst)
         try:
             yield partial(self._settle, stage)
         finally:
             self._holds.remove(worst)
+            # All waiting calls check again, because a small call can fit where a large one does not. Calls that still
+            # wait then wait on the new event.
             self._settled.set()
             self._settled = asyncio.Event()
 
@@ -233,6 +241,8 @@ class BudgetedModel:
         """
         worst = worst_case(request, self._price)
         async with self._budget.hold(worst, self._stage, self.id) as settle:
+            # The maximum counts if the call is cancelled or fails in an unexpected way: the provider can have charged
+            # for it.
             used = worst
             try:
                 reply = _counted(await self._model.complete(request, on_text), worst)
@@ -274,16 +284,16 @@ def _tokens(usage: Usage) -> int:
 
 
 def _most_tokens(text: str) -> int:
+    # Evidence can contain lone surrogates, which UTF-8 cannot encode.
     size = len(text.encode("utf-8", "replace"))
     ascii_only = size if text.isascii() else len(text.encode("ascii", "ignore"))
+    # `-(-a // b)` rounds up.
     return size - ascii_only + -(-ascii_only // BYTES_PER_TOKEN)
 
 
 def _counted(reply: Reply, worst: Usage) -> Reply:
-    """Return a reply with its usage.
-
-    If the provider read the prompt but reported no usage, the usage of the reply is set to `worst`.
-    """
+    """Return the reply, with the usage `worst` if the provider reported none."""
+    # A prompt that exceeds the context window is rejected unread, so it costs nothing.
     if reply.usage.calls or reply.stop == "context_exceeded":
         return reply
     return reply.model_copy(update={"usage": worst})
@@ -336,9 +346,12 @@ class RemoteBudget:
         """
         asking = asyncio.ensure_future(self._ask(BudgetHold(worst=worst, stage=stage, model=model)))
         try:
+            # The parent cannot be told to forget a request. If it were cancelled here, the number of the reservation
+            # would be lost, and the reservation would last as long as the command.
             number = cast(int, await asyncio.shield(asking))
         except asyncio.CancelledError:
             late = asyncio.ensure_future(self._give_back(asking))
+            # The event loop holds only weak references to tasks.
             self._late.add(late)
             late.add_done_callback(self._late.discard)
             raise
@@ -366,6 +379,7 @@ async def serve_budget(budget: "Budget | RemoteBudget") -> AsyncIterator[AskPare
 
         async def bury() -> None:
             for stack, settle, worst in holds.values():
+                # A worker that died can have been charged for its calls.
                 settle(worst)
                 await stack.aclose()
 

@@ -109,6 +109,7 @@ def tool(offered: Tool, *, strict: bool) -> dict[str, Any]:
         "description": offered.description,
         "parameters": offered.input_schema,
     }
+    # A service that enforces schemas rejects a schema that is not suitable for strict mode.
     if strict and is_strict(offered.input_schema):
         function["strict"] = True
     return {"type": "function", "function": function}
@@ -222,6 +223,7 @@ def _stop(reason: object, message: dict[str, Any]) -> StopReason:
         raise TypeError("no reason to stop")
     if message.get("refusal"):
         return "refusal"
+    # Some services append details, as in `content_filter: PROHIBITED_CONTENT`, or write `SAFETY` in capitals.
     stop = STOPS.get(reason.lower().partition(":")[0], "unknown")
     # Some services return tool calls with the finish reason `stop`.
     return "tool_use" if stop == "end" and message.get("tool_calls") else stop
@@ -252,17 +254,16 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 
 def _echoable(message: dict[str, Any]) -> dict[str, Any]:
-    """Prepare an assistant's turn for sending it back to the service.
-
-    Every tool call gets an id, and lone surrogates are replaced.
-    """
+    """Prepare an assistant's turn for sending it back to the service."""
     echoed = {"role": "assistant", **{name: message[name] for name in ECHOED if message.get(name) is not None}}
     echoed["role"] = "assistant"
     for number, call in enumerate(echoed.get("tool_calls") or (), 1):
+        # Some services send calls without ids, but the result of a call must name its id.
         call["id"] = call.get("id") or f"call_{number}"
     if not echoed.get("tool_calls"):
         echoed.pop("tool_calls", None)
         echoed.setdefault("content", "")
+    # JSON can contain lone surrogates as escapes, but they cannot be sent or stored.
     cleaned: dict[str, Any] = json.loads(sendable(json.dumps(echoed, ensure_ascii=False)))
     return cleaned
 
@@ -309,6 +310,7 @@ class StreamedCompletion:
         # Some services report the usage with every chunk. Each report contains the totals so far.
         self._usage = event.get("usage") or self._usage
         choices = event.get("choices") or ()
+        # The chunk that reports the usage has no choices.
         return "".join(self._choice(choice) for choice in choices[:1])
 
     def body(self) -> dict[str, Any]:
@@ -340,6 +342,7 @@ class StreamedCompletion:
         if delta.get("content") is None:
             return ""
         text = text_of(delta["content"])
+        # Parts are joined once, at the end, because appending to a long text takes quadratic time.
         self._content.append(text)
         return text
 
@@ -356,10 +359,9 @@ class StreamedCompletion:
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, call_id: object, name: object) -> int:
-        """Return the position, in our list, of the tool call that a delta extends.
-
-        The index in the delta is not enough to find the call, because some services always send 0.
-        """
+        """Return the position, in our list, of the tool call that a delta extends."""
+        # The index is not enough: some services send 0 for every call, and some send none. Another id, or a name
+        # without an index, therefore begins a new call.
         for number in reversed(range(len(self._calls))):
             call = self._calls[number]
             same = not call_id or not call["id"] or call["id"] == call_id
@@ -370,10 +372,7 @@ class StreamedCompletion:
         return len(self._calls) - 1
 
     def _think(self, thought: dict[str, Any]) -> None:
-        """Append a chunk to the thought that it continues.
-
-        Thoughts must be complete, because a signature covers the whole thought.
-        """
+        # Thoughts must be complete, because a signature covers the whole thought.
         last = self._thoughts[-1] if self._thoughts else {}
         ids = {last.get("id"), thought.get("id")} - {None}
         if (

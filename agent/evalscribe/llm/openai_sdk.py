@@ -37,10 +37,13 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
         # Redirects are not followed, because a redirect could send the evidence to a host that nobody chose.
         connections = DefaultAsyncHttpxClient(follow_redirects=False, event_hooks=hooks)
     client = AsyncOpenAI(
+        # The SDK does not accept an empty key.
         api_key=key or NO_KEY,
+        # Without these arguments, the SDK would read them from the environment.
         admin_api_key="",
         webhook_secret="",
         base_url=base_url,
+        # Retries of the SDK would not be charged to the budget.
         max_retries=0,
         http_client=connections,
     )
@@ -52,7 +55,7 @@ def open_client(key: str, base_url: str) -> AsyncOpenAI:
 
 
 async def _without_authorization(request: Request) -> None:
-    """Remove the header `authorization`. The SDK always sets it, even without a key."""
+    # The SDK always sets this header, even without a key.
     request.headers.pop("authorization", None)
 
 
@@ -68,6 +71,7 @@ def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | Evals
 
     The exception contains nothing of the request, because the request includes the key.
     """
+    # Checked first, because the SDK wraps this error in a connection error, which would be retried.
     if size_error := map_size_error(error, target):
         return size_error
     if isinstance(error, openai.APIStatusError):
@@ -83,10 +87,7 @@ def map_openai_error(error: Exception, target: CallTarget) -> CallFailed | Evals
 
 
 def parse_error_response(body: object, status: int, headers: Mapping[str, str]) -> ErrorResponse:
-    """Parse the body of an error response.
-
-    Google sends a list that contains one error. vLLM sends the error without an `error` object around it.
-    """
+    """Parse the body of an error response."""
     fields = _fields(body)
     details = json.dumps(fields.get("details") or fields.get("metadata") or "", default=str)
     kinds = (fields.get("code"), fields.get("type"), fields.get("status"), fields.get("param"))
@@ -121,11 +122,13 @@ def _after(headers: Mapping[str, str]) -> float | None:
 
 
 def _fields(body: object) -> dict[str, Any]:
+    # Google sends a list that contains one error. vLLM sends the error without an `error` object around it.
     if isinstance(body, list) and body:
         return _fields(body[0])
     if isinstance(body, dict):
         inner = body.get("error")
         return _fields(inner) if isinstance(inner, dict | list) else _with_message(body, inner)
+    # HTML in place of an error is not repeated to the user.
     return {"message": body} if isinstance(body, str) and "<" not in body else {}
 
 

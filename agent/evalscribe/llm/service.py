@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from evalscribe.store.results import BatchStore
 
 
+# A single refusal only delays the refused call. Refusals in a row, without an answer in between, delay all calls.
 MAX_REFUSALS = 3
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,7 @@ class RateLimitPause:
     def answered(self) -> None:
         """Record that a call was answered. This ends the pause for all calls."""
         self._refused, self._until = 0, 0.0
+        # Waiting calls are woken. Calls that wait later wait on the new event.
         self._answered.set()
         self._answered = asyncio.Event()
 
@@ -57,6 +59,7 @@ class RateLimitPause:
                 async with asyncio.timeout(remaining):
                     await self._answered.wait()
             except TimeoutError:
+                # Another refusal can have extended the pause in the meantime.
                 continue
 
 
@@ -64,8 +67,10 @@ class RetryPolicy(Frozen):
     """Limits for the retries of one call. All times are in seconds."""
 
     attempts: int = 5
+    # The waits are as long as those of the Anthropic SDK, 0.5 to 8 seconds.
     first_wait_s: float = 0.5
     longest_wait_s: float = 8.0
+    # The Anthropic SDK has no such limit: it waits as long as the header `retry-after` says.
     total_s: float = 120.0
     """Maximum seconds from the first attempt to the last retry. No retry is made later, even if the service asks for a
     longer wait."""
@@ -127,6 +132,7 @@ class RetryingModel:
             await asyncio.sleep(wait)
             await self._shared.over()
             return
+        # Only now does the error end the command: a single connection error can pass.
         if error.ends_all is not None:
             raise error.ends_all from None
         requested_wait = f", which asks to wait {error.after:.0f} s" if late and error.after else ""
@@ -198,6 +204,8 @@ class ModelService:
             self._adapters[name] = open_adapter(
                 provider, model, model_access, cost, self._timeout_s, self._context_tokens
             )
+        # The budget is inside the retries, so that each attempt is charged, and a call that waits for its next attempt
+        # reserves nothing.
         budgeted = BudgetedModel(self._adapters[name], self._budget, cost, stage)
         single = RetryingModel(budgeted, self._patience, self._pauses.setdefault(provider.name, RateLimitPause()))
         return single if self._intents is None else self._in_batches(name, single, self._intents, stage)
@@ -206,6 +214,7 @@ class ModelService:
         return self._budget.by_stage
 
     async def close(self) -> None:
+        # Batches are closed first, because their tasks still use the clients of the adapters.
         for model in (*self._waves.values(), *self._adapters.values()):
             await model.close()
         if self._intents:
@@ -253,6 +262,7 @@ def open_adapter(
 ) -> "AnthropicModel | OpenAIModel":
     """Return an adapter for this model. Raises `UsageError` if the adapter's package is not installed."""
     key = access.key.get_secret_value() if access.key else ""
+    # The adapters are imported only when they are used: importing an SDK takes 0.7 to 1.7 s of CPU time.
     if provider == ANTHROPIC:
         from evalscribe.llm.anthropic import AnthropicModel
 

@@ -35,6 +35,8 @@ async def map_work(
     under_way: dict[asyncio.Task[_Result | LostWork], _Piece] = {}
     try:
         while True:
+            # The loop continues where it stopped, because `waiting` is an iterator. The next piece is taken only when
+            # it can start.
             for piece in waiting:
                 under_way[asyncio.ensure_future(pool(piece))] = piece
                 if len(under_way) >= concurrency:
@@ -179,6 +181,7 @@ async def capture_result(doing: Any) -> WorkResult:
 def _sendable(error: Exception) -> Exception:
     error.__cause__ = error.__context__ = None  # the causes might need a library that the other process lacks
     try:
+        # Some exceptions can be pickled but not unpickled, for example if their constructor takes other arguments.
         pickle.loads(pickle.dumps(error))  # noqa: S301 - our own data, pickled on this line
     except Exception:
         return RuntimeError(f"{type(error).__name__}: {error}")
@@ -236,6 +239,7 @@ class RayPool(Generic[T, R]):
         Dead workers are removed. If every worker is busy, another one is started, up to the concurrency and the number
         of processors. Raises `UnavailableError` if the cluster cannot be joined.
         """
+        # Pieces that start at the same time must not each start a worker for one free place.
         async with self._starting:
             self._workers = [worker for worker in self._workers if not worker.dead]
             worker_count = min(self._concurrency, await self._ready())
@@ -251,6 +255,8 @@ class RayWorker:
     def __init__(self, factory: WorkerFactory[Any, Any], question_handler: QuestionHandler) -> None:
         import ray
 
+        # A process that Ray restarted would have no worker, because `open` is called once. A new one replaces a dead
+        # one.
         actor = ray.remote(WorkerHost).options(scheduling_strategy="SPREAD", max_restarts=0)
         self._actor = actor.remote()
         self.dead = False
@@ -267,10 +273,12 @@ class RayWorker:
         number = next(self._numbers)
         self.pieces += 1
         try:
+            # All pieces of the worker wait for this. Cancelling one of them must not cancel the start.
             await asyncio.shield(self._opened)
             done = await self._call(self._actor.do.remote(number, piece))
         except asyncio.CancelledError:
             with suppress(Exception):
+                # Otherwise, the worker would go on with work that can cost money.
                 self._actor.cancel.remote(number)
             raise
         finally:
@@ -327,6 +335,7 @@ class RayWorker:
         try:
             return await reference
         except RayTaskError as error:
+            # This class is a subclass of `RayError`, but it means that the call failed and the worker lives.
             raise RuntimeError(str(error.cause or error)) from None
         except RayError as error:
             self.dead = True
@@ -405,6 +414,7 @@ class RayEngine:
         import ray
 
         if self._joined is None:
+            # Several pools can ask for the cluster at once. In a thread, Ray installs no signal handlers.
             self._joined = asyncio.ensure_future(asyncio.to_thread(join_cluster, self._address))
         await asyncio.shield(self._joined)
         _restore_signal_handlers()
@@ -423,6 +433,7 @@ def join_cluster(address: str | None) -> bool:
     Ray would install its own SIGTERM handler there. Raises `UnavailableError` if the cluster cannot be joined or
     started.
     """
+    # Ray would otherwise send usage statistics.
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     if address is None:
         # The token keeps other users out of the cluster. Without this variable, Ray would write a token to the home
@@ -436,6 +447,7 @@ def join_cluster(address: str | None) -> bool:
         return False
     options: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL, "configure_logging": False}
     if address is None:
+        # A local cluster is for this process alone, so other machines must not reach it.
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
     for remaining_starts in reversed(range(1 if address else STARTS)):
         try:
@@ -443,6 +455,7 @@ def join_cluster(address: str | None) -> bool:
             break
         except Exception as error:
             if remaining_starts:
+                # Part of the cluster may have started, and a second start would find it.
                 ray.shutdown()
                 continue
             message = " ".join(str(error).split())[:200]

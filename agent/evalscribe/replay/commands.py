@@ -59,6 +59,7 @@ class CommandSequence(NamedTuple):
         for text, start_in in self.texts:
             place = f"cd {shlex.quote(start_in)} && " if start_in else ""
             lines.append(f"({place}exec bash -c {shlex.quote(text)}) < /dev/null\n")
+        # An agent's commands can fail without consequence, so the exit code of the last one means nothing.
         return "".join([*lines, "exit 0\n"])
 
 

@@ -75,6 +75,7 @@ def failure_signature(evidence: Evidence) -> FailureSignature:
 
 def log_signature(stored: Evidence, log: str) -> FailureSignature:
     """Return the features of a failed replay, read from the log of the replay's grader."""
+    # The recorded reason belongs to the run. It would be located as an error of the replay.
     eval = stored.eval.model_copy(update={"reason": None})
     stored_log = first_log(stored)
     other_documents = (document for document in stored.documents if document.role not in ("log", "transcript"))
@@ -96,6 +97,7 @@ def fails_the_same(stored: FailureSignature, replayed: FailureSignature) -> bool
     if not stored.errors and not stored.tests:
         return False
     lines = [normalise_error(strip_prefixes(line)) for line in replayed.printed.splitlines()]
+    # A run can have recorded an error apart from its log, so the error is also looked for in the lines of the replay.
     errors = (error for error in stored.errors if error not in replayed.errors)
     return stored.tests <= replayed.tests and all(error.partition(": ")[2] in lines for error in errors)
 
@@ -203,6 +205,7 @@ class _Replays:
     def conclusion(self) -> Conclusion:
         return (
             self._conclude_from_correction()
+            # Before the output, which proves nothing if the reference answer fails as well.
             or self._conclude_from_reference()
             or self._conclude_from_output()
             or self._conclude_without_replays()
@@ -299,6 +302,7 @@ class _Replays:
                 f"the output fails in another way than in the run{error_suffix}",
                 "The stored output fails again, but not as in the run, so the replay differs from the run.",
             )
+        # A failure that can be repeated is only real if the task can be passed.
         if not self._replays_of("reference"):
             unknown = f"not run: {self._note}" if self._note else "not run"
             detail = next(
@@ -405,7 +409,7 @@ class _Replays:
         error = proof.replays[index].error
         lines = document.text.rstrip().split("\n")
         matches = [n for n, line in enumerate(lines, 1) if error and error[:COMPARED] in line]
-        # the name of the test is on another line
+        # A runner can print the name of the test, with which the error begins, on another line than the message.
         if error and not matches and (message := error.partition(": ")[2][:COMPARED]):
             matches = [n for n, line in enumerate(lines, 1) if message in line]
         line_number = matches[-1] if matches else len(lines)

@@ -82,12 +82,15 @@ def _instructions(context: Path) -> Iterator[tuple[str, str]]:
         text = file.read(MAX_LENGTH + 1).decode("utf-8", "replace").replace("\r\n", "\n")
     if len(text) > MAX_LENGTH:
         raise _needs("is too long")
+    # This directive replaces the backslash as the character that continues lines.
     if "\0" in text or re.match(r"\s*#\s*escape\s*=", text, re.IGNORECASE):
         raise _needs("cannot be read")
+    # The files that it names would be missing in the image.
     if any(context.glob("*.dockerignore")):
         raise NeedsImageError("its environment has a .dockerignore")
     lines = (line for line in text.split("\n") if line.strip() and not line.lstrip().startswith("#"))
     has_from = False
+    # docker removes comments first, and joins continued lines without a space.
     for line in re.sub(r"\\[ \t]*\n", "", "\n".join(lines)).split("\n"):
         keyword, arguments = [*line.strip().split(maxsplit=1), "", ""][:2]
         has_from = has_from or keyword.upper() == "FROM"
@@ -151,6 +154,7 @@ class _Build:
             if path.is_dir():
                 for entry in path.rglob("*"):
                     self._count(entry)
+                # Links are copied as links, so that they lead to files of the sandbox.
                 shutil.copytree(path, to, symlinks=True, dirs_exist_ok=True)
             else:
                 self._count(path)
@@ -166,6 +170,7 @@ class _Build:
 
     def _sources(self, keyword: str, source: str) -> Sequence[Path]:
         pattern = source.lstrip("/")
+        # `ADD` loads addresses and unpacks archives.
         if "://" in source or source.startswith("git@") or (keyword == "ADD" and ARCHIVE.search(source)):
             raise _needs(f"has {keyword} {source}")
         self._sources_left -= 1
@@ -178,6 +183,7 @@ class _Build:
         paths = [] if ".." in PurePosixPath(pattern).parts else sorted(self._context.glob(pattern))
         if not paths:
             raise _needs(f"copies {source}, which its environment does not have")
+        # A task can come from somebody else. A link could copy a file of this machine into the sandbox.
         if any(not path.resolve().is_relative_to(self._context) or path.is_symlink() for path in paths):
             raise _needs(f"copies {source}, which is or follows a link")
         return paths
@@ -203,6 +209,7 @@ class _Build:
         Raises `NeedsImageError` if a symbolic link leads out of the target folder.
         """
         path = self._tree.joinpath(*inside.parts[1:])
+        # A link that an earlier instruction copied can lead out of the folder.
         if not path.resolve().is_relative_to(self._tree.resolve()):
             raise _needs(f"follows a link to {inside}")
         return path

@@ -117,6 +117,7 @@ class CommandGrader:
         grader = self._files(self._table.grader, task)
         if not grader:
             return ReplayPlan(note=f"the suite has no {self._place(self._table.grader, task)}")
+        # A missing program of the grader would look like a failed answer.
         for word in self._command(task, 1):
             path = PurePosixPath(word)
             if path.is_relative_to(SUITE) and not (self._copy / path.relative_to(SUITE)).exists():
@@ -156,6 +157,7 @@ class CommandGrader:
             answer=job.answer,
             passed=done.exit_code == 0,
             exit_code=done.exit_code,
+            # The path of the interpreter is different on every machine.
             command=shlex.join(command).replace(sys.executable, "python"),
             log=clean_log(done.output),
             broken=broken(done),
@@ -184,6 +186,7 @@ class CommandGrader:
         Returns an empty mapping if the folder does not exist.
         """
         folder = self._copy / self._place(pattern, task)
+        # A link in the suite could show files from outside.
         if folder.is_symlink() or not folder.resolve().is_relative_to(self._copy.resolve()) or not folder.is_dir():
             return {}
         files = (path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink())
@@ -241,6 +244,7 @@ def interpreter() -> list[Folder]:
     """Return the folders of the Python interpreter that runs evalscribe, including those of its packages."""
     prefixes = dict.fromkeys(str(Path(prefix).resolve()) for prefix in (sys.base_prefix, sys.prefix))
     prefixes[sys.prefix] = None
+    # `/usr` is mounted in every sandbox.
     return [Folder(Path(prefix), prefix) for prefix in prefixes if prefix not in ("/", "/usr")]
 
 
@@ -256,6 +260,7 @@ def broken(done: Execution) -> str:
     """
     if done.ended != "exited":
         return f"stopped at the {done.ended}"
+    # Shells use 126 and 127. bubblewrap ends with 1 if it fails itself, like many programs, so its message decides.
     if done.exit_code in (126, 127) or (done.exit_code == 1 and done.output.startswith("bwrap: ")):
         return f"{NEVER_STARTED}: {last_words(done.output)}"
     return ""
@@ -282,7 +287,6 @@ def fill_fields(word: str, values: Mapping[str, str], setting: str = "[replay]")
 
 
 def _digests(folder: Path) -> Iterator[tuple[str, str]]:
-    """Yield the relative path and the digest of each file in a folder."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             with path.open("rb") as file:

@@ -48,6 +48,7 @@ LEFT = ("reward.json", "reward.txt", "ctrf.json")
 DEFAULT_S, MAX_S = 600.0, 3600.0
 """Default and maximum number of seconds that an answer or a verifier can run."""
 DEFAULT_MB, MAX_MB = 2048, 16_384
+# The lengths are limited, because a line of 300,000 letters in a log would otherwise take minutes.
 _LACKS = (
     r"(?<!\S)\S{1,300}: (?:command )?not found",
     r"No module named \S{1,300}",
@@ -152,6 +153,7 @@ class HarborGrader:
         folder = self._folders.get(evidence.eval.name)
         if folder is not None or evidence.version is None:
             return folder
+        # The name of the folder can have changed since the run.
         by_version = (
             task_folder
             for task_folder in self._folders.values()
@@ -174,6 +176,7 @@ class HarborGrader:
             _check(copy, config)
             tree = Path(opened.enter_context(TemporaryDirectory(prefix=scratch_prefix())))
             folders, start_in, environment = build_folders(copy / "environment", tree)
+            # The folders are needed until the grader is closed. If the task is refused, they are removed at once.
             self._opened.enter_context(opened.pop_all())
         return _Task(copy, checksum, folders, start_in, environment, config)
 
@@ -198,6 +201,7 @@ class HarborGrader:
                     output.added(task.folders, _folder(stack)),
                     Folder(script, COMMANDS, writable=True),
                 )
+            # The verifier must see what the answer left, as in Harbor, where both run in one container.
             async with open_folders(folders) as shared:
                 if answer.command:
                     done = await shared.execute(
@@ -289,6 +293,7 @@ def _check(folder: Path, config: Mapping[str, object]) -> None:
         problem = "its environment has several services"
     for table in (environment, object_of(config.get("solution")), verifier):
         for name, value in object_of(table.get("env")).items():
+            # Harbor would replace `${NAME}` by a variable of the user's environment, which can be a key.
             if "${" in str(value) or "\0" in str(value) or not re.fullmatch(r"[A-Za-z_]\w*", name):
                 problem = "its task needs a variable of your environment"
     if problem:
@@ -360,6 +365,8 @@ def _output(evidence: Evidence, start_in: str) -> _Output | str:
     below = f"{start_in.strip('/')}/"
     collected = {document.path: document.text for document in evidence.of("output") if is_plain_path(document.path)}
     inputs = {f"/{path}": text for path, text in collected.items() if path.startswith(below)}
+    # A job stores the files that an agent left only if they were collected as artifacts. At `MAX_FILES`, some of them
+    # may not have been read.
     if inputs and len(collected) < MAX_FILES and not any("[redacted:" in text for text in inputs.values()):
         return _Output(inputs, CommandSequence())
     commands = recorded_commands(evidence)
@@ -385,9 +392,12 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
         return reason
     if run_output is not None:
         return _missing_here(clean_log(done.output), run_output)
+    # Harbor accepts this exit code. Here, the reference answer may have stopped at something that only the image has.
     if done.exit_code != 0:
         last = last_words(done.output)
         return f"left unfinished: solution/solve.sh ends with exit code {done.exit_code}{f': {last}' if last else ''}"
+    # A message about a missing file can be ordinary output of the solution, and there is no output of the run to
+    # compare with.
     return _missing_here(clean_log(done.output), "", files=False)
 
 

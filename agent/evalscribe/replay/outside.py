@@ -83,6 +83,7 @@ class CommandOutside:
         self._folders = task_folders(tasks.resolve()) if tasks else {}
 
     def plan(self, evidence: Evidence) -> ReplayPlan:
+        # The name comes from the run, and the command can pass it to a shell.
         if "eval" in self._used and not _PLAIN_NAME.fullmatch(evidence.eval.task):
             return ReplayPlan(note=f"its name cannot be used in a command: {visible(evidence.eval.task)[:80]}")
         task = self._folders.get(evidence.eval.name)
@@ -125,6 +126,7 @@ class CommandOutside:
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
         compared = compare_logs(evidence, replay)
+        # The graded parts are unknown here, so only the output can be compared with that of the run.
         return compared.model_copy(update={"alike": compared.alike or fails_same_parts(evidence, (), replay.log)})
 
 

@@ -65,6 +65,7 @@ class Replays:
         proofs: dict[int, Proof] = {}
 
         async def work() -> None:
+            # All workers take from one iterator.
             for number, load in numbered_cases:
                 case = load()
                 proof = await self._proof(case) if case else None
@@ -104,6 +105,7 @@ class Replays:
             reason = next((replay.broken for replay in replays), note)
             self.refused[evidence.eval.id] = reason or "nothing says how it is graded"
             return None
+        # Without jobs, only trials that the run itself recorded count, so the grader is the same.
         return conclude(case, replays, same_grader=plan.same_grader if plan and plan.jobs else True, note=note)
 
     async def try_change(self, case: Failure, change: str, changed: Grader) -> Proof | None:
@@ -149,6 +151,7 @@ class Replays:
         assert self.grader is not None, "only a grader has jobs"
         async with self._slots:
             done = await self.grader.run(evidence, job, attempt)
+        # An inconclusive replay is run again the next time, for example after a missing program was installed.
         if not done.broken:
             self.store.put_replay(job.key, attempt, done)
         return done

@@ -150,6 +150,8 @@ class SharedFolders:
 
     def __init__(self, place: Path, folders: Sequence[Folder]) -> None:
         self._place = place
+        # Limits on processes have no effect on root, and a command that runs as root can change `/proc/sys` and read
+        # every file that is mounted.
         self._uid = FIRST_UID + secrets.randbelow(UIDS) if os.geteuid() == 0 else None
         self._mounts: list[tuple[Path, Folder]] = []
         self._add(self._mounts, folders)
@@ -189,6 +191,7 @@ class SharedFolders:
         mounts += self._mounts
         self._add(mounts, folders)
         writable = [path for path, folder in mounts if folder.writable]
+        # bubblewrap writes the id of the first process in the sandbox to this pipe.
         reading, writing = os.pipe()
         began = time.monotonic()
         try:
@@ -227,6 +230,7 @@ def _end_first_process(process: int, info: int) -> None:
             if bubblewrap ended before it wrote the id.
     """
     with contextlib.suppress(ChildProcessError):
+        # bubblewrap has written the id by the time it has ended. `WNOWAIT` leaves its exit code for asyncio.
         os.waitid(os.P_PID, process, os.WEXITED | os.WNOWAIT)
     os.set_blocking(info, False)
     try:
@@ -236,9 +240,12 @@ def _end_first_process(process: int, info: int) -> None:
     if match is None:
         return
     with contextlib.suppress(ProcessLookupError):
+        # The descriptor always means the same process. The number could be given to another process at any moment.
         descriptor = os.pidfd_open(int(match[1]))
         try:
             with contextlib.suppress(OSError):
+                # Before the descriptor was opened, the number can already have been given to another process. Only the
+                # first process of a sandbox has the number 1 there.
                 if re.search(r"^NSpid:.*\s1$", Path(f"/proc/{int(match[1])}/status").read_text(), re.MULTILINE):
                     signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             end_event = select.poll()
@@ -256,6 +263,7 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
     """
     began = time.monotonic()
     try:
+        # The user's own command, for example docker, needs the user's environment.
         async with _started(command, environment=os.environ) as process:
             ending, output = await _watched(process, [], limits)
     except OSError as error:
@@ -293,6 +301,7 @@ async def require_sandbox() -> None:
         packages = "bubblewrap" if missing == ["bwrap"] else "bubblewrap, util-linux and coreutils"
         raise _no_sandbox(f"{', '.join(missing)} not found. Install {packages}")
     await asyncio.to_thread(_remove_leftovers)
+    # A missing program is not the only obstacle: many CI images do not allow user namespaces, so a sandbox is tried.
     with _temporary_folder() as place:
         done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
     if done.exit_code != 0:
@@ -346,6 +355,7 @@ def _is_own_folder(path: Path) -> bool:
 
 def _maker(folder: str) -> int:
     number = folder.removeprefix(SCRATCH).partition("-")[0]
+    # A name of another form counts as made by this process, so that the folder is not removed.
     return int(number) if number.isdecimal() and len(number) < 10 else os.getpid()
 
 
@@ -364,10 +374,7 @@ def _temporary_folder() -> Iterator[Path]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder with its content.
-
-    Python's `shutil.rmtree` is not used, because it fails at a depth of a thousand folders.
-    """
+    # `shutil.rmtree` fails at a depth of a thousand folders. The command can also have locked its folders.
     if subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False).returncode:
         subprocess.run(["chmod", "-R", "u+rwX", "--", folder], stderr=subprocess.DEVNULL, check=False)
         subprocess.run(["rm", "-rf", "--", folder], stderr=subprocess.DEVNULL, check=False)
@@ -397,14 +404,12 @@ def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
 
 
 def _copy(source: Path, to: Path, uid: int | None, *, hidden: bool = True) -> Path:
-    """Copy a folder or file, so that it belongs to the sandbox's user.
-
-    Symbolic links are copied as links, so they cannot lead out of the sandbox.
-    """
+    """Copy a folder or file, so that it belongs to the sandbox's user."""
     try:
         if source.is_dir():
             skipped = None if hidden else shutil.ignore_patterns(".*", "__pycache__")
             _check_size(source, hidden=hidden)
+            # Symbolic links are copied as links. Inside the sandbox, they cannot lead out of it.
             shutil.copytree(source, to, symlinks=True, ignore=skipped)
         else:
             shutil.copyfile(source, to)
@@ -422,6 +427,7 @@ def _change_owner(to: Path, uid: int | None) -> None:
         if path.is_symlink():
             continue
         executable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+        # The sandbox's user must be able to read the copy, whatever the modes of the originals are.
         path.chmod(0o755 if executable else 0o644)
         if uid is not None:
             os.chown(path, uid, uid)
@@ -465,10 +471,13 @@ def _command_line(
         ids = (f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--no-new-privs")
         start = ("bwrap", "--die-with-parent", "--dev-bind", "/", "/", *outer) if outer else ()
         outer = [*start, "setpriv", *ids]
+    # Limits of memory and file size are those of each process and each file. Totals are watched in `_watched`.
     bounded = [
         *("prlimit", f"--nproc={limits.processes}", f"--as={4 * limits.memory_bytes}", f"--fsize={limits.file_bytes}"),
         *("--nofile=1024", f"--cpu={limits.cpu_s}", "--core=0"),
     ]
+    # `--disable-userns` needs `--unshare-user` written out. Without `--clearenv`, variables with secrets would be
+    # inherited.
     isolated = [
         *("bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session"),
         *("--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox", "--info-fd", str(info)),
@@ -480,9 +489,11 @@ def _command_line(
             isolated += ["--symlink", os.readlink(path), str(path)]
         elif path.is_dir():
             isolated += ["--ro-bind", str(path), str(path)]
+    # In Debian, `awk` and other programs are links into this folder. Without it, they end with exit code 127.
     isolated += ["--ro-bind-try", "/etc/alternatives", "/etc/alternatives"]
     isolated += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
     isolated += ["--proc", "/proc", "--dev", "/dev", "--bind", str(mounts[1][0]), mounts[1][1].inside]
+    # `/dev` is a file system in memory without a limit. `/dev/shm` was mounted over it and stays writable.
     isolated += ["--remount-ro", "/dev"]
     for path, folder in mounts[2:]:
         isolated += ["--bind" if folder.writable else "--ro-bind", str(path), folder.inside]
@@ -508,8 +519,10 @@ async def _started(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
+            # The process group can then be killed as a whole.
             start_new_session=True,
             pass_fds=() if inherited is None else (inherited,),
+            # bubblewrap itself gets no variables with secrets either.
             env={"PATH": os.environ.get("PATH", os.defpath)} if environment is None else environment,
         )
     )
@@ -525,6 +538,8 @@ async def _started(
         yield process
     finally:
         with contextlib.suppress(ProcessLookupError):
+            # In a sandbox, this also ends processes that left the group: they die with the first process of their
+            # namespace.
             os.killpg(process.pid, signal.SIGKILL)
         if info is not None:
             await asyncio.to_thread(_end_first_process, process.pid, info)
@@ -582,6 +597,7 @@ def _is_within(folders: Sequence[Path], most_bytes: int, most_files: int) -> boo
             for entry in entries:
                 number += 1
                 with contextlib.suppress(OSError):
+                    # Blocks instead of the size, because a sparse file takes less space than its size.
                     size += entry.stat(follow_symlinks=False).st_blocks * 512
                     if entry.is_dir(follow_symlinks=False):
                         unread.append(Path(entry.path))
@@ -596,6 +612,7 @@ def _memory(pid: int) -> int:
     while unread:
         process_id = unread.pop()
         with contextlib.suppress(OSError, ValueError, IndexError):
+            # The limit of the kernel is for one process: four processes of 300 MB each fit below 500 MB.
             used += int(Path(f"/proc/{process_id}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             for task in os.listdir(f"/proc/{process_id}/task"):
                 unread += map(int, Path(f"/proc/{process_id}/task/{task}/children").read_text().split())
@@ -612,9 +629,11 @@ def _collected(name: str, mounts: Sequence[tuple[Path, Folder]]) -> str | None:
         if not folder.writable or not path_inside.is_relative_to(folder.inside):
             continue
         host_path = path / path_inside.relative_to(folder.inside)
+        # A folder on the way can be a link to a file outside the sandbox.
         if os.path.realpath(host_path) != os.path.join(os.path.realpath(path), path_inside.relative_to(folder.inside)):
             return None
         with contextlib.suppress(OSError):
+            # Opening a pipe would block without `O_NONBLOCK`.
             descriptor = os.open(host_path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             with os.fdopen(descriptor, "rb") as file:
                 if stat.S_ISREG(os.fstat(descriptor).st_mode):

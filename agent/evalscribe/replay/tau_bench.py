@@ -132,6 +132,8 @@ class TauGrader:
         graded = grade(
             trial, expected, same_database=answer["state"] == expected_answer["state"], assertions=assertions
         )
+        # A replay without a correction must reproduce the recorded reward. Otherwise the tools or the data are not
+        # those of the run.
         reason = "partly judged by a model" if graded.unknown else "" if correction else _difference(trial, graded)
         return Replay(
             answer="output",
@@ -157,6 +159,7 @@ class TauGrader:
 
         When the first trial of a group is requested, the driver is run for the whole group.
         """
+        # No `await` comes before the group is entered, so trials that are requested at the same time share one run.
         if eval_id not in self._batches:
             start = self._waiting.index(eval_id) if eval_id in self._waiting else 0
             batch_ids = [eval_id, *(waiting_id for waiting_id in self._waiting[start:] if waiting_id != eval_id)][
@@ -454,6 +457,7 @@ def _digest(folders: Sequence[Path], database: JsonValue = None) -> str:
     digest = hashlib.sha256(json.dumps(database).encode())
     for folder in folders:
         for path in sorted(folder.rglob("*")):
+            # A correction of a task changes nothing in the tools, so results of replays stay valid.
             if path.suffix in _CODE and not path.name.startswith(_TASKS) and path.is_file():
                 digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()

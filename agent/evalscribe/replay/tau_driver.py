@@ -219,9 +219,11 @@ def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine
     reads, writes = os.pipe()
     child = os.fork()
     if child:
+        # Otherwise, reading would not end when the child ends.
         os.close(writes)
         return child, reads
     os.close(reads)
+    # Only a limit from outside stops a call such as `9**9**9**9`, which never returns to Python.
     resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 5))
     try:
         answer = execute(domain, series, pristine)
@@ -229,11 +231,13 @@ def forked(domain: Tau2Domain | TauBenchDomain, series: dict[str, Any], pristine
         answer = {"broken": f"not started: {type(error).__name__}: {error}"[:MAX_SHOWN]}
     with contextlib.suppress(OSError), os.fdopen(writes, "w") as out:
         json.dump(answer, out)
+    # The child must not run the rest of the program, nor write buffered output of its parent.
     os._exit(0)
 
 
 def answer_of(child: int, reads: int) -> Any:
     with os.fdopen(reads) as file:
+        # Read before waiting, because a child whose answer is larger than the pipe would never end.
         text = file.read()
     os.waitpid(child, 0)
     try:
@@ -248,6 +252,7 @@ def main(request_file: str, result_file: str) -> None:
     sys.path.insert(0, request["path"])
     try:
         domain = (Tau2Domain if request["benchmark"] == "tau2" else TauBenchDomain)(request)
+        # A copy, because tools change the database in place.
         pristine = copy.deepcopy(domain.state())
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"[:1000]}

@@ -103,6 +103,8 @@ def read_trajectory(record: Record) -> RecordedTrial | None:
         calls=tuple(_calls(messages, newer)),
         replies=tuple(_replies(messages, newer)),
         spoke=any(isinstance(message, UserMessage) for message in messages),
+        # tau-bench records no reason. A conversation that reached the limit of 30 turns was not graded and has no
+        # `reward_info`.
         ended=ended in ENDED if newer and ended is not None else bool(graded),
         expected=_expected(record.documents, actions, task, newer),
         passed=reward >= 1,
@@ -130,6 +132,7 @@ def _calls(messages: Sequence[ChatMessage], newer: bool) -> Iterator[Json]:
 
 def _replies(messages: Sequence[ChatMessage], newer: bool) -> Iterator[str]:
     for message in messages:
+        # In tau-bench, a message with a call is not sent to the user.
         if isinstance(message, AssistantMessage) and message.content and (newer or not message.tool_calls):
             yield message.content if newer else reply_in_text(message.content)
 
@@ -159,7 +162,6 @@ def _expected(documents: Sequence[Document], calls_document: Document, task: Jso
 
 
 def _expectation_of(criteria: Json, task: Json) -> Expectation:
-    """Return the expectation that is defined in a task of tau2-bench."""
     return Expectation(
         actions=tuple(_call(item) for item in _list(criteria.get("actions"))),
         outputs=tuple(str(item) for item in _list(criteria.get("communicate_info"))),
@@ -207,6 +209,7 @@ def grade(
     `same_database` tells whether its calls led to the expected database, `assertions` which assertions about the final
     state hold.
     """
+    # As in the benchmark: commas are removed from the replies, but not from the expected texts.
     replies = [reply.lower().replace(",", "") for reply in trial.replies]
     missing_outputs = tuple(text for text in expected.outputs if not any(text.lower() in reply for reply in replies))
     missing_calls = tuple(
@@ -338,6 +341,7 @@ def _correction(trial: RecordedTrial, task: _NewTask) -> CorrectedExpectation:
         sorted(set(_WORD.findall(_prose(_parsed(request) or request).lower())))
         for request in (trial.request, task.request)
     )
+    # A word can be spelled or inflected differently in the corrected task, so similar words count.
     missing = [
         word for word in before if _is_distinctive(word) and not get_close_matches(word, now, 1, MIN_WORD_SIMILARITY)
     ]
@@ -379,6 +383,7 @@ def _match_tasks(trials: Mapping[str, RecordedTrial], tasks: Sequence[_NewTask])
         elif not trial.newer and trial.user_id:
             by_user.setdefault(trial.user_id, []).append(trial)
     for user_id, user_trials in by_user.items():
+        # The id must not be found inside a longer id.
         user_pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(user_id)}(?![A-Za-z0-9_])")
         tasks_by_trial |= _assign_tasks(
             user_trials, [task for task in tasks if task.request and user_pattern.search(task.text)]

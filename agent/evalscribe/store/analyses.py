@@ -106,6 +106,7 @@ def save_run(connection: Connection, database: Database, run: Run) -> None:
     recorded = previous.recorded if previous else _recover_deleted(connection, run.id)
     stored_run = run.model_copy(update={"failures": (), "evals": None if _complete(recorded, run) else run.evals})
     connection.execute(_PUT_RUN, _values(stored_run, recorded))
+    # The source can state other counts now, but imported evals are counted themselves.
     if recorded:
         recount(connection, database, run.id)
 
@@ -125,6 +126,7 @@ def save_failures(connection: Connection, run: Run) -> None:
     """Replace the failures that the run's source listed. Imported evals do not change."""
     connection.execute(_LISTED, {"run_id": run.id})
     if rows := [{**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures)]:
+        # An eval that was imported has a row already. That row is kept, because it has more than the list says.
         connection.execute(_LIST, rows)
 
 
@@ -158,6 +160,8 @@ def add_counts(connection: Connection, database: Database, run_id: str, recorded
     `recorded` is the number of evals that the import added. `change` is added to the counts by outcome.
     """
     row = connection.execute(_ROW, {"run_id": run_id}).one()
+    # The counts change by the difference, because counting all evals after each batch would take quadratic time for an
+    # import.
     counted = _complete(row.recorded, run_from_row(database, row))
     current = EvalCounts(passed=row.passed, failed=row.failed, total=row.total)
     _count(connection, run_id, row.recorded + recorded, current + change if counted else current)
@@ -266,6 +270,7 @@ def load_evidence(
     if not rows:
         return None
     evidence = database.unpacked(rows[0].body, _EVIDENCE, f"evidence {run_id} {eval_id}")
+    # The outer join returns one row without a number if the evidence has no documents.
     if isinstance(evidence, UnreadableEvidence) or rows[0].number is None:
         return evidence
     stored_documents = tuple(
@@ -353,6 +358,7 @@ _BY_KEY = (
 _PUT = {table.name: upsert(table) for table in _BY_KEY}
 _KINDS = {Verdict: "Verdict", Unclassified: "Unclassified"}
 """Name under which each class is stored. These names must not change, even if a class is renamed."""
+# A verdict can have been paid for.
 _PUT_UNCLASSIFIED = upsert(tables.verdicts, unless=tables.verdicts.c.kind == _KINDS[Verdict])
 _RUNS_BY_NAME = (
     select(tables.runs.c.run_id)
@@ -522,6 +528,8 @@ class AnalysisStore:
         """
         values = {"run_id": patch.run, "recommendation": patch.recommendation, "patch": patch.digest}
         with self._database.writing() as connection:
+            # The request is deleted and found in one statement, so that an approval counts once, and only for the patch
+            # that was shown.
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
 
     def drop_approval(self, patch: Patch) -> None:

@@ -58,6 +58,7 @@ _COUNT_BY_KIND = {
 """For each kind of object, the statement that counts such objects in a collection."""
 _OF: BindParameter[str] = bindparam("of_id")
 _SETS = tables.result_sets
+# Results go first, because they are found through their result sets.
 _DELETE_CONTENTS = (
     delete(tables.results).where(
         tables.results.c.result_set_id.in_(select(_SETS.c.id).where(_SETS.c.collection_id == _OF))

@@ -93,6 +93,7 @@ def json_of(value: object, description: str) -> str:
     """
     try:
         text = _ENCODER.encode(value)
+        # `ensure_ascii=False` leaves lone surrogates in the text, which UTF-8 cannot encode.
         text.encode()
     except UnicodeEncodeError:
         reason = "it contains an invalid character (a lone surrogate)"
@@ -161,6 +162,7 @@ class PackedDocuments:
 def replace_gathered(connection: Connection, run_id: str, eval_id: str, gathered: Sequence[Document]) -> None:
     """Replace the documents that were gathered as an eval's evidence. Keep its imported documents."""
     packed = PackedDocuments()
+    # Negative numbers keep gathered documents apart from imported ones, which are numbered from 0. The order remains.
     packed.add(run_id, eval_id, gathered, first=-len(gathered))
     connection.execute(_CLEAR[False], {"run_id": run_id, "eval_id": eval_id})
     packed.put(connection)
@@ -206,6 +208,7 @@ def _unneeded_rows(*, dry_run: bool) -> tuple[_UnneededRows, ...]:
 
     Deleting one kind can make rows of later kinds unneeded.
     """
+    # A dry run deletes no runs, so rows of runs that would be deleted are excluded by the condition.
     kept_run_ids = select(runs.c.run_id).where(~_UNUSED) if dry_run else select(runs.c.run_id)
 
     def without_run(table: Table) -> _Condition:
@@ -256,6 +259,8 @@ def _sweep_rows(database: Database, unneeded_rows: _UnneededRows, *, dry_run: bo
     kind, table, unneeded, columns = unneeded_rows
     with database.transaction() as connection:
         rows, size = connection.execute(_count_statement(table, unneeded, columns)).one()
+    # Short transactions let other processes write in between. A sweep that is killed continues when it is started
+    # again.
     while not dry_run and _delete_round(database, table, unneeded) == ROUND:
         pass
     return SweptRows(kind=kind, rows=rows, bytes=int(size))
@@ -269,6 +274,7 @@ def _count_statement(table: Table, unneeded: _Condition, columns: tuple[str, ...
 
 
 def _measurable(column: Column[Any]) -> ColumnElement[Any]:
+    # `length` does not accept JSON columns on Postgres.
     return column if isinstance(column.type, LargeBinary) else cast(column, String)
 
 
@@ -277,6 +283,8 @@ def _delete_round(database: Database, table: Table, unneeded: _Condition) -> int
     keys = list(table.primary_key)
     with database.transaction() as connection:
         rows = connection.execute(select(*keys).where(unneeded).limit(ROUND)).mappings().all()
+    # The condition is checked again on deletion, because another process can have started to use a row since its key
+    # was read.
     statement = delete(table).where(*(key == bindparam(key.name) for key in keys), unneeded)
     for start in range(0, len(rows), AT_ONCE):
         with database.writing() as connection:

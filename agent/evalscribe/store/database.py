@@ -79,6 +79,8 @@ def upgrade(place: DatabasePlace, engine: Engine) -> None:
     """
     if revision(engine) == HEAD:
         return
+    # Checked before the database is locked and changed. alembic would create its tables in the database of another
+    # program.
     with engine.connect() as connection:
         _refuse_foreign(place, connection)
         _refuse_unnumbered(place, connection)
@@ -113,11 +115,13 @@ def _refuse_unnumbered(place: DatabasePlace, connection: Connection) -> None:
 
 
 def _upgrade(connection: Connection, place: DatabasePlace) -> None:
+    # alembic is imported only for an upgrade. A store at the newest revision opens without it.
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError
 
     config = Config()
+    # A percent sign in the path is doubled, because alembic reads options with interpolation.
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.attributes["connection"] = connection
     try:
@@ -151,12 +155,16 @@ def open_database(place: Path | str) -> "Database":
     target = _place(place)
     with target.explained():
         engine = target.engine()
+        # NUL is replaced on both engines, and in values that are looked up too, so that a value is found by the text
+        # that was given.
         event.listen(engine, "before_cursor_execute", _replace_nul, retval=True)
         try:
             upgrade(target, engine)
         except BaseException:
+            # Also after Ctrl-C, because an open connection would keep its locks.
             engine.dispose()
             raise
+    # Removed and added again, so that the store that was opened last comes last.
     _opened.pop(target, None)
     _opened[target] = None
     return Database(target, engine)
@@ -189,10 +197,10 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """Open a transaction that sees the database in its state at the transaction's first statement.
 
-        Raises `UnavailableError` if another process has taken over a lock of this process. Write transactions do not
-        raise it, because the data that they write might have been paid for.
+        Raises `UnavailableError` if another process has taken over a lock of this process.
         """
         with self.place.explained(), self.readable(), self._engine.connect() as connection:
+            # Write transactions do not check the locks, because the data that they write might have been paid for.
             self.place.check()
             self.place.begin_reading(connection)
             yield connection
@@ -252,6 +260,8 @@ class Database:
         Raises `UnavailableError`, with the holder and the time of locking, if another process has locked the run.
         """
         with ExitStack() as stack:
+            # Only taking the lock is translated. An error of the caller inside the `with` block is not an error of the
+            # store.
             with self.place.explained():
                 stack.enter_context(self.place.run_lock(run_id))
             yield
@@ -306,14 +316,12 @@ def _place(place: Path | str) -> DatabasePlace:
 def _replace_nul(
     _connection: object, _cursor: object, statement: str, parameters: Any, _context: object, many: bool
 ) -> tuple[str, Any]:
-    """Replace NUL characters in all parameters of a statement, on both engines.
-
-    Texts in Postgres cannot contain NUL.
-    """
+    """Replace NUL characters in all parameters of a statement, because texts in Postgres cannot contain NUL."""
     return statement, [_clean_row(row) for row in parameters] if many else _clean_row(parameters)
 
 
 def _clean_row(row: Any) -> Any:
+    # Most rows contain no NUL and are passed on without a copy.
     for value in row.values() if isinstance(row, dict) else row:
         if isinstance(value, str) and "\x00" in value:
             break

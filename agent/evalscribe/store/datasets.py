@@ -74,8 +74,10 @@ class DraftItems:
         execute_many(connection, _PUT, numbered)
 
     def _row(self, item: Item) -> dict[str, Any]:
+        # NUL would be replaced in the row, and the item could not be found by its key any more.
         if "\x00" in item.key:
             raise DataError(f"item {item.key!r} cannot be stored: its key contains NUL")
+        # Without its source, so that equal items of several runs share one text.
         text = json_of(item.model_dump(mode="json", exclude={"source"}), f"item {item.key!r}")
         return {
             "item_key": item.key,
@@ -298,7 +300,6 @@ class DatasetStore:
 
 
 def _require_unused(connection: Connection, dataset_id: str) -> None:
-    """Raise `UsageError` if an experiment uses the dataset."""
     if users := connection.scalars(_USERS, {"of": dataset_id}).all():
         raise UsageError(
             f"this dataset is used by {pluralise(len(users), 'experiment')}: {join_first(users, MOST_USERS)}.\n"
@@ -319,6 +320,7 @@ def _contents(connection: Connection, dataset_id: str, keys: Sequence[str]) -> d
 
 def _freeze(connection: Connection, version: DatasetVersion) -> None:
     connection.execute(insert(_versions), version.model_dump())
+    # Items that were dropped leave gaps in the numbers of a draft.
     number = (func.row_number().over(order_by=_drafts.c.number) - 1).label("number")
     items = select(literal(version.id), number, *(_drafts.c[name] for name in _SHARED_COLUMNS))
     draft_items = items.where(_drafts.c.dataset_id == version.dataset_id)

@@ -273,11 +273,7 @@ def _rubrics(version: ExperimentVersion) -> set[str]:
 
 
 def _same(first: Scorer, second: Scorer) -> bool:
-    """Return True if two scorers are equal.
-
-    The folders from which the scorers import are compared too, because a folder can change while the scorer's source
-    stays the same.
-    """
+    # The folder from which a scorer imports can change while its source stays the same.
     return (first.spec.id, first.folder, first.description) == (second.spec.id, second.folder, second.description)
 
 

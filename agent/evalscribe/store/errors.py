@@ -68,10 +68,8 @@ def _explain(path: Path, error: BaseException | None) -> EvalscribeError:
 
 
 def _next(path: Path) -> str:
-    """Suggest what the user can do about a temporary error.
-
-    The free space is checked here, because SQLite reports a full disk like any other disk error.
-    """
+    """Suggest what the user can do about a temporary error."""
+    # SQLite reports a full disk like any other disk error, so the free space is looked up.
     try:
         full = disk_usage(path.parent).free < FULL_DISK_BYTES
     except OSError:

@@ -202,6 +202,7 @@ _BY_NAME_OR_ID = (
     .where(or_(_runs.c.id == bindparam("name_or_id"), _runs.c.name == bindparam("name_or_id")))
     .order_by(_runs.c.number)
 )
+# LIKE would read % and _ in the prefix as wildcards, and ignore case on SQLite only.
 _BY_PREFIX = select(_runs).where(func.substr(_runs.c.id, 1, bindparam("length")) == bindparam("prefix"))
 _IDS = {
     kind: select(table.c.id).where(func.substr(table.c.id, 1, bindparam("length")) == bindparam("prefix")).limit(100)
@@ -221,6 +222,7 @@ _SPENT = tuple(
 )
 _NEXT = (
     select(_items)
+    # The next condition implies this one, but only this one lets the database use an index.
     .where(_OF_RUN, _items.c.number >= bindparam("number"))
     .where(tuple_(_items.c.number, _items.c.repetition) > tuple_(bindparam("number"), bindparam("repetition")))
     .order_by(_items.c.number, _items.c.repetition)
@@ -315,6 +317,7 @@ class ExperimentRunStore:
             "state": "running",
             "worker": worker,
             "heartbeat_at": now,
+            # A resumed run keeps the time of its first start.
             "started_at": func.coalesce(_runs.c.started_at, now),
             "revision": _runs.c.revision + 1,
         }
@@ -327,6 +330,7 @@ class ExperimentRunStore:
 
         Raises `UnavailableError` if the store was removed or another process has taken over the run.
         """
+        # Writing alone would not notice it: SQLite goes on writing to a file that was removed.
         self._database.place.check()
         return self._change(run_id, heartbeat_at=now).cancelling
 
@@ -362,6 +366,7 @@ class ExperimentRunStore:
         for score, evidence in scores:
             rows.score(score, evidence)
         with self._database.writing() as connection:
+            # If the trial is already stored, so are its scores. Adding these scores would count them twice.
             if put_item(connection, row):
                 rows.put(connection)
 
@@ -382,6 +387,7 @@ class ExperimentRunStore:
             rows.put(connection)
             if verdicts:
                 connection.execute(_SET_VERDICT, [{"of_id": item, "new": new} for item, new in verdicts.items()])
+            # The archived run has the old scores, so it has to be archived again.
             changes = {"archived": False, "revision": _runs.c.revision + 1}
             if not connection.execute(_CHANGE.values(**changes), {"of_id": run_id}).rowcount:
                 raise NotFoundError(f"run {run_id!r} was deleted meanwhile: nothing was changed")
@@ -521,6 +527,7 @@ LONGEST_SUFFIX = 10
 
 def _free_name(connection: Connection, name: str) -> str:
     """Return a name that no run has: the given name, or the name with the first free suffix (`-2`, `-3` and so on)."""
+    # Long names are cut to make room for the suffix, so names are compared by the part that is never cut.
     prefix = name[: NAME_LIMIT - LONGEST_SUFFIX]
     taken_names = set(connection.scalars(select(_runs.c.name).where(_runs.c.name.startswith(prefix, autoescape=True))))
     free, number = name, 1

@@ -20,6 +20,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
     """
     descriptor = _open(folder / _run_file(run_id))
     try:
+        # A shared lock fails only if another process has locked the run exclusively.
         while not _try_lock(descriptor, fcntl.LOCK_EX):
             if not _try_lock(descriptor, fcntl.LOCK_SH):
                 raise UnavailableError(busy(run_id, _holder(descriptor)))
@@ -34,6 +35,7 @@ def run_lock(folder: Path, run_id: str) -> Iterator[None]:
 def run_holder(folder: Path, run_id: str) -> str | None:
     """Describe the process that has locked a run; None if the run is not locked. Does not block other processes."""
     try:
+        # The file is not created, because looking for a holder must not leave files behind.
         descriptor = os.open(folder / _run_file(run_id), os.O_RDONLY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
@@ -44,6 +46,8 @@ def run_holder(folder: Path, run_id: str) -> str | None:
 
 
 def _run_file(run_id: str) -> str:
+    # The hash keeps two runs apart whose ids are equal in the first 40 characters or differ only in characters that a
+    # path cannot have.
     return f"{path_part(run_id)[:40]}-{content_id(run_id)[-12:]}.lock"
 
 
@@ -72,6 +76,8 @@ def claimed(path: Path) -> Iterator[bool]:
             yield acquired
         finally:
             if acquired:
+                # Removed while the lock is held. Once it is released, the file could already be that of another
+                # process.
                 path.unlink(missing_ok=True)
     finally:
         os.close(descriptor)
@@ -101,12 +107,13 @@ def _try_claim(descriptor: int, path: Path) -> bool:
 
 
 def _open(path: Path) -> int:
-    """Open a lock file without following links, because writing to a planted link would truncate its target."""
+    # Links are not followed, because writing to a planted link would truncate its target.
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def _write_holder(descriptor: int) -> None:
     start_time = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
+    # The file can still name an earlier holder, with a longer text.
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"process {os.getpid()} since {start_time}".encode(), 0)
 

@@ -54,6 +54,7 @@ def translate_server_errors(store_name: str) -> Iterator[None]:
 def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
     state = getattr(error, "sqlstate", None) or ""
     message = _error_text(error)
+    # libpq reports errors before the connection stands with a message only, without a SQLSTATE.
     if not state and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return _without_state(store_name, error, message)
     if state == TRIGGER_ERROR:
@@ -74,6 +75,8 @@ def _without_state(store_name: str, error: BaseException | None, message: str) -
     connection = getattr(error, "pgconn", None)
     if "database" in message and "does not exist" in message:
         return NotFoundError(f"database {store_name} does not exist.\nCreate it on that server: createdb NAME.")
+    # Some of these messages come from the server, in its language, so a password that is missing is recognised by the
+    # connection.
     if any(word in message for word in REFUSAL_WORDS) or (connection and connection.needs_password):
         return _refused(store_name, message)
     return _unreachable(store_name, message)
@@ -91,10 +94,8 @@ def _unreachable(store_name: str, message: str) -> UnavailableError:
 
 
 def _error_text(error: BaseException | None) -> str:
-    """Return the first line of an error message.
-
-    The lines after it are left out, because they can contain stored values.
-    """
+    """Return the first line of an error message."""
+    # The lines after it can contain stored values.
     primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     line = next(iter((primary or str(error)).splitlines()), "").removeprefix("connection failed: ")
     return line.rsplit("FATAL:", 1)[-1].strip().rstrip(".")
@@ -103,6 +104,8 @@ def _error_text(error: BaseException | None) -> str:
 NAME = "evalscribe"
 """Prefix of the names under which our connections appear on the server."""
 _HOLDER = re.compile(rf"{NAME} (\d+) (\S+) (\d+)")
+# Every database lists the advisory locks of all databases. A two-part key has `objsubid` 2, so it is not confused with
+# ours.
 _LOCK_HOLDER = """
 SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
 WHERE locktype = 'advisory' AND granted AND objsubid = 1
@@ -133,6 +136,7 @@ class ServerLock:
         try:
             self.acquired = self._acquire()
         except BaseException:
+            # Also after Ctrl-C: the connection holds the lock, and nobody else could close it.
             self.close()
             raise
 
@@ -148,6 +152,7 @@ class ServerLock:
 
         Normally sends no query while the connection works.
         """
+        # Several threads read the store. Only one of them may reconnect.
         with self._guard:
             if self._is_broken():
                 self.acquired = self._reacquire()
@@ -158,7 +163,7 @@ class ServerLock:
                 )
 
     def close(self) -> None:
-        """Release the lock before closing the connection, because a server can notice a closed connection late."""
+        # Released explicitly, because a server can notice a closed connection late.
         with suppress(psycopg.Error):
             self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
@@ -166,6 +171,7 @@ class ServerLock:
     def _acquire(self) -> bool:
         deadline = time.monotonic() + SESSION_END_S
         while not self._try_lock():
+            # A process that was killed keeps its lock until the server notices. A live holder is not waited for.
             if time.monotonic() > deadline or not self._is_abandoned():
                 return False
             time.sleep(LOCK_PAUSE_S)
@@ -181,6 +187,7 @@ class ServerLock:
 
     def _is_abandoned(self) -> bool:
         """Return True if the lock is free or its holder is a dead process of this machine."""
+        # Whether a process lives can only be known on its own machine.
         name = self._holder_session()
         match = _HOLDER.fullmatch(name or "")
         return name is None or (match is not None and match[2] == _host() and not _is_alive(int(match[1])))
@@ -188,6 +195,8 @@ class ServerLock:
     def _reacquire(self) -> bool:
         self._connection.close()
         self._connection = self._connect(self._own_session)
+        # The server may not know that the earlier connection broke. Its session would then keep the lock, and look like
+        # another holder.
         self._connection.execute(_TERMINATE, [self._pid, self._own_session])
         self._pid = self._connection.info.backend_pid
         return self._acquire()
@@ -199,6 +208,7 @@ class ServerLock:
         """
         if self._connection.closed:
             return True
+        # A query here would cost a round trip to the server for every read of the store.
         poll = select.poll()
         poll.register(self._connection.fileno(), select.POLLIN)
         if not poll.poll(0):
@@ -219,12 +229,14 @@ def _describe_holder(session_name: str) -> str | None:
 
 def key(name: str) -> int:
     """Return the number of the Postgres lock with this name. Each database has its own locks."""
+    # Postgres names a lock by a 64-bit number. Names from a file can contain lone surrogates.
     digest = hashlib.sha256(f"{NAME} {name}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
 
 def _session_name() -> str:
     """Return the connection name that identifies this process as the holder of a lock. It has at most 63 characters."""
+    # Postgres cuts a name after 63 characters. The host name is limited, so that the time at the end remains.
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 
 
@@ -234,6 +246,7 @@ def _host() -> str:
 
 def _is_alive(pid: int) -> bool:
     try:
+        # Signal 0 only checks whether the process exists. A process of another user exists, but refuses the signal.
         os.kill(pid, 0)
     except OSError as error:
         return not isinstance(error, ProcessLookupError)
@@ -297,6 +310,7 @@ class DatabaseServer:
             creator=_RetryingConnector(self._connect),
             pool_size=2,
             max_overflow=8,
+            # A connection that the server closed while it was idle is replaced instead of failing the next statement.
             pool_pre_ping=True,
             use_native_hstore=False,
         )
@@ -323,9 +337,11 @@ class DatabaseServer:
     @contextmanager
     def upgrading(self, engine: Engine) -> Iterator[Connection]:
         with engine.begin() as connection:
+            # Another process can take longer than the ordinary limit to upgrade the database.
             connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
             _wait_for_turn(connection, "upgrade")
             yield connection
+            # After the migrations, because their scripts create columns without a collation, for both engines.
             for alteration in connection.exec_driver_sql(_SET_COLLATION).scalars().all():
                 connection.exec_driver_sql(alteration)
 
@@ -361,6 +377,7 @@ class DatabaseServer:
         return None
 
     def check(self) -> None:
+        # A copy, because another thread can add or remove a lock meanwhile.
         for lock in tuple(self._locks):
             lock.check()
 
@@ -385,6 +402,7 @@ class DatabaseServer:
             set_json_loads(load_sorted, connection)
             settings = {"lock_timeout": f"{BUSY_S}s", **SERVER_KEEPALIVES}
             connection.execute("; ".join(f"SET {name} = '{value}'" for name, value in settings.items()).encode())
+            # A rollback, for example at the end of a read, would also undo these settings.
             connection.commit()
         except BaseException:
             connection.close()
@@ -409,6 +427,7 @@ class _RetryingConnector:
         self._was_connected = False
 
     def __call__(self, **overrides: Any) -> psycopg.Connection:
+        # A server that never answered is reported at once: its address is probably wrong.
         deadline = time.monotonic() + (PATIENCE_S if self._was_connected else 0)
         while True:
             try:

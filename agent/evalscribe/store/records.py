@@ -81,6 +81,7 @@ class RecordRows:
         self.steps = [_step_row(step) for step in record.steps]
         self.transcripts = [_transcript_row(transcript) for transcript in record.transcripts]
         self.documents = record.documents
+        # Documents enter the digest of the record by their own digests, so that long texts are not rendered as JSON.
         document_digests = [[document.role, document.path, digest_of(document.text)] for document in record.documents]
         transcript_rows = [{**row, "messages": _hash(row["messages"])} for row in self.transcripts]
         self.eval["digest"] = self.digest = (
@@ -187,6 +188,7 @@ def _files(documents: Sequence[Document], role: Role) -> str | None:
     files = tuple((document.path, document.text) for document in documents if document.role == role)
     if not files:
         return None
+    # Only short texts are cached, so that the cache cannot hold much memory.
     is_short = sum(len(text) for _, text in files) <= SHORT
     return (_digest_of_short if is_short else _digest)(files, role)
 
@@ -195,9 +197,8 @@ def _digest(files: Iterable[tuple[str, str]], role: Role) -> str | None:
     return files_digest((Document.model_construct(role=role, path=path, text=text) for path, text in files), role)
 
 
+# All trials of a task have the same texts.
 _digest_of_short = lru_cache(1_000)(_digest)
-"""Return the digest of a short text. The result is cached because short texts often repeat. For example, all trials of
-a task have the same text."""
 
 
 def _hash(text: str) -> str:
@@ -205,12 +206,10 @@ def _hash(text: str) -> str:
 
 
 def _json(shape: TypeAdapter[Any], value: object) -> StoredJson:
-    """Render a value as JSON with sorted keys.
-
-    Postgres does not preserve the order of keys, but the JSON text and its digest must be the same on both engines.
-    Raises `DataError` if the value contains an unpaired surrogate.
-    """
+    """Render a value as JSON with sorted keys. Raises `DataError` if it contains an unpaired surrogate."""
     try:
+        # Postgres does not preserve the order of keys, but the JSON text and its digest must be the same on both
+        # engines.
         return without_nul(json.dumps(json.loads(shape.dump_json(value)), ensure_ascii=False, sort_keys=True))
     except ValueError as error:
         raise unstorable() from error
@@ -239,6 +238,8 @@ class Addition:
         self._database = database
         self._collection_id = collection_id
         self._runs = runs
+        # Built before the write lock is taken, because rendering and hashing take most of the time of an import. The
+        # last record of an id wins.
         self._records = {(rows := RecordRows(record)).key: rows for record in records}
 
     def add(self) -> AddedCounts:
@@ -251,6 +252,7 @@ class Addition:
                 require_collection(connection, self._collection_id)
             self._put_runs(connection)
             self._require_runs(connection)
+            # Read under the write lock: no other process can add or delete these records before they are written.
             existing = self._states(connection)
             self._put(
                 connection,
@@ -277,6 +279,8 @@ class Addition:
 
     def _put(self, connection: Connection, fresh: Sequence[RecordRows], existing: dict[Key, Row[Any]]) -> None:
         written = [rows.key for rows in fresh]
+        # A row without a digest is a failure that the source only listed. It has no imported parts, and its gathered
+        # evidence is kept.
         replaced = [key for key in written if key in existing and existing[key].digest is not None]
         delete_records(connection, replaced)
         self._forget_evidence(connection, replaced)
@@ -300,6 +304,8 @@ class Addition:
         numbers: dict[Key, int] = {}
         next_numbers: dict[str, int] = {}
         for key in written:
+            # A failure that was only listed has the number of its position among the failures, which is not its
+            # position in the run.
             if key in existing and existing[key].digest is not None:
                 numbers[key] = existing[key].number
                 continue
@@ -460,6 +466,7 @@ class RunStore:
         """
         with self._database.transaction() as connection:
             rows = connection.execute(_GRADED, {"run_id": run_id}).all()
+        # Fingerprints are read only if needed. An imported run has the digests in its rows.
         some_not_imported = any(row.digest is None for row in rows)
         fingerprints = (
             {fingerprint.eval_id: fingerprint for fingerprint in AnalysisStore(self._database).sightings(run_id)}
@@ -500,6 +507,7 @@ class RunStore:
         for batch in in_parts(names, PLACES_AT_ONCE):
             for place in self._places(_PLACES_BY_ID, batch):
                 places[place.eval_id] = (*places.get(place.eval_id, ()), place)
+            # A run id and a path can both contain slashes, so every slash can be the border.
             names_by_path = {(name[:at], name[at + 1 :]): name for name in batch for at in _slashes(name)}
             for keys in (
                 list(names_by_path)[at : at + PLACES_AT_ONCE] for at in range(0, len(names_by_path), PLACES_AT_ONCE)

@@ -44,6 +44,7 @@ _RESULT_BY_ID = matching(_results, "result_set_id", "id")
 _ANSWERED = matching(_results, "key").where(_results.c.output.is_not(None)).order_by(_results.c.created_at).limit(1)
 _CHANGED = ("key", "output", "error", "final", "input_tokens", "output_tokens", "cost_usd", "created_at")
 _PUT = update(_results).where(_results.c.id == bindparam("of_id")).values({name: bindparam(name) for name in _CHANGED})
+# An answer was paid for, so a later error leaves it.
 _PUT_ERROR = _PUT.where(_results.c.output.is_(None))
 
 
@@ -172,6 +173,7 @@ class BatchStore:
         """
         with self._database.writing() as connection:
             rows = [{"key": key, "intent_id": intent.id} for key in dict.fromkeys(intent.keys)]
+            # Executed one by one, because only the row count of a single insert tells whether its key was new.
             new_keys = [row["key"] for row in rows if connection.execute(_TAKE_KEY, row).rowcount]
             if new_keys:
                 row = {"id": intent.id, "created": intent.created.isoformat()}
@@ -226,6 +228,7 @@ class BatchStore:
         Returns False if the answer is missing or was already taken. The cost of an answer is counted only when it is
         taken for the first time.
         """
+        # Checked and marked in one statement, so that of several processes only one counts the cost.
         statement = update(batch_items).where(
             batch_items.c.key == key, batch_items.c.body.is_not(None), ~batch_items.c.taken
         )

@@ -49,8 +49,10 @@ def give_back(engine: Engine, path: Path) -> int:
     try:
         cursor = raw.cursor()
         _shrink(cursor)
+        # Changes reach the file only at a checkpoint. Until then, the file keeps its size.
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     except sqlite3.OperationalError as error:
+        # Another process uses the file. It reuses the free space, so nothing is lost.
         if not str(getattr(error, "sqlite_errorname", "")).startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise
     finally:
@@ -65,6 +67,7 @@ def _shrink(cursor: Any) -> None:
         cursor.execute("VACUUM")
     while free := _number(cursor, "freelist_count"):
         cursor.execute(f"PRAGMA incremental_vacuum({PAGES})").fetchall()
+        # Another process can add free pages as fast as they are released, so the loop ends without progress.
         if _number(cursor, "freelist_count") >= free:
             return
 
@@ -90,12 +93,15 @@ def find_damage(path: Path) -> str | None:
     if not path.is_file():
         return None
     try:
+        # Opened read-only and without SQLAlchemy, because the search for damage must neither change the file nor fail
+        # on the damaged values.
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
             connection.row_factory = sqlite3.Row
             return next(
                 (problem for table in tables.metadata.sorted_tables for problem in _problems(connection, table)), None
             )
     except sqlite3.Error as error:
+        # A file that is locked or cannot be opened now is not damaged.
         return None if (getattr(error, "sqlite_errorname", None) or "").startswith(_TEMPORARY_ERRORS) else str(error)
 
 
@@ -196,6 +202,7 @@ class DatabaseFile:
     def engine(self) -> Engine:
         _make_folder(self.folder)
         url = URL.create("sqlite", database=str(self.path))
+        # JSON columns are rendered by `json_text`, so that the text is the same on both engines.
         engine = create_engine(url, connect_args={"timeout": BUSY_S}, json_serializer=json_text)
         event.listen(engine, "connect", _tune)
         return engine
@@ -216,6 +223,8 @@ class DatabaseFile:
 
     @contextmanager
     def upgrading(self, engine: Engine) -> Iterator[Connection]:
+        # Another process can create or upgrade the file at the same time. SQLite cannot change `journal_mode` inside a
+        # transaction, so its own lock comes too late.
         with lock.exclusive(self.path.with_suffix(".upgrade.lock")), engine.connect() as connection:
             # `auto_vacuum` only has an effect if it is set before the first table is created.
             connection.exec_driver_sql("PRAGMA auto_vacuum=INCREMENTAL")
@@ -246,10 +255,8 @@ class DatabaseFile:
         return find_damage(self.path)
 
     def check(self) -> None:
-        """Raise `UnavailableError` if the database file was removed, because further writes would be lost.
-
-        Locks need no check, because the kernel does not take a lock away from a live process.
-        """
+        """Raise `UnavailableError` if the database file was removed, because further writes would be lost."""
+        # Locks need no check, because the kernel does not take a lock away from a live process.
         if not self.path.exists():
             raise UnavailableError(f"{self.path} was removed while in use: nothing more can be stored.")
 
@@ -258,7 +265,10 @@ def _make_folder(folder: Path) -> None:
     _refuse_link(folder)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.iterdir():
+        # A link in place of the database, its log or a lock file would also make us write to another file.
         _refuse_link(path)
+    # The store contains evidence, which other users of the machine must not read. `mkdir` leaves the mode of an
+    # existing folder.
     if folder.stat().st_mode & 0o077:
         folder.chmod(0o700)
     if (folder / FILE).is_dir():
@@ -280,11 +290,8 @@ def _refuse_link(path: Path) -> None:
 
 
 def _tune(connection: DBAPIConnection, _record: object) -> None:
-    """Set the pragmas.
-
-    With `synchronous=NORMAL` in WAL mode, a power cut can lose the last writes, but killing the process loses nothing.
-    Neither of them damages the database.
-    """
+    # With `synchronous=NORMAL` in WAL mode, a power cut can lose the last writes, but killing the process loses
+    # nothing. Neither of them damages the database.
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")
     cursor.close()

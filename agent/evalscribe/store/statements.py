@@ -36,6 +36,7 @@ def upsert(table: Table, unless: ColumnElement[bool] | None = None) -> Insert:
 
     If `unless` is true for the existing row, the statement changes nothing.
     """
+    # The insert of the Postgres dialect compiles for SQLite too, because both have the same ON CONFLICT clause.
     insertion = insert(table)
     new = {name: insertion.excluded[name] for name in _values(table)}
     where = None if unless is None else ~unless
@@ -57,6 +58,7 @@ def insert_unless_exists(table: Table, *, unique: bool = False) -> Insert:
     violates another unique constraint.
     """
     insertion = insert(table).on_conflict_do_nothing(index_elements=None if unique else _keys(table))
+    # Without this option, SQLAlchemy does not report the row count of an insert.
     return insertion.execution_options(preserve_rowcount=True)
 
 
@@ -73,6 +75,7 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
     return connection.exec_driver_sql(text, [values_of(row) for row in rows]).rowcount
 
 
+# Compiling a statement takes longer than SQLite needs to run it.
 @lru_cache(64)
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
     """Compile a statement to SQL text for the driver.
@@ -184,6 +187,7 @@ def read_pages(
         with reading() as connection:
             rows = all_rows(connection, statement.limit(size), **after, **values)
             decoded = list(decode(connection, rows))
+        # Outside the transaction, because the caller can take long between two rows.
         yield from decoded
         has_more = len(rows) == size
         after = {name: rows[-1][name] for name in after} if rows else after

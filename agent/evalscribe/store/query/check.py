@@ -148,6 +148,7 @@ def check(tree: exp.Query) -> None:
             raise query_error(None, "it is nested too deeply")
         if type(node) not in ALLOWED:
             raise query_error(node, _unsupported(node))
+        # A clause can also be a flag or a word in an allowed node, so checking the types of nodes is not enough.
         for name, value in node.args.items():
             if value and name not in PLAIN_ARGUMENTS and not _is_tree(value):
                 word = value if isinstance(value, str) else name.strip("_").replace("_", " ")
@@ -167,6 +168,7 @@ def _walk(tree: exp.Expr) -> Iterator[tuple[exp.Expr, int]]:
 
     A long chain of operators counts as deep, because the engines limit its length.
     """
+    # A recursive walk would reach Python's own limit before the depth of the query is checked.
     waiting = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
@@ -295,6 +297,7 @@ def _with(node: exp.With) -> None:
 
 
 def _group(node: exp.Group) -> None:
+    # SQLite has no ROLLUP, CUBE and GROUPING SETS.
     if any(value for name, value in node.args.items() if name != "expressions"):
         raise query_error(node, "GROUP BY takes a list of expressions")
     if len(node.expressions) > MOST_GROUPS:
@@ -307,6 +310,7 @@ def _count(node: exp.Expr) -> None:
         raise query_error(node, "WITH TIES is not supported")
     value = node.args.get("expression") or node.args.get("count")
     if isinstance(value, exp.Null) or (isinstance(value, exp.Column) and value.name.upper() == "ALL"):
+        # LIMIT ALL and LIMIT NULL mean no limit. sqlglot reads ALL as the name of a column.
         node.pop()
         return
     digits = value.name if isinstance(value, exp.Literal) and not value.is_string else ""
@@ -328,6 +332,7 @@ def _literal(node: exp.Literal) -> None:
         number = float(node.name)
     except ValueError:
         raise query_error(node, "this is not a number") from None
+    # SQLite would read a larger whole number as a float.
     if number == float("inf") or (node.name.isdigit() and int(node.name) >= 2**63):
         raise query_error(node, "this number is too large")
 
@@ -467,6 +472,7 @@ def _member(node: exp.In) -> None:
 
 
 def _pattern(node: exp.Expr) -> None:
+    # The pattern is translated to Python's syntax before the query runs.
     if not node.expression.is_string:
         raise query_error(node.expression, "a pattern must be a literal")
     try:

@@ -29,6 +29,7 @@ _KEYWORDS = {"left": "text_left", "right": "text_right"}
 _BUILT = {"object": "json_object", "array": "json_array"}
 _TEXT_TYPES = ("TEXT", "VARCHAR", "JSON", "JSONB")
 _COMPARED = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Like, exp.ILike)
+# `json_extract` returns 1 and 0 for true and false.
 _TEXT_OF_JSON = (
     "(CASE json_type({0}, {1}) WHEN 'true' THEN 'true' WHEN 'false' THEN 'false'"
     " ELSE CAST(json_extract({0}, {1}) AS TEXT) END)"
@@ -81,12 +82,14 @@ def expand_row_functions(tree: exp.Expr) -> None:
             if isinstance(getattr(source, "expression", None), exp.Lateral)
         }
         references += [(column, laterals[column.table]) for column in scope.columns if column.table in laterals]
+    # A column of an outer query is listed in several scopes, but must be replaced once.
     for column, lateral in {
         id(reference): (reference, lateral_source) for reference, lateral_source in references
     }.values():
         names = [identifier.name for identifier in lateral.args["alias"].args["columns"]]
         call, table = lateral.this.name, column.args["table"]
 
+        # The table is a default argument, because the variable has another value in the next round of the loop.
         def of_each(name: str, table: exp.Expr = table) -> exp.Column:
             return exp.Column(this=exp.to_identifier(name, quoted=True), table=table.copy())
 
@@ -248,6 +251,7 @@ class _SQLiteSQL(SQLiteGenerator):
         """
         text, pattern = self.sql(node, "this"), self.sql(node, "expression")
         if isinstance(node, exp.ILike):
+            # SQLite runs with `case_sensitive_like`, so case has to be removed here.
             text, pattern = f"lower({text})", f"lower({pattern})"
         escape = "" if isinstance(node.parent, exp.Escape) else " ESCAPE '\\'"
         return f"{text} {'NOT LIKE' if node.args.get('negate') else 'LIKE'} {pattern}{escape}"
@@ -274,6 +278,7 @@ class _SQLiteSQL(SQLiteGenerator):
         left, right = node.this, node.expression
         if isinstance(right, exp.Interval):
             unit = str(right.args["unit"]).lower().removesuffix("s")
+            # SQLite cannot add weeks to a time.
             number = int(right.this.name) * (7 if unit == "week" else 1) * (1 if sign == "+" else -1)
             return f"datetime({self.sql(left)}, '{number:+} {'day' if unit == 'week' else unit}')"
         dates = [operand.is_type(exp.DType.DATE) for operand in (left, right)]
@@ -288,6 +293,7 @@ class _SQLiteSQL(SQLiteGenerator):
     def extracted(self, node: exp.Expr) -> str:
         field, time = node.this.name.lower(), node.expression.unnest()
         if field == "epoch" and isinstance(time, exp.Sub) and not isinstance(time.expression, exp.Interval):
+            # SQLite has times as text, which cannot be subtracted.
             return f"(unixepoch({self.sql(time, 'this')}) - unixepoch({self.sql(time, 'expression')}))"
         return f"date_part('{field}', {self.sql(time)})"
 
@@ -362,8 +368,7 @@ class _SQLite(SQLite):
 def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     """Return the document at the start of a chain of JSON operators, and the path to the part that the chain selects.
 
-    With a single path in place of several operators, SQLite parses the document only once. The path is None if no path
-    can express the last operator.
+    The path is None if no path can express the last operator.
     """
     if isinstance(node, exp.Paren):
         return _chain(node.this)
@@ -379,6 +384,7 @@ def _chain(node: exp.Expr) -> tuple[exp.Expr, list[str | int] | None]:
     if new_steps is None:
         return node.this, None
     if isinstance(node.this.unnest(), exp.JSONExtract | exp.JSONBExtract):
+        # With one path for all operators, SQLite parses the document only once.
         document, outer_steps = _chain(node.this)
         if outer_steps is not None:
             return document, [*outer_steps, *new_steps]

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 LONGEST = 1_000
 MOST_TIMES = 255
 """Maximum number of repetitions in a quantifier such as `{n}`, the same as in Postgres."""
+# A `]` right after `[` or `[^` is an ordinary character. `[[.` and `[[=` are refused: Python has no collating elements.
+# So are groups that begin with `(?`, except `(?:`, because their meaning differs.
 _TOKEN = re.compile(
     r"""(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\[:\w+:\]|\\.|\[(?![:.=])|[^\]\\\[])*\])|(?P<open>\((?:\?:)?(?!\?))"""
     r"""|(?P<times>(?:[*+?]|\{\d{1,3}(?:,\d{0,3})?\})\??)|(?P<plain>[^\\\[(){}*+?])|(?P<close>\))""",
     re.S,
 )
 _PART = re.compile(r"\[:(\w+):\]|\\(.)|(.)", re.S)
+# In Python, `$` also matches before a line break at the end of the text, and `\Z` does not.
 _ANCHORS = {"^": r"\A", "$": r"\Z", "|": "|"}
 _PLACES = {r"\A": r"\A", r"\Z": r"\Z", r"\y": r"\b", r"\Y": r"\B", r"\m": r"\b(?=\w)", r"\M": r"\b(?<=\w)"}
 _SIGNS = {name: f"\\{name}" for name in "dDwWsSnrtfv"}
@@ -57,6 +60,7 @@ def _parts(pattern: str) -> Iterator[str]:
         if match is None:
             raise UnsupportedPattern(f"{pattern[place : place + 10]!r} is not supported")
         text, place = match[0], match.end()
+        # Postgres refuses a quantifier after another quantifier or an anchor. Python would read `a*+` in its own way.
         if match["times"] and not atom:
             raise UnsupportedPattern(f"{text} has nothing to repeat before it")
         anchor = text in _ANCHORS or text in _PLACES
@@ -75,6 +79,7 @@ def _written(text: str, kind: str) -> str:
         return text
     if kind == "plain":
         return _ANCHORS.get(text) or (text if text == "." else re.escape(text))
+    # Groups need no numbers, because a query only asks whether the pattern matches.
     return "(?:" if kind == "open" else text
 
 

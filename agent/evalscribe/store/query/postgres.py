@@ -23,6 +23,7 @@ READER = "pg_read_all_data"
 AT_A_TIME = 500
 """Maximum number of rows fetched at once."""
 SETTINGS = {
+    # If this were off, a backslash in a literal would escape the next character, and literals could end early.
     "standard_conforming_strings": "on",
     "extra_float_digits": "1",
     "datestyle": "ISO, YMD",
@@ -75,6 +76,7 @@ class PostgresTables:
                     raise UsageError(f"the query failed: {_server_message(error)}") from None
                 raise
             finally:
+                # The settings last until the transaction ends, and nothing was written.
                 connection.rollback()
 
     def close(self) -> None:
@@ -92,6 +94,7 @@ class PostgresTables:
         for name in _AS_TEXT:
             connection.adapters.register_loader(name, TextLoader)
         connection.adapters.register_loader("numeric", _Number)
+        # A named cursor stays on the server. An ordinary one would load all rows at once.
         with connection.cursor(name="evalscribe_query") as cursor:
             cursor.execute(statement.encode(), dict(values))
             return _fetch(cursor, most_rows)
@@ -102,6 +105,7 @@ def _restrict(connection: psycopg.Connection, timeout_s: float) -> None:
     connection.read_only = True
     connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     row = connection.execute("SELECT quote_ident(coalesce(current_schema(), 'public'))").fetchone()
+    # `pg_catalog` comes first, so that nothing in our schema can replace a built-in function or operator.
     path = f"pg_catalog, {row[0] if row else 'public'}"
     settings = {**SETTINGS, "search_path": path, "statement_timeout": str(math.ceil(timeout_s * 1000))}
     _set(connection, settings)
@@ -130,6 +134,7 @@ def _attempt(connection: psycopg.Connection, settings: Mapping[str, str]) -> Non
 def _fetch(cursor: psycopg.ServerCursor[Any], most_rows: int) -> QueryRows:
     rows: list[tuple[JsonValue, ...]] = []
     size = 0
+    # One row more than wanted is read, to know whether the result is complete.
     while batch := cursor.fetchmany(min(AT_A_TIME, most_rows + 1 - len(rows))):
         of_json = [column.type_code in _JSON for column in cursor.description or ()]
         for row in batch:

@@ -83,12 +83,14 @@ def _contains(outer: Any, inner: Any) -> bool:
         return isinstance(outer, list) and all(
             any(_contains(outer_item, inner_item) for outer_item in outer) for inner_item in inner
         )
+    # In Python, True equals 1 and False equals 0. In JSON they are different values.
     same_kind = isinstance(outer, bool) is isinstance(inner, bool)
     return same_kind and not isinstance(outer, dict | list) and bool(outer == inner)
 
 
 def _contains_text(outer: str, inner: str) -> bool:
     outer_value, inner_value = _parse_json(outer), _parse_json(inner)
+    # As an exception in Postgres, an array contains a value that is one of its elements.
     return _contains(
         outer_value,
         [inner_value] if isinstance(outer_value, list) and not isinstance(inner_value, list | dict) else inner_value,
@@ -133,6 +135,7 @@ def _split_part(text: str, separator: str, position: int) -> str:
 
 @lru_cache
 def _compiled(pattern: str, any_case: int) -> re.Pattern[str]:
+    # In Postgres, `.` also matches a line break.
     return re.compile(pattern, re.ASCII | re.DOTALL | (re.IGNORECASE if any_case else 0))
 
 
@@ -164,6 +167,7 @@ _STRICT: dict[str, Function] = {
     **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "sqrt", "trunc")},
     "ceiling": math.ceil,
     "ln": math.log,
+    # The result has the sign of the first number, as in Postgres. In Python, `%` takes the sign of the second.
     "mod": math.fmod,
     "pow": math.pow,
     "power": math.pow,
@@ -215,6 +219,7 @@ class _SortedValues:
 
     def values(self) -> list[Any]:
         orders = [option for option in self._options if option != "distinct"]
+        # Sorting is stable, so the last key is sorted first. NULL is set apart, because Python cannot compare None.
         for position, order in reversed(list(enumerate(orders))):
             empty = [row for row in self._rows if row[1][position] is None]
             non_null = [row for row in self._rows if row[1][position] is not None]
@@ -339,6 +344,7 @@ LIMITS = {
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 100,
     sqlite3.SQLITE_LIMIT_VDBE_OP: 2_000_000,
     sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH: 1000,
+    # ATTACH creates and writes new files even if the database itself was opened read-only.
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
     sqlite3.SQLITE_LIMIT_WORKER_THREADS: 0,
 }
@@ -381,6 +387,7 @@ def main() -> None:
 
 
 def _bound_memory() -> None:
+    # The limit cannot be raised if the user has set a lower one. That one then holds.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (3 * MEMORY, 3 * MEMORY))
 
@@ -395,6 +402,7 @@ def _run_query(connection: sqlite3.Connection, request: dict[str, Any]) -> dict[
     add(connection)
     deadline = time.monotonic() + request["timeout_s"]
     connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+    # A read-only connection can still read every table of the file, and of all collections.
     connection.set_authorizer(_authorize)
     with collect_function_errors() as function_errors:
         try:
@@ -409,6 +417,8 @@ def _open(path: Path) -> sqlite3.Connection:
 
     A query sees the database in its state at the start of the query, even if other processes write meanwhile.
     """
+    # Without a cache of statements, no statement that was compiled before the authorizer is set can run later without
+    # it.
     connection = sqlite3.connect(
         f"file:{quote(str(path))}?mode=ro", uri=True, isolation_level=None, cached_statements=0
     )
@@ -416,10 +426,12 @@ def _open(path: Path) -> sqlite3.Connection:
         "query_only=ON",
         "trusted_schema=OFF",
         "temp_store=MEMORY",
+        # LIKE distinguishes case in Postgres.
         "case_sensitive_like=ON",
         "busy_timeout=10000",
         "cache_size=-65536",
         f"mmap_size={MEMORY // 2}",
+        # This limit holds for all connections of a process. It is one reason why each query has a process of its own.
         f"hard_heap_limit={MEMORY}",
     ):
         connection.execute(f"PRAGMA {pragma}").close()
@@ -449,6 +461,7 @@ def _rows(cursor: sqlite3.Cursor, most_rows: int) -> dict[str, Any]:
     for row in cursor:
         cells = [_cell(value) for value in row]
         size += sum(len(cell) for cell in cells if isinstance(cell, str))
+        # One row more than wanted is read, to know whether the result is complete.
         if len(rows) == most_rows or size > MOST_CHARACTERS:
             return {"rows": rows, "truncated": True}
         rows.append(cells)
@@ -457,6 +470,7 @@ def _rows(cursor: sqlite3.Cursor, most_rows: int) -> dict[str, Any]:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no infinity and no NaN, and Postgres reports an overflow as well.
         raise sqlite3.DataError("value out of range: overflow")
     if isinstance(value, bytes):
         raise sqlite3.DataError("a column does not contain text")

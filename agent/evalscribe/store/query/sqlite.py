@@ -56,6 +56,7 @@ class SqliteTables:
 
 def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if name not in _QUIET}
+    # With `-P`, Python does not import modules from the current folder, which can be a stranger's.
     command = [sys.executable, "-P", "-m", "evalscribe.store.query.process"]
     try:
         completed = subprocess.run(
@@ -67,6 +68,8 @@ def _process_answer(request: dict[str, Any], patience_s: float) -> dict[str, Any
             check=False,
         )
     except subprocess.TimeoutExpired:
+        # SQLite does not check the clock while one of our functions runs. A regular expression that never ends is ended
+        # here, with its process.
         return {"error": "overdue"}
     if completed.returncode:
         last_line = completed.stderr.decode(errors="replace").strip().splitlines()[-1:]

@@ -82,11 +82,13 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
     for select in list(tree.find_all(exp.Select)):
         _name_columns(select)
         _normalise_row_functions(select)
+    # Before `qualify`, which expands `*`.
     _Widths(tree)
     schema = MappingSchema(
         {name: {column.name: column.kind for column in table.columns} for name, table in by_name().items()}
     )
     try:
+        # Columns are checked by `_check_columns`, whose messages have a line, a column and similar names.
         tree = qualify(tree, dialect=Syntax, schema=schema, validate_qualify_columns=False)
     except OptimizeError as error:
         _check_columns(tree)
@@ -107,11 +109,14 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
 
 def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
     """Add a WITH that defines the documented tables before the query. No other part of the statement has parameters."""
+    # By default, Postgres would first store all rows of a table that is used twice, and apply the conditions of the
+    # query afterwards.
     scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
     tables = f"WITH {', '.join(scoped)} " if scoped else ""
     if scoped and text.startswith("WITH "):
         tables, text = tables[:-1] + ", ", text.removeprefix("WITH ")
     if dialect == "postgres":
+        # psycopg reads every % in a statement with parameters, also in literals.
         tables, text = tables.replace(":collection_id", "%(collection_id)s"), text.replace("%", "%%")
     return f"{tables}{text}"
 
@@ -119,6 +124,7 @@ def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
 def _check_tables(tree: exp.Query) -> None:
     queries = [fold_name(with_query.args["alias"].this) for with_query in tree.find_all(exp.CTE)]
     for with_query in tree.find_all(exp.CTE):
+        # The query would hide the documented table of the same name.
         if with_query.alias.lower() in by_name():
             raise query_error(with_query, f"{with_query.alias} is already a table: give the query another name")
     for table in tree.find_all(exp.Table):
@@ -282,7 +288,6 @@ class _Widths:
 
 
 def _check_columns(tree: exp.Expr) -> None:
-    """Check that every column exists. Raises `QueryError` for the first column that does not exist."""
     for row in tree.find_all(exp.TableColumn):
         raise query_error(row, f"column {row.name} does not exist")
     for scope in traverse_scope(tree):
@@ -442,11 +447,14 @@ def _number(text: str) -> JsonValue:
     `1e3` becomes an integer, as in Postgres. A number that is too large for a float is returned as text.
     """
     exponent = Decimal(text).as_tuple().exponent
+    # Without the limit, `1e999999999` would become a number of a billion digits.
     is_whole = isinstance(exponent, int) and 0 <= exponent < 400
     if is_whole:
         return int(Decimal(text))
+    # `+ 0.0` turns -0.0 into 0.0, because the numbers of jsonb have no negative zero.
     return number + 0.0 if isfinite(number := float(text)) else text
 
 
 def _in_order(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Postgres returns the keys of jsonb in an order of its own.
     return dict(sorted(pairs))

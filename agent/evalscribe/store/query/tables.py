@@ -45,6 +45,7 @@ def _chosen(source: str | tuple[str, str], dialect: Dialect) -> str:
 
 def _source(column: QueryColumn, dialect: Dialect) -> str:
     text = _chosen(column.source, dialect)
+    # In Postgres, `->>` returns text even for a number.
     cast = dialect == "postgres" and column.kind in ("text", "bigint", "double precision")
     return f"({text})::{column.kind}" if cast else text
 
