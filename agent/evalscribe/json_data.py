@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from pydantic import JsonValue
@@ -203,8 +204,8 @@ class StrictJson:
         # Readers take different values if a name occurs twice: some the first, some the last (RFC 8259, section 4).
         members = dict(pairs)
         if len(members) < len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in members if names.count(name) > 1)
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name in members if counts[name] > 1)
             self._refuse(f"an object has the member `{cut(one_line(twice), 80)}` twice")
         return members
 

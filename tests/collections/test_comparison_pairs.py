@@ -67,6 +67,15 @@ def test_what_the_harness_broke_is_no_regression() -> None:
     assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
 
 
+def test_uncertain_outage_counts_against_the_model() -> None:
+    """The model's own code can have printed what looks like an outage."""
+    finding = FindingSummary(eval="x/1", cause="no-endpoint", cause_kind="infrastructure", uncertain=True)
+    candidate = make_run("b", {"x/1": "f"}, findings={"x/1": finding})
+    found = compare_sides([make_run("a", {"x/1": "p"})], [candidate])
+    assert left_out(found) == {}
+    assert changes(found) == {"x/1": "regressed"}
+
+
 def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
     broke = Eval(id="b-x/1-1", category="x", name="1", status="error", failed_step="target", reason="ValueError: no")
     candidate = make_run("b", {"x/1": "e", "x/2": "p"})

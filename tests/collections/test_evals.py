@@ -106,3 +106,12 @@ def test_an_eval_as_text(folder: Path) -> None:
         assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)
         with pytest.raises(NotFoundError, match="eval 'e0' not found in collection 'other'"):
             eval_text(archive, store, Collection(id="o", name="other"), "e0")
+
+
+@pytest.mark.parametrize(("model", "total"), [("maker/gpt", 1), ("openrouter/maker/gpt", 1), ("gpt", 0)])
+def test_model_filter_accepts_names_with_slashes(model: str, total: int, tmp_path: Path) -> None:
+    with closing(open_collections(tmp_path)) as collections, closing(open_collection_records(tmp_path)) as records:
+        collections.add_collection(HERE)
+        records.add("c", [Run(id="run-1", provider="openrouter", model="maker/gpt")], [record(1)])
+    with closing(open_tables(tmp_path)) as tables:
+        assert list_evals(tables, HERE, EvalFilter(model=model), limit=10, offset=0).total == total

@@ -203,6 +203,7 @@ STOCK = [
     "Found 1 error.",
     "Server Error",
     "Error: Failed to install dependencies:",
+    "✖ No CONVEX_DEPLOYMENT set, run `npx convex dev` to configure a Convex project",
     "",
     "   ",
 ]

@@ -89,6 +89,17 @@ def test_keys_go_wherever_they_stand(name: str) -> None:
         assert "[redacted:" in text
 
 
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("curl -u admin:hunter2pass a.example/x", "hunter2pass"),
+        ("https://discord.com/api/v9/webhooks/123456789012345678/" + chars(ALNUM, 68), "123456789012345678/"),
+    ],
+)
+def test_login_without_a_scheme_and_webhook_of_any_version_are_redacted(text: str, secret: str) -> None:
+    assert secret not in redact(text)
+
+
 ASSIGNED = {
     "env": ("DATABASE_SECRET={}", chars(ALNUM, 24)),
     "env of hex": ("API_KEY={}", chars(LOWER_HEX, 32)),

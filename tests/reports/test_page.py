@@ -60,3 +60,8 @@ def test_any_page_is_read_part_by_part(report: Report) -> None:
     assert edits.outside_edits == ()
     assert [entry.classification for entry in edits.report.entries] == [e.classification for e in report.entries]
     assert len(parse_page(page).findings) == len(report.entries)
+
+
+def test_heading_with_thousands_of_digits_is_no_finding() -> None:
+    page = parse_page(f"## Failures\n\n### {'9' * 5_000}. a/b\n\n**MODEL_FAULT**\n")
+    assert page.findings == ()

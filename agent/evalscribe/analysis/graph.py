@@ -8,8 +8,8 @@ Each node calls one stage and returns. The graph's state has ids, counts and a s
 are still to be judged is read from the store, not from the checkpoint, because LangGraph saves the result of a branch
 only when the branch ends. By default, four workers take failures from a shared queue and store each verdict
 immediately, so no verdict is lost if the process is killed. The alternative, a branch of the graph for each failure,
-would lose finished verdicts. The time with branches would also grow with the square of the number of failures: for
-10,000 failures, branches took 95 s, and the shared queue takes 0.9 s.
+would lose finished verdicts. The time with branches would also grow with the square of the number of failures: 10,000
+branches took 95 s, whereas the shared queue takes less than 1 s of CPU time for 5,000 failures.
 """
 
 import operator
@@ -141,7 +141,8 @@ def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphS
 
     async def load(state: GraphState) -> GraphState:  # noqa: ARG001  LangGraph requires this name
         run = await stages.load()
-        return {"run_id": run.id, "failures": len(run.failures), "status": "loaded"}
+        failures = len(run.failures)
+        return {"run_id": run.id, "failures": failures, "status": "loaded" if failures else "nothing failed"}
 
     async def any_failure(state: GraphState) -> Literal["history", "__end__"]:
         return "history" if state["failures"] else "__end__"

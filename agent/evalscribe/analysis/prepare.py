@@ -46,8 +46,7 @@ from evalscribe.model.finding import (
     Proof,
     TrialCount,
     Verdict,
-    by_rules,
-    proves,
+    by_model,
 )
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.run import Eval, Run
@@ -257,7 +256,7 @@ class PreparedRun:
         verdict, ids = finding.judged, [eval.id for eval in finding.evals]
         if verdict is None or verdict.uncertain or verdict.classification != "MODEL_FAULT":
             return False
-        if by_rules(verdict.judge) or proves(verdict.judge) or not self.agent_runs.issuperset(ids):
+        if not by_model(verdict.judge) or not self.agent_runs.issuperset(ids):
             return False
         if all(map(self._passable, ids)):
             return False

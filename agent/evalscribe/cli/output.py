@@ -171,6 +171,13 @@ def _packing(binary: BinaryIO) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0)
 
 
+def _umask() -> int:
+    """Return the process's umask, which can only be read by setting it."""
+    umask = os.umask(0o077)
+    os.umask(umask)
+    return umask
+
+
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
     """Write to a temporary file in the folder of the target. Once the file is complete, rename it to the target."""
@@ -185,6 +192,8 @@ def _replacing(output: Path) -> Iterator[TextIO]:
             TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8") as file,
         ):
             yield file
+        # A temporary file is private. The output gets the mode of the file that it replaces, or of a new file.
+        part.chmod(output.stat().st_mode & 0o777 if output.exists() else 0o666 & ~_umask())
         os.replace(part, output)
     # Also remove the incomplete file after Ctrl-C.
     except BaseException:

@@ -163,7 +163,8 @@ def _trial(run_evals: RunEvals, graded: GradedEval) -> Trial | str:
     # A reviewer's label outranks the replay: the check below then decides by the label's kind.
     if finding and finding.basis == "proved" and not finding.reviewer:
         return f"a replay proved that the model is not at fault ({one_line(finding.why or '')})"
-    if finding and finding.cause_kind in NOT_THE_MODEL:
+    # Uncertain causes do not clear the model: its own code can have printed what looks like an outage.
+    if finding and finding.cause_kind in NOT_THE_MODEL and not finding.uncertain:
         note = finding.reviewer and finding.reviewer.note  # a reviewer's reason takes precedence over the judge's
         reason = one_line(note or finding.why or (finding.cause or "").replace("-", " "))
         return f"its report blames the {finding.cause_kind}{f' ({reason})' if reason else ''}"

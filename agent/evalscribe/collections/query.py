@@ -352,12 +352,11 @@ def _eval(row: dict[str, JsonValue]) -> ListedEval:
 
 
 def _where(filters: EvalFilter) -> str:
-    provider, slash, model = (filters.model or "").rpartition("/")
     conditions = [
         _same("one.status", filters.status),
         _same("one.task", filters.task),
-        _same("one.model", model) if model else "",
-        _same("one.provider", provider) if slash else "",
+        # Names of models and of providers can contain slashes, so the filter cannot be split into the two.
+        f"{_text(filters.model)} IN (one.model, one.provider || '/' || one.model)" if filters.model else "",
         _same("finding.classification", filters.classification),
         _same("finding.cause", filters.cause),
         # LIKE would treat `_` and `%` in an id as wildcards.

@@ -50,7 +50,7 @@ _STOCK = re.compile(
     | (?:non-?zero[ ])?exit(?:ed)?(?:[ ](?:with|code|status)){{1,3}}[ ]?\d+
     | (?:see|check)[ ](?:the[ ])?(?:logs?|above|below|output).{{0,60}}
     | \(?no[ ]output\)?
-    | no[ ][A-Z_]{3, 40}[ ]set,[ ]run[ ].{1, 80}
+    | no[ ][A-Z_]{{3,40}}[ ]set,[ ]run[ ].{{1,80}}
     | unable[ ]to[ ]start[ ]push[ ]to[ ]\S+
     | found[ ]\d+[ ](?:errors?|problems?|warnings?).{{0,120}}
     | \d+[ ](?:errors?|problems?|warnings?|tests?)\b.{{0,120}}

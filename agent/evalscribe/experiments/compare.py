@@ -317,7 +317,7 @@ def _item_side(trials: Sequence[ScoredTrial]) -> ItemSide:
 
 def _differing_scorers(base_trials: Sequence[ScoredTrial], candidate_trials: Sequence[ScoredTrial]) -> Iterator[str]:
     """Yield the names of the scorers whose pass rates on the two sides differ."""
-    for name in base_trials[0].scores:
+    for name in dict.fromkeys(name for trial in base_trials for name in trial.scores):
         results = [
             [outcome.passed for trial in trials if (outcome := trial.scores.get(name)) and outcome.status == "ok"]
             for trials in (base_trials, candidate_trials)

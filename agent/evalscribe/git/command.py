@@ -64,6 +64,8 @@ class GitError(Exception):
     """Raised if a git command failed. The message is the output of git or of a hook, on one line."""
 
 
+GRACE_S = 5.0
+"""Seconds that git gets to end after SIGTERM."""
 LONGEST_LOGGED = 300
 
 
@@ -83,6 +85,15 @@ class CompletedCommand(NamedTuple):
         return self.out.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Terminate git, so that it removes its lock files, and kill it if it does not end."""
+    process.terminate()
+    try:
+        process.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
 class Git:
     """Runs git in a folder. `options` are global options of git. They are placed before every command."""
 
@@ -100,7 +111,7 @@ class Git:
     ) -> CompletedCommand:
         """Run one git command to its end, with `feed` as its standard input.
 
-        A command that takes longer than `at_most_s` seconds is killed and counts as failed. Raises `UsageError` if git
+        A command that takes longer than `at_most_s` seconds is ended and counts as failed. Raises `UsageError` if git
         cannot be started.
         """
         command = ["git", *self._options, *arguments]
@@ -122,7 +133,7 @@ class Git:
             try:
                 out, err = process.communicate(timeout=at_most_s)
             except subprocess.TimeoutExpired:
-                process.terminate()
+                _end(process)
                 return CompletedCommand(1, b"", f"no response within {at_most_s} seconds")
             except BaseException:
                 # Also after Ctrl-C, because `with process` waits for the process to end.

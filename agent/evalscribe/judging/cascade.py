@@ -73,7 +73,7 @@ class FailureCascade:
         return sum(stages, Estimate())
 
     def estimates(self, case: Failure) -> dict[Stage, Estimate]:
-        """Return an estimate for each stage: the call of the cheap model, and the most expensive second judge.
+        """Return an estimate for each stage: the call of the cheap model, and the second judge that reads the most.
 
         If the rules are certain of their verdict, there are no estimates.
         """

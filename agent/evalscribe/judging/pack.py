@@ -439,7 +439,7 @@ def _block(lines: Sequence[str], at: int) -> Range:
     """
     first = at
     # A formatter can put the title of a test on a line of its own, below the call that begins the test.
-    while first > 0 and lines[first].strip()[:1] in "\"'`" and _indent(lines[first]) > 0:
+    while first > 0 and lines[first].lstrip().startswith(('"', "'", "`")) and _indent(lines[first]) > 0:
         first -= 1
     depth, last = _indent(lines[first]), first
     for below in range(at + 1, min(len(lines), first + MAX_BLOCK)):

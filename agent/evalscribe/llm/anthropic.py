@@ -177,7 +177,9 @@ class AnthropicModel:
         Raises `TransientFailure` or `CallFailed` if the problem affects only this call, and `EvalscribeError` if it
         affects all calls.
         """
-
+        # The SDK is imported here, because importing it takes over a second of CPU time, and the limit of the call must
+        # not include that.
+        self.client()
         try:
             if on_text:
                 return await self._stream_reply(request, TextForwarder(on_text))

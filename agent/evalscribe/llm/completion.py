@@ -255,8 +255,7 @@ def _fields(arguments: object) -> dict[str, Any]:
 
 def _echoable(message: dict[str, Any]) -> dict[str, Any]:
     """Prepare an assistant's turn for sending it back to the service."""
-    echoed = {"role": "assistant", **{name: message[name] for name in ECHOED if message.get(name) is not None}}
-    echoed["role"] = "assistant"
+    echoed = {name: message[name] for name in ECHOED if message.get(name) is not None} | {"role": "assistant"}
     for number, call in enumerate(echoed.get("tool_calls") or (), 1):
         # Some services send calls without ids, but the result of a call must name its id.
         call["id"] = call.get("id") or f"call_{number}"

@@ -94,7 +94,9 @@ class OpenAIModel:
         Raises `TransientFailure` or `CallFailed` if the problem affects only this call, and `EvalscribeError` if it
         affects all calls.
         """
-
+        # The SDK is imported here, because importing it takes 0.7 s of CPU time, and the limit of the call must not
+        # include that.
+        self.client()
         try:
             if on_text and self._streams:
                 with suppress(NotStreamed):

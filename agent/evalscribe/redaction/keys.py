@@ -55,7 +55,12 @@ google-token            w20+        ya29. 1//0 4/0A
 google-secret           w20+        GOCSPX-
 slack-token             p10+        xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs- xapp- xoxe.xoxb- xoxe.xoxp-
 slack-webhook           b20+        hooks.slack.com/services/ hooks.slack.com/workflows/ hooks.slack.com/triggers/
-discord-webhook         d10+/w40+   discord.com/api/webhooks/ discordapp.com/api/webhooks/ discord.com/api/v10/webhooks/
+discord-webhook         d10+/w40+   discord.com/api/webhooks/ discordapp.com/api/webhooks/
+discord-webhook         d10+/w40+   discord.com/api/v6/webhooks/ discordapp.com/api/v6/webhooks/
+discord-webhook         d10+/w40+   discord.com/api/v7/webhooks/ discordapp.com/api/v7/webhooks/
+discord-webhook         d10+/w40+   discord.com/api/v8/webhooks/ discordapp.com/api/v8/webhooks/
+discord-webhook         d10+/w40+   discord.com/api/v9/webhooks/ discordapp.com/api/v9/webhooks/
+discord-webhook         d10+/w40+   discord.com/api/v10/webhooks/ discordapp.com/api/v10/webhooks/
 teams-webhook           g@g/b40+      webhook.office.com/webhookb2/
 huggingface-token       a30+        hf_ api_org_
 npm-token               a36+        npm_

@@ -16,7 +16,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ),
     *(("sig", ""), ("543", ""), ("://", ""), ("|", ""), ("%", ""), ("~", ""), ("\\", "")),
     *(("authorization", "auth"), ("private key", "key"), ("password", "pass"), ("machine", "password")),
-    *(("default", "password"), ("curl", "://"), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
+    *(("default", "password"), ("curl", ""), (":\\/", "\\"), ("%40", "%"), ("%7c", "%"), ("q~", "~")),
     *(("\x1b", ""), ("1b[", "\\")),
 )
 """Pairs of lower-case words. The first word is only searched for in a text if the text contains the second word, or if

@@ -394,8 +394,7 @@ def _judge(name: str, rows: Sequence[CorrectedVerdict]) -> JudgeAccuracy:
     with_certainty = [row for row in rows if row.certain is not None]
     stated = [(row.confidence, row.agrees) for row in rows if row.confidence is not None and not by_rules(row.judge)]
     # Rules and replays call no model.
-    free = [row for row in rows if by_rules(row.judge) or proves(row.judge)]
-    costs = [row.cost_usd for row in rows if row not in free]
+    costs = [row.cost_usd for row in rows if not (by_rules(row.judge) or proves(row.judge))]
     return JudgeAccuracy(
         judge=name,
         judges=tuple(sorted({row.judge for row in rows})),

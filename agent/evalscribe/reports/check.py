@@ -88,7 +88,7 @@ class RunEvidence:
         The content id of the current evidence is compared with `digest`, the content id that the report states.
         """
         # With a source and a store, all missing evidence would be downloaded for this one comparison.
-        if not digest or self._reads_source_first or len(self.run.failures) > MANY:
+        if not digest or self._has_source_and_store or len(self.run.failures) > MANY:
             return ()
         try:
             items = [await self._load(eval) for eval in self.run.failures]
@@ -113,7 +113,7 @@ class RunEvidence:
         return fetched
 
     @property
-    def _reads_source_first(self) -> bool:
+    def _has_source_and_store(self) -> bool:
         return self._source is not None and self._store is not None
 
     @cached_property

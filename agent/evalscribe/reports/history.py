@@ -283,11 +283,11 @@ class EvalPaths:
         If the name in the earlier report has no trial number, return the paths of all trials.
         """
         trials = self.trials.get(task, [])
-        _, numbered, number = name.partition("#")
+        trial = name[len(_untried(name)) :]
         if not trials:
-            return [f"{task}#{number}" if numbered else task]
-        same = [path for path in trials if path == f"{task}#{number}"]
-        return same or (trials if not numbered or task in trials else [])
+            return [task + trial]
+        same = [path for path in trials if trial and path == task + trial]
+        return same or (trials if not trial or task in trials else [])
 
 
 def _untried(path: str) -> str:
@@ -603,7 +603,7 @@ class StoredRecords:
 
     def __call__(self, report: PastReport, eval: str) -> FailureFingerprint | None:
         # Fingerprints name the eval without the number of its trial.
-        path = eval.partition("#")[0]
+        path = _untried(eval)
         run_ids = (run_id for run_id in self._ids if report.is_of(run_id))
         return next((record for run_id in run_ids if (record := self._of(run_id).get(path))), None)
 

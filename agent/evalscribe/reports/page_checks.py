@@ -24,7 +24,7 @@ from evalscribe.text import cut, mask_code, pluralise
 NAME = re.compile(r"(.+)_(\d{4}-\d{2}-\d{2})(?:\.evalscribe(?:-\d+)?)?\.md")
 EVIDENCE = re.compile(r"sha256:[0-9a-f]{8}")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-FINDING = re.compile(r"###\s+(\d+)[.)]\s")
+FINDING = re.compile(r"###\s+(\d{1,9})[.)]\s")
 FACTS = ("|", "# ", "### ", "**", "As run ")
 """Prefixes of the generated lines, outside fences, that state facts from the data."""
 MOST_EDITED = 10

@@ -26,7 +26,8 @@ from evalscribe.reports.page import ACTIONS, NOTHING, SECTIONS, member_lists, pa
 from evalscribe.reports.reformatting import NumberedLines, TextChange, changes, undo_formatting
 from evalscribe.text import block as tidy
 
-_TITLE = re.compile(r"(\d+)[.)] +(.+)")
+# Without a bound, a heading of thousands of digits would make `int` raise `ValueError`.
+_TITLE = re.compile(r"(\d{1,9})[.)] +(.+)")
 _GROUP = re.compile(r"\d+ evals")
 _ITEM = re.compile(r"^ *(?:[-*+]|\d+[.)])(?: +|$)")
 # People also strike out the old label and write theirs behind it, as in `~~MODEL_FAULT~~ **KNOWN_GAP**`.

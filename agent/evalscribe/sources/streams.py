@@ -299,7 +299,7 @@ class _Handler:
         self._where = where
         self._events: list[StartTag | EndTag] = []
         self._texts: list[list[str]] = []
-        self._size = 0
+        self._sizes: list[int] = []
         self.parser = expat.ParserCreate()
         self.parser.buffer_text = True
         self.parser.StartElementHandler = self._start
@@ -317,16 +317,18 @@ class _Handler:
         if len(self._texts) >= MAX_XML_DEPTH:
             raise self._wrong("elements are nested too deeply")
         self._texts.append([])
-        self._size = 0
+        self._sizes.append(0)
         self._events.append(StartTag(tag, {clean_text(key): clean_text(value) for key, value in attributes.items()}))
 
     def _text(self, text: str) -> None:
-        self._size += len(text)
-        if self._size > MAX_XML_TEXT:
+        # Counted for each open element, because its text can continue after the end of a child.
+        self._sizes[-1] += len(text)
+        if self._sizes[-1] > MAX_XML_TEXT:
             raise self._wrong("the text of an element is too long")
         self._texts[-1].append(text)
 
     def _end(self, tag: str) -> None:
+        self._sizes.pop()
         self._events.append(EndTag(tag, clean_text("".join(self._texts.pop()))))
 
     def _refuse(self, *_: object) -> None:

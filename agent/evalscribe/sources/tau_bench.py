@@ -498,6 +498,8 @@ class Tau2Bench(TauBench):
     def __init__(self, path: Path, overrides: RunOverrides) -> None:
         super().__init__(path, overrides)
         self._info: _Members = {}
+        # Kept from the first pass for the second, because a file can have its tasks after the simulations.
+        self._tasks: dict[str, _Members] = {}
 
     def _run(self, run_id: str) -> Run:
         """Return the run with the model that the file states for the agent."""
@@ -512,14 +514,13 @@ class Tau2Bench(TauBench):
         return records.safe_name(records.safe_text(domain)) if isinstance(domain, str) and domain else None
 
     def _entries(self) -> Iterator[object]:
-        tasks: dict[str, _Members] = {}
         with FileReader(self._path) as self._reader:
             text = JsonStream(self._reader, str(self._path))
             for name in text.names():
                 if name == "simulations":
-                    yield from (_entry(simulation, tasks) for simulation in text.elements())
+                    yield from (_entry(simulation, self._tasks) for simulation in text.elements())
                 elif name == "tasks":
-                    tasks.update((str(task.get("id")), task) for task in map(_object, text.elements()))
+                    self._tasks.update((str(task.get("id")), task) for task in map(_object, text.elements()))
                 elif name == "info":
                     self._info = _object(text.value())
                     self._count_left_out(name, self._info)

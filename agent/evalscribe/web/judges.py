@@ -102,9 +102,6 @@ class RubricPages(StorePages):
             diff_rubrics(workspace.store.collections, workspace.prompts, *names, collection_id) if version > 1 else ""
         )
 
-    def _file_text(self, name: str) -> str:
-        return to_yaml(load_rubric(name, self.site.workspace.prompts))
-
     def _file_diff(self, row: ListedRubric) -> str:
         if self.store is None:
             return ""

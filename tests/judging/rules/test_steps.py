@@ -10,6 +10,8 @@ from evalscribe.judging.rules.facts import check_kind
         ("lint", "ruff", "lint"),
         ("tsc", None, "build"),
         ("types", "mypy", "build"),
+        ("typecheck", None, "build"),
+        ("Type-check (tsc)", "pytest", "build"),
         ("deploy", "tsc", "build"),
         ("tests", "tsc", "tests"),
         ("install", None, "install"),

@@ -103,3 +103,10 @@ def test_answers_to_several_calls_are_a_message_each(read_value: Callable[..., A
         ("c1", True),
         ("c2", False),
     ]
+
+
+def test_tasks_may_follow_the_simulations(read_value: Callable[..., Any]) -> None:
+    document = results()
+    reordered = {name: document[name] for name in ("simulations", "tasks", "info", "timestamp")}
+    (usual,), (record,) = (list(read_value(value).records) for value in (document, reordered))
+    assert record.documents == usual.documents

@@ -141,6 +141,7 @@ REFUSED = [
     "SELECT (runs).body FROM runs",
     "SELECT runs FROM runs",
     "SELECT * FROM runs FOR UPDATE",
+    "SELECT id FROM runs LIMIT " + "9" * 5_000,
     "SELECT * FROM runs FOR SHARE",
     "SELECT * INTO x FROM runs",
     "SELECT * FROM runs TABLESAMPLE SYSTEM (10)",

@@ -33,13 +33,21 @@ CHECK_WORDS: dict[CheckKind, tuple[str, ...]] = {
 }
 
 
+TYPE_CHECK = re.compile(r"\btype[-_ ]?check|\b(?:tsc|mypy|pyright)\b")
+"""Matches the name of a step that checks types."""
+
+
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
     """Return the kind of the failed check.
 
     The step's name has priority over the tool that printed the error, because tests can print compiler errors.
     """
+    name = (step or "").lower()
+    # The name of such a step contains `check`, a word of the tests.
+    if TYPE_CHECK.search(name):
+        return "build"
     for kind_, words in CHECK_WORDS.items():
-        if step and any(word in step.lower() for word in words):
+        if any(word in name for word in words):
             return kind_
     return CHECK_TOOLS.get(tool or "", "other")
 

@@ -457,10 +457,6 @@ def _subject(error: evidence.LocatedError) -> str:
     return quoted_names[0] if quoted_names else (error.error if not error.code else "")
 
 
-def _place(error: evidence.LocatedError) -> str:
-    return f"{error.places[0].path}:{error.places[0].line}" if error.places else "the model's code"
-
-
 def _reached(line: CodeLine) -> tuple[str, ...]:
     """Return the names that follow a dot or `new`, or are on an import line. Built-in names are left out."""
     imported = IMPORTED.search(line.text)

@@ -184,7 +184,8 @@ class ReportEvidence:
         """
         failures = self.run.failures if self.run else ()
         names = [one_line(eval.name) for eval in failures]
-        bare = {name: eval for name, eval in zip(names, failures, strict=True) if names.count(name) == 1}
+        counts = Counter(names)
+        bare = {name: eval for name, eval in zip(names, failures, strict=True) if counts[name] == 1}
         return bare | {printed_path(eval.path): eval for eval in failures}
 
     def _forget(self) -> None:

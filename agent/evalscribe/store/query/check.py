@@ -314,7 +314,7 @@ def _count(node: exp.Expr) -> None:
         node.pop()
         return
     digits = value.name if isinstance(value, exp.Literal) and not value.is_string else ""
-    if not (digits.isascii() and digits.isdigit() and int(digits) <= MOST_ROWS):
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9 and int(digits) <= MOST_ROWS):
         raise query_error(node, f"LIMIT and OFFSET must be a whole number of at most {MOST_ROWS:,}")
 
 

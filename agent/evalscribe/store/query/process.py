@@ -128,9 +128,11 @@ def _boolean(value: Any) -> bool:
 
 
 def _split_part(text: str, separator: str, position: int) -> str:
+    if position == 0:
+        raise ValueError("field position must not be zero")
     parts = text.split(separator) if separator else [text]
     index = position - 1 if position > 0 else len(parts) + position
-    return parts[index] if position and 0 <= index < len(parts) else ""
+    return parts[index] if 0 <= index < len(parts) else ""
 
 
 @lru_cache
