@@ -154,9 +154,9 @@ def test_many_style_violations_do_not_hide_a_defect(styles: int, gaps: str | Non
 )
 def test_type_printed_like_a_style_violation_does_not_hide_a_defect(quoted: str) -> None:
     """ESLint prints a template literal type of the output with its line breaks."""
-    said = f"Unsafe argument of type `any` assigned to a parameter of type `{quoted}`"
+    message = f"Unsafe argument of type `any` assigned to a parameter of type `{quoted}`"
     log = (
-        f"[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n  2:3  error  {said}"
+        f"[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n  2:3  error  {message}"
         "  @typescript-eslint/no-unsafe-argument\n\n✖ 1 problem (1 error, 0 warnings)\n"
         "[cmd] bunx vitest run grader.test.ts\n[vitest]  RUN  v3.0.4 /x\n[vitest]  Tests  4 passed (4)"
     )
