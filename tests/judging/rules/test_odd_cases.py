@@ -36,7 +36,7 @@ INFRASTRUCTURE = {
     "001-data_modeling/004-multi_column_index": (HARNESS, False),
     "001-data_modeling/005-many_to_many": (HARNESS, False),
 }
-"""Label, kind and whether they are uncertain; any label if the evidence does not decide it."""
+"""Label, kind and whether the verdict is uncertain; UNDECIDED allows any label."""
 DEPLOY = {
     "001-data_modeling/006-literals": "Cron job name must be unique: daily",
     "001-data_modeling/007-schema_evolution": "Duplicate index name by_user in table posts",

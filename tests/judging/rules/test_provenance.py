@@ -107,7 +107,7 @@ LABEL = 'label("run every second");\n'
 
 
 def split(text: str) -> str:
-    """An expression that builds a text from pieces of two characters, so that the code contains none of its words."""
+    """Return an expression that builds the text from two-character pieces, so that the code contains none of its words."""
     return " + ".join(json.dumps(text[at : at + 2]) for at in range(0, len(text), 2))
 
 
@@ -125,7 +125,7 @@ def case(
     reason: str | None = None,
     error: str | None = None,
 ) -> Failure:
-    """A failed eval whose steps before the failed one passed."""
+    """Return a failed eval whose steps before the failed one passed."""
     documents = [
         Document(role="task", path="TASK.txt", text="List every row, and serve the rows over HTTP."),
         Document(role="log", path="run.log", text="=== Eval: basics/001-rows ===\n" + log),
@@ -566,7 +566,7 @@ def test_broken_test_case_does_not_prove_a_harness_fault() -> None:
 
 
 def test_printed_summary_of_passed_tests_does_not_clear_the_model_with_certainty() -> None:
-    """Where the source records no step of the tests, only the log says that they passed."""
+    """If the source records no test step, only the log says that the tests passed."""
     log = "[error] lint: ruff failed\na.py:1:1: E501 Line too long\n[cmd] pytest\n3 passed in 0.1s\n[ok] tests"
     failure = make_failure("lint", log=log, output={"a.py": "x = 1\n"})
     sure = decide(failure)
@@ -581,7 +581,7 @@ def test_printed_summary_of_passed_tests_does_not_clear_the_model_with_certainty
     "marks", ["", "[CONVEX Q(index:list)] [Request ID: c1a1] Server Error\n[vitest]   Uncaught Error: "]
 )
 def test_real_failures_are_not_excused_by_replaced_messages(real_data: Path, message: str, marks: str) -> None:
-    """The messages of all failed tests in the real runs, replaced by an outage."""
+    """Replace the messages of all failed tests in the real runs by an outage."""
     number = 0
     for evidence in failures(real_data):
         replaced_texts = {d: re.sub(r"(→ ).*", lambda m: m[1] + marks + message, d.text) for d in evidence.of("log")}

@@ -27,7 +27,7 @@ def test_runner_mark_is_an_outage(reason: str, uncertain: bool) -> None:
     assert not came_to_the_code(case.evidence)
 
 
-def test_mark_in_a_test_message_proves_nothing() -> None:
+def test_runner_mark_in_a_test_message_is_no_outage() -> None:
     reason = "[infrastructure] backend health check failed"
     verdict = decide(make_failure("tests", error=reason, reason=reason, output=CODE))
     assert verdict.cause_kind == "model"
