@@ -107,7 +107,7 @@ LABEL = 'label("run every second");\n'
 
 
 def split(text: str) -> str:
-    """Return an expression that builds the text from two-character pieces, so that the code contains none of its words."""
+    """Return an expression that builds the text from two-character pieces so the code contains none of its words."""
     return " + ".join(json.dumps(text[at : at + 2]) for at in range(0, len(text), 2))
 
 
