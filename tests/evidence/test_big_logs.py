@@ -1,7 +1,7 @@
-"""Logs with many errors: the time to read them grows linearly with their size.
+"""Logs with many errors are read in linear time.
 
-Guarded by the time limit of the tests: when the bodies of unittest failures overlapped, half a megabyte of them took
-more than eight minutes.
+The time limit of the test run guards this. When the bodies of unittest failures overlapped, reading half a megabyte of
+them took more than eight minutes.
 """
 
 import pytest
@@ -26,16 +26,16 @@ LOGS = {
 
 
 @pytest.mark.parametrize(("header", "unit"), LOGS.values(), ids=LOGS)
-def test_a_log_of_many_errors_is_read(header: str, unit: str) -> None:
-    given = evidence("[error] tests: failed\n" + header + unit * (SIZE // len(unit)), "tests")
-    assert len(locate.locate_all(given)) <= 50
-    assert len(locate.tests(given).failures) <= MAX_LINES
-    assert log.failed_log(given) is not None
+def test_two_megabytes_of_errors_give_a_bounded_number_of_results(header: str, unit: str) -> None:
+    log_evidence = evidence("[error] tests: failed\n" + header + unit * (SIZE // len(unit)), "tests")
+    assert len(locate.locate_all(log_evidence)) <= 50
+    assert len(locate.tests(log_evidence).failures) <= MAX_LINES
+    assert log.failed_log(log_evidence) is not None
 
 
-def test_failures_without_rules_between_them_have_bodies_of_their_own() -> None:
-    said = "FAIL: test_a (b.C)\nValueError: one\nFAIL: test_d (b.C)\nValueError: two\n"
-    log = f"{said}Ran 2 tests in 1s\nFAILED (failures=2)\n"
+def test_unittest_failures_without_separators_keep_their_own_messages() -> None:
+    failure_text = "FAIL: test_a (b.C)\nValueError: one\nFAIL: test_d (b.C)\nValueError: two\n"
+    log = f"{failure_text}Ran 2 tests in 1s\nFAILED (failures=2)\n"
     failures = locate.tests(evidence(log, "tests")).failures
     assert [(failure.name, failure.message) for failure in failures] == [
         ("test_a", "ValueError: one"),

@@ -1,4 +1,4 @@
-"""Find the reason of a failure in logs of the current Convex runner."""
+"""Locating the reason of a failure in logs of the current Convex runner."""
 
 import pytest
 
@@ -63,7 +63,7 @@ DEPLOYS = [
 
 
 def deployed(said: str) -> str:
-    """A log with both copies of a deploy's error, as the runner writes them."""
+    """Return a log with both copies of a deploy error, as the runner writes them."""
     error = f"Error: Failed to deploy:\n{NOTICE}{PROGRESS}{said}"
     return (
         "[cmd] bun install\n[ok] install\n"
@@ -72,28 +72,28 @@ def deployed(said: str) -> str:
 
 
 @pytest.mark.parametrize(("said", "error", "line"), DEPLOYS)
-def test_a_failed_deploy_says_why_once(said: str, error: str, line: int | None) -> None:
-    given = evidence(deployed(said), "deploy")
-    found = locate.locate_all(given)
-    assert [one.error for one in found] == [error]
-    assert found[0].citation
-    assert quotations.verify_citation(found[0].citation, given).status == "verified"
-    assert [place.line for place in found[0].places] == ([line] if line else [])
+def test_error_of_a_failed_deploy_is_located_once(said: str, error: str, line: int | None) -> None:
+    log_evidence = evidence(deployed(said), "deploy")
+    located = locate.locate_all(log_evidence)
+    assert [one.error for one in located] == [error]
+    assert located[0].citation
+    assert quotations.verify_citation(located[0].citation, log_evidence).status == "verified"
+    assert [place.line for place in located[0].places] == ([line] if line else [])
 
 
 @pytest.mark.parametrize(("said", "error", "line"), DEPLOYS)
-def test_the_recorded_reason_of_a_deploy_is_read_alike(said: str, error: str, line: int | None) -> None:
+def test_recorded_reason_of_a_deploy_gives_the_same_error(said: str, error: str, line: int | None) -> None:
     reason = f"Error: Failed to deploy:\n{NOTICE}{PROGRESS}{said}"
-    found = locate.locate(evidence(None, "deploy", reason=reason))
-    assert found is not None
-    assert (found.error, found.citation) == (error, None)
+    located = locate.locate(evidence(None, "deploy", reason=reason))
+    assert located is not None
+    assert (located.error, located.citation) == (error, None)
 
 
 def test_a_deploy_without_output_has_no_reason() -> None:
     assert locate.locate(evidence(deployed("(no output)\n"), "deploy")) is None
 
 
-def test_a_typecheck_comes_before_the_progress_of_the_deploy() -> None:
+def test_typecheck_error_of_a_deploy_is_located_with_and_without_colours() -> None:
     tsc = "\x1b[96msrc/app.ts\x1b[0m:\x1b[93m34\x1b[0m:16 - \x1b[91merror\x1b[0m\x1b[90m TS2339: \x1b[0mNo 'x'.\n\n"
     reason = f"Error: Failed to deploy:\n{NOTICE}{tsc}{PROGRESS}✖ TypeScript typecheck via `tsc` failed.\n"
     coloured = locate.locate(evidence(None, "deploy", reason=reason))
@@ -104,31 +104,33 @@ def test_a_typecheck_comes_before_the_progress_of_the_deploy() -> None:
 
 
 @pytest.mark.parametrize("step", ["install", "tsc", "eslint", "tests"])
-def test_a_heading_that_says_why_is_the_error(step: str) -> None:
+def test_heading_that_states_the_reason_is_the_error(step: str) -> None:
     log = (
         "[cmd] bunx convex codegen --typecheck disable --init (exit 1)\n"
         "[deploy] ✖ No CONVEX_DEPLOYMENT set, run `npx convex dev` to configure a Convex project\n[ok] deploy\n"
         f"[error] The step ({step}): Error: {step} (/tmp/x) timed out after 120s\n"
         f"[error] {step}: Error: {step} (/tmp/x) timed out after 120s\n"
     )
-    found = locate.locate(evidence(log, step))
-    assert found is not None
-    assert found.error == f"{step} (/tmp/x) timed out after 120s"
+    located = locate.locate(evidence(log, step))
+    assert located is not None
+    assert located.error == f"{step} (/tmp/x) timed out after 120s"
 
 
-def test_the_step_that_failed_has_its_own_reason_where_the_log_has_none() -> None:
+def test_recorded_reason_is_used_if_the_log_lacks_the_failed_step() -> None:
     log = "[ok] tsc\n[error] Linting (eslint): Error: Failed to lint code:\n/x/src/app.ts\n  1:1  error  old  no-x\n"
-    given = evidence(log, "tsc", reason="Error: Failed to typecheck code:\nsrc/app.ts(3,14): error TS7022: No type.")
-    found = locate.locate(given)
-    assert found is not None
-    assert (found.code, found.citation) == ("TS7022", None)
+    log_evidence = evidence(
+        log, "tsc", reason="Error: Failed to typecheck code:\nsrc/app.ts(3,14): error TS7022: No type."
+    )
+    located = locate.locate(log_evidence)
+    assert located is not None
+    assert (located.code, located.citation) == ("TS7022", None)
 
 
-def test_a_reference_is_not_the_failed_step() -> None:
+def test_error_of_the_reference_is_not_that_of_the_failed_step() -> None:
     log = "[error] deploy: Error: Failed to deploy:\n✘ [ERROR] Bad thing\n[error] (answer) convex dev: Error: no\n"
-    found = locate.locate(evidence(log, "deploy"))
-    assert found is not None
-    assert found.error == "Bad thing"
+    located = locate.locate(evidence(log, "deploy"))
+    assert located is not None
+    assert located.error == "Bad thing"
     assert [line.number for line in reference_errors(evidence(log, "deploy"))] == [3]
 
 
@@ -137,19 +139,19 @@ def test_vitest_without_messages_lists_the_failed_tests() -> None:
     outcome = locate.tests(evidence(log, "tests"))
     assert (outcome.passed, outcome.failed, outcome.silent, outcome.never_ran) == (1, 2, True, False)
     assert [test.milliseconds for test in outcome.failures] == [5012, 5012]
-    found = locate.locate_all(evidence(log, "tests"))
-    assert [one.error for one in found] == ["failed tests: rejects empty input; counts rows"]
+    located = locate.locate_all(evidence(log, "tests"))
+    assert [one.error for one in located] == ["failed tests: rejects empty input; counts rows"]
     other = locate.locate(evidence(vitest_log("works", passed=["counts rows"]), "tests"))
-    assert locate.signature("tests", found[0]) != locate.signature("tests", other)
+    assert locate.signature("tests", located[0]) != locate.signature("tests", other)
 
 
 def test_output_of_the_code_is_not_the_error_of_a_silent_test() -> None:
     printed = (
         "[vitest] stdout | grader.test.ts > works\n[vitest] [CONVEX Q(index:get)] [ERROR] TypeError: boom\n[vitest] "
     )
-    found = locate.locate(evidence(vitest_log("works", more=printed), "tests"))
-    assert found is not None
-    assert found.error == "failed tests: works"
+    located = locate.locate(evidence(vitest_log("works", more=printed), "tests"))
+    assert located is not None
+    assert located.error == "failed tests: works"
 
 
 def test_nested_tests_are_failed_tests() -> None:
@@ -164,11 +166,11 @@ def test_nested_tests_are_failed_tests() -> None:
         ("(2 tests | 2 skipped) 41ms", "2 skipped (2)", "a hook failed: all 2 tests were skipped"),
     ],
 )
-def test_a_file_whose_tests_never_ran(file: str, counts: str, error: str) -> None:
+def test_error_says_that_the_tests_of_a_file_never_ran(file: str, counts: str, error: str) -> None:
     log = (
         "[error] vitest: Error: Tests failed (ratio: 0)\n[cmd] bunx vitest run\n[vitest]  RUN  v4.0.18 /x\n"
         f"[vitest]  ❯ grader.test.ts {file}\n[vitest]  Test Files  1 failed (1)\n[vitest]       Tests  {counts}\n"
     )
-    found = locate.locate(evidence(log, "tests"))
-    assert found is not None
-    assert found.error == error
+    located = locate.locate(evidence(log, "tests"))
+    assert located is not None
+    assert located.error == error

@@ -1,4 +1,4 @@
-"""Output against reference: pairing, hunks, and bounds."""
+"""Comparing output with reference: pairs of documents, hunks and limits."""
 
 import re
 
@@ -18,8 +18,8 @@ def evidence(output: dict[str, str], expected: dict[str, str]) -> Evidence:
     return Evidence(eval=Eval(id="e1", category="c", name="n"), documents=tuple(documents))
 
 
-def names(found: tuple[differences.DocumentPair, ...]) -> list[tuple[str | None, str | None]]:
-    return [(p.output.path if p.output else None, p.expected.path if p.expected else None) for p in found]
+def names(pairs: tuple[differences.DocumentPair, ...]) -> list[tuple[str | None, str | None]]:
+    return [(p.output.path if p.output else None, p.expected.path if p.expected else None) for p in pairs]
 
 
 def one_pair(old: str, new: str) -> differences.DocumentPair:
@@ -33,49 +33,49 @@ CODE = "\n".join(f"value_{n} = compute({n})" for n in range(30))
 
 
 def test_files_are_matched_by_path_below_the_reference_folder():
-    found = differences.pair_documents(
+    pairs = differences.pair_documents(
         evidence({"src/a.py": "x", "b.py": "y"}, {"answer/b.py": "1", "answer/src/a.py": "2"})
     )
-    assert names(found) == [("src/a.py", "answer/src/a.py"), ("b.py", "answer/b.py")]
+    assert names(pairs) == [("src/a.py", "answer/src/a.py"), ("b.py", "answer/b.py")]
 
 
 def test_a_renamed_file_is_matched_by_content():
-    found = differences.pair_documents(
+    pairs = differences.pair_documents(
         evidence({"wrong.py": CODE + "\nmore = 1"}, {"answer/right.py": CODE, "answer/b.py": "b = 1"})
     )
-    assert names(found) == [("wrong.py", "answer/right.py"), (None, "answer/b.py")]
+    assert names(pairs) == [("wrong.py", "answer/right.py"), (None, "answer/b.py")]
 
 
-def test_files_with_nothing_in_common_stay_alone():
-    found = differences.pair_documents(evidence({"a.py": "first = 1"}, {"answer/b.py": "second = 2"}))
-    assert names(found) == [("a.py", None), (None, "answer/b.py")]
+def test_files_with_nothing_in_common_are_not_paired():
+    pairs = differences.pair_documents(evidence({"a.py": "first = 1"}, {"answer/b.py": "second = 2"}))
+    assert names(pairs) == [("a.py", None), (None, "answer/b.py")]
 
 
-def test_a_file_deep_in_the_reference_is_not_taken_for_one_at_the_top():
-    found = differences.pair_documents(evidence({"a.py": "first = 1"}, {"answer/x/y/a.py": "second = 2"}))
-    assert names(found) == [("a.py", None), (None, "answer/x/y/a.py")]
+def test_nested_reference_file_is_not_paired_with_a_top_level_file():
+    pairs = differences.pair_documents(evidence({"a.py": "first = 1"}, {"answer/x/y/a.py": "second = 2"}))
+    assert names(pairs) == [("a.py", None), (None, "answer/x/y/a.py")]
 
 
-def test_an_output_named_like_a_reference_does_not_take_its_place():
+def test_planted_output_path_does_not_take_the_pair_of_another_file():
     references = {"answer/a.py": "theirs", "answer/b.py": "other"}
-    found = differences.pair_documents(evidence({"answer/a.py": "planted", "a.py": "mine", "b.py": "1"}, references))
-    assert names(found) == [("answer/a.py", None), ("a.py", "answer/a.py"), ("b.py", "answer/b.py")]
+    pairs = differences.pair_documents(evidence({"answer/a.py": "planted", "a.py": "mine", "b.py": "1"}, references))
+    assert names(pairs) == [("answer/a.py", None), ("a.py", "answer/a.py"), ("b.py", "answer/b.py")]
     references = {"src/a.py": "theirs", "src/b.py": "other"}
-    found = differences.pair_documents(evidence({"a.py": "planted", "src/a.py": "mine", "src/b.py": "1"}, references))
-    assert names(found) == [("a.py", None), ("src/a.py", "src/a.py"), ("src/b.py", "src/b.py")]
+    pairs = differences.pair_documents(evidence({"a.py": "planted", "src/a.py": "mine", "src/b.py": "1"}, references))
+    assert names(pairs) == [("a.py", None), ("src/a.py", "src/a.py"), ("src/b.py", "src/b.py")]
 
 
-def test_references_without_a_folder_of_their_own_are_matched_by_whole_path():
-    found = differences.pair_documents(evidence({"a.py": "x", "src/a.py": "y"}, {"src/a.py": "1", "a.py": "2"}))
-    assert names(found) == [("a.py", "a.py"), ("src/a.py", "src/a.py")]
+def test_references_without_a_common_folder_are_matched_by_full_path():
+    pairs = differences.pair_documents(evidence({"a.py": "x", "src/a.py": "y"}, {"src/a.py": "1", "a.py": "2"}))
+    assert names(pairs) == [("a.py", "a.py"), ("src/a.py", "src/a.py")]
 
 
 def test_every_document_is_in_exactly_one_pair_even_with_equal_paths():
     outputs = {f"d{n}/same.py": CODE for n in range(60)}
     references = {f"answer/d{n}/same.py": CODE for n in range(55, 80)}
-    found = differences.pair_documents(evidence(outputs, references))
-    assert sorted(p.output.path for p in found if p.output) == sorted(outputs)
-    assert sorted(p.expected.path for p in found if p.expected) == sorted(references)
+    pairs = differences.pair_documents(evidence(outputs, references))
+    assert sorted(p.output.path for p in pairs if p.output) == sorted(outputs)
+    assert sorted(p.expected.path for p in pairs if p.expected) == sorted(references)
 
 
 def test_a_hunk_has_numbers_of_both_sides_and_five_lines_of_context():
@@ -116,7 +116,7 @@ def test_far_changes_are_two_hunks_and_near_ones_are_one():
 @pytest.mark.parametrize(
     ("old", "new"), [("a\r\nb\r\n", "a\nb\n"), ("a  \nb", "a\nb"), ("same", "same"), ("a\nb", "a\nb\n")]
 )
-def test_line_ends_are_no_difference(old: str, new: str):
+def test_line_ends_and_trailing_blanks_are_no_difference(old: str, new: str):
     assert differences.diff_hunks(one_pair(old, new)) == ()
 
 
@@ -132,24 +132,24 @@ def test_changes_turn_the_reference_into_the_output(old: list[str], new: list[st
     cells = differences.EXACT_CELLS
     try:
         differences.EXACT_CELLS = 0 if anchored else cells
-        found = differences.diff_hunks(one_pair("\n".join(old), "\n".join(new)), context)
+        hunks = differences.diff_hunks(one_pair("\n".join(old), "\n".join(new)), context)
     finally:
         differences.EXACT_CELLS = cells
     rebuilt, at = [], 0
     source = "\n".join(old).split("\n")
-    for change in (change for hunk in found for change in hunk.changes):
+    for change in (change for hunk in hunks for change in hunk.changes):
         rebuilt += source[at : change.expected_first - 1]
         assert len(rebuilt) == change.output_first - 1
         rebuilt += change.output
         at = change.expected_first - 1 + len(change.expected)
     assert "\n".join(rebuilt + source[at:]).removesuffix("\n") == "\n".join(new).removesuffix("\n")
-    for hunk in found:
+    for hunk in hunks:
         numbers = [int(re.split("[=+]", line.partition("|")[0])[-1]) for line in hunk.lines if line[0] != "-"]
         assert numbers == list(range(hunk.output_first, hunk.output_first + len(numbers)))
 
 
 @pytest.mark.benchmark
-def test_large_files_are_compared_in_linear_time():
+def test_large_files_are_compared_within_five_cpu_seconds():
     old = "\n".join(f"line {n % 7} }}" if n % 3 else f"unique {n}" for n in range(40_000))
     new = "\n".join(f"line {n % 5} }}" if n % 3 else f"unique {n + n % 2}" for n in range(40_000))
     with cpu_below(5):

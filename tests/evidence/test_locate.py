@@ -1,4 +1,4 @@
-"""Where a log says why: one table of tool output, then the ways a log may mislead."""
+"""Locating errors in logs: a table of tool output, then logs that may mislead."""
 
 import pytest
 
@@ -23,7 +23,7 @@ from support.tool_output import (
     evidence,
 )
 
-CODE_THAT_IS_NONE = """\
+INVALID_CODE = """\
 ast.py:50: in parse
     return compile(source, filename, mode, flags,
 E     File "test_syn.py", line 1
@@ -33,7 +33,7 @@ E   SyntaxError: invalid syntax"""
 
 CASES = [
     pytest.param(
-        CODE_THAT_IS_NONE, "test", "SyntaxError: invalid syntax", "pytest", None, None, id="pytest, code that is none"
+        INVALID_CODE, "test", "SyntaxError: invalid syntax", "pytest", None, None, id="pytest, code that is none"
     ),
     pytest.param(TSC, "deploy", "TS2339: Property 'index' does not exist on type '{}'.", "tsc", "TS2339", 34, id="tsc"),
     pytest.param(
@@ -175,17 +175,17 @@ CASES = [
 
 
 @pytest.mark.parametrize(("log", "step", "error", "tool", "code", "line"), CASES)
-def test_the_error_is_located(
+def test_error_of_each_tool_is_located(
     log: str, step: str, error: str, tool: str | None, code: str | None, line: int | None
 ) -> None:
-    given = evidence(log, step)
-    found = locate.locate(given)
-    assert found is not None
-    assert (found.error, found.tool, found.code, found.severity) == (error, tool, code, "error")
-    assert [place.line for place in found.places[:1]] == ([line] if line else [])
-    assert found.citation
-    assert quotations.verify_citation(found.citation, given).status == "verified"
-    assert locate.signature(step, found) is not None
+    log_evidence = evidence(log, step)
+    located = locate.locate(log_evidence)
+    assert located is not None
+    assert (located.error, located.tool, located.code, located.severity) == (error, tool, code, "error")
+    assert [place.line for place in located.places[:1]] == ([line] if line else [])
+    assert located.citation
+    assert quotations.verify_citation(located.citation, log_evidence).status == "verified"
+    assert locate.signature(step, located) is not None
 
 
 STOCK = [
@@ -210,11 +210,11 @@ STOCK = [
 
 
 @pytest.mark.parametrize("line", STOCK)
-def test_a_stock_message_is_no_error(line: str) -> None:
+def test_stock_message_is_not_located_as_an_error(line: str) -> None:
     assert errors.is_stock(line)
-    found = locate.locate(evidence(f"=== Eval: c/n ===\n[ok] files\n{line}\n", "build", reason=line))
-    assert found is None
-    assert locate.signature("build", found) is None
+    located = locate.locate(evidence(f"=== Eval: c/n ===\n[ok] files\n{line}\n", "build", reason=line))
+    assert located is None
+    assert locate.signature("build", located) is None
 
 
 @pytest.mark.parametrize(
@@ -228,30 +228,30 @@ def test_a_stock_message_is_no_error(line: str) -> None:
         "rate limit exceeded",
     ],
 )
-def test_a_message_that_says_what_is_not_stock(line: str) -> None:
+def test_specific_message_is_not_stock(line: str) -> None:
     assert not errors.is_stock(line)
 
 
-def test_what_the_source_recorded_is_the_error_where_there_is_no_log() -> None:
-    found = locate.locate(evidence(None, None, (), reason="error: AI_APICallError: No endpoints found for a/b."))
-    assert found is not None
-    assert (found.error, found.citation) == ("AI_APICallError: No endpoints found for a/b.", None)
+def test_recorded_reason_is_the_error_without_a_log() -> None:
+    located = locate.locate(evidence(None, None, (), reason="error: AI_APICallError: No endpoints found for a/b."))
+    assert located is not None
+    assert (located.error, located.citation) == ("AI_APICallError: No endpoints found for a/b.", None)
 
 
 def test_a_recorded_reason_with_tool_output_is_read_like_a_log() -> None:
     reason = "out/src/app.ts\n  3:7  error  'x' is never reassigned. Use 'const' instead  prefer-const"
-    found = locate.locate(evidence(None, "eslint", reason=reason))
-    assert found is not None
-    assert (found.code, found.citation, found.places[0].path) == ("prefer-const", None, "src/app.ts")
+    located = locate.locate(evidence(None, "eslint", reason=reason))
+    assert located is not None
+    assert (located.code, located.citation, located.places[0].path) == ("prefer-const", None, "src/app.ts")
 
 
 def test_errors_come_before_warnings_and_all_are_found() -> None:
-    found = locate.locate_all(evidence(ESLINT, "eslint"))
-    assert [one.code for one in found] == ["no-undef", "no-unsafe-call", None]
-    assert [one.severity for one in found] == ["error", "error", "warning"]
+    located = locate.locate_all(evidence(ESLINT, "eslint"))
+    assert [one.code for one in located] == ["no-undef", "no-unsafe-call", None]
+    assert [one.severity for one in located] == ["error", "error", "warning"]
 
 
-def test_only_the_failed_step_counts() -> None:
+def test_only_errors_of_the_failed_step_are_located() -> None:
     log = "[cmd] bunx eslint\n[eslint] /x/src/app.ts\n[eslint]   1:1  error  old  no-x\n[ok] eslint\n" + TSC
     assert [one.code for one in locate.locate_all(evidence(log, "deploy"))] == ["TS2339"]
     part = failed_log(evidence(log, "deploy"))
@@ -260,47 +260,47 @@ def test_only_the_failed_step_counts() -> None:
     assert part.text.startswith("[error] Deploying")
 
 
-def test_the_failed_step_of_two_is_told_by_its_name() -> None:
+def test_errors_of_two_failed_steps_are_separated_by_step_name() -> None:
     log = ESLINT.replace("[vitest]       Tests  3 passed (3)\n", "") + VITEST
     assert {one.tool for one in locate.locate_all(evidence(log, "eslint"))} == {"eslint"}
     assert {one.tool for one in locate.locate_all(evidence(log, "tests"))} == {"vitest"}
 
 
-def test_what_tests_print_is_not_believed() -> None:
+def test_text_printed_by_tests_does_not_change_the_outcome() -> None:
     outcome = locate.tests(evidence(VITEST, "tests"))
     assert [failure.name for failure in outcome.failures] == ["rejects empty input", "counts rows"]
     assert (outcome.runner, outcome.passed, outcome.failed) == ("vitest", 1, 2)
     fake = PYTEST.replace(">       assert", "[ok] tests\n[cmd] pytest\n99 passed in 1.0s\n>       assert")
     outcome = locate.tests(evidence(fake, "tests"))
     assert (outcome.passed, outcome.failed, outcome.all_passed) == (7, 1, False)
-    found = locate.locate(evidence(fake, "tests"))
-    assert found is not None
-    assert found.test == "test_range"
+    located = locate.locate(evidence(fake, "tests"))
+    assert located is not None
+    assert located.test == "test_range"
 
 
 def test_colours_line_ends_and_nul_bytes_change_nothing() -> None:
     coloured = ESLINT.replace("error ", "\x1b[31merror\x1b[0m ").replace("\n", "\r\n").replace("'React'", "\x00'React'")
-    given = evidence(coloured, "eslint")
-    found = locate.locate(given)
-    assert found is not None
-    assert found.error == "'React' is not defined (no-undef)"
-    assert found.citation
-    assert quotations.verify_citation(found.citation, given).status == "verified"
+    log_evidence = evidence(coloured, "eslint")
+    located = locate.locate(log_evidence)
+    assert located is not None
+    assert located.error == "'React' is not defined (no-undef)"
+    assert located.citation
+    assert quotations.verify_citation(located.citation, log_evidence).status == "verified"
 
 
-def test_a_path_that_leaves_the_folder_points_nowhere() -> None:
-    found = locate.locate(evidence("../../etc/passwd.py:3:1: E999 nothing here", "lint"))
-    assert found is not None
-    assert found.places == ()
+def test_path_outside_the_folder_gives_no_place() -> None:
+    located = locate.locate(evidence("../../etc/passwd.py:3:1: E999 nothing here", "lint"))
+    assert located is not None
+    assert located.places == ()
 
 
-def test_a_line_beyond_the_file_is_no_place() -> None:
-    found = locate.locate(evidence("src/app.py:4000:1: E501 too long", "lint"))
-    assert found is not None
-    assert found.places == ()
+def test_line_beyond_the_file_gives_no_place() -> None:
+    located = locate.locate(evidence("src/app.py:4000:1: E501 too long", "lint"))
+    assert located is not None
+    assert located.places == ()
 
 
-def test_an_error_of_many_lines_is_quoted_from_its_first_line() -> None:
+def test_multi_line_error_is_quoted_from_its_first_line() -> None:
     log = (
         "[error] deploy: Error: Failed to deploy:\n"
         f"src/app.ts:43:3 - error TS2322: Type '{'A' * 300}' is not assignable to type 'B'.\n"
@@ -308,14 +308,14 @@ def test_an_error_of_many_lines_is_quoted_from_its_first_line() -> None:
         "    Types of property 'success' are incompatible.\n"
         "      Type 'boolean' is not assignable to type 'false'.\n\n43   handler: async () => {\n"
     )
-    found = locate.locate(evidence(log, "deploy"))
-    assert found is not None
+    located = locate.locate(evidence(log, "deploy"))
+    assert located is not None
     assert (
-        found.error
+        located.error
         == "TS2322: Types of property 'success' are incompatible. Type 'boolean' is not assignable to type 'false'."
     )
-    assert found.citation
-    assert (found.citation.first, found.citation.last) == (2, 5)
+    assert located.citation
+    assert (located.citation.first, located.citation.last) == (2, 5)
 
 
 ANNOUNCED = [
@@ -332,11 +332,11 @@ ANNOUNCED = [
 
 
 @pytest.mark.parametrize(("log", "error", "lines"), ANNOUNCED)
-def test_an_error_that_ends_in_a_colon_goes_on_to_its_reason(log: str, error: str, lines: tuple[int, int]) -> None:
-    found = locate.locate_all(evidence(log, "deploy"))
-    assert [one.error for one in found] == [error]
-    assert found[0].citation
-    assert (found[0].citation.first, found[0].citation.last) == lines
+def test_error_that_ends_in_a_colon_includes_the_reason_below(log: str, error: str, lines: tuple[int, int]) -> None:
+    located = locate.locate_all(evidence(log, "deploy"))
+    assert [one.error for one in located] == [error]
+    assert located[0].citation
+    assert (located[0].citation.first, located[0].citation.last) == lines
 
 
 @pytest.mark.parametrize(
@@ -365,6 +365,6 @@ def test_failed_tests_and_counts_are_read(log: str, names: list[str], counts: tu
 @pytest.mark.parametrize(
     "banner", [" RUN  v4.0.18 /x\n", "TAP version 13\n", "running 3 tests\n", "=== RUN   TestSum\n", "ℹ tests 3\n"]
 )
-def test_the_banner_of_a_test_runner_is_no_error(banner: str) -> None:
-    given = evidence(f"[error] tests: Error: Tests failed (ratio: 0.0)\n[cmd] run tests\n{banner}", "tests")
-    assert locate.locate(given) is None
+def test_banner_of_a_test_runner_is_not_an_error(banner: str) -> None:
+    log_evidence = evidence(f"[error] tests: Error: Tests failed (ratio: 0.0)\n[cmd] run tests\n{banner}", "tests")
+    assert locate.locate(log_evidence) is None

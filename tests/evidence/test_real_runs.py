@@ -1,4 +1,4 @@
-"""The six real runs: 32 of 74 logs end before the reason, and no stock message is ever an error."""
+"""Errors located in the six real runs: 32 of 74 logs end before the reason; no stock message is an error."""
 
 from pathlib import Path
 
@@ -7,14 +7,14 @@ from evalscribe.judging import quotations
 from support.real_runs import failures
 
 
-def test_logs_that_end_before_the_reason(real_data: Path) -> None:
+def test_32_of_74_real_logs_end_before_the_reason(real_data: Path) -> None:
     logged = [evidence for evidence in failures(real_data) if evidence.of("log")]
     without = [evidence for evidence in logged if locate.locate(evidence) is None]
     assert (len(without), len(logged)) == (32, 74)
     assert {evidence.eval.failed_step for evidence in without} == {"deploy"}
 
 
-def test_every_located_error_is_cited_and_says_something(real_data: Path) -> None:
+def test_every_located_error_is_verified_and_not_a_stock_message(real_data: Path) -> None:
     located = [(evidence, one) for evidence in failures(real_data) for one in locate.locate_all(evidence)]
     assert len(located) > 150
     for evidence, one in located:
@@ -26,7 +26,7 @@ def test_every_located_error_is_cited_and_says_something(real_data: Path) -> Non
             assert 1 <= place.line <= len(document.lines)
 
 
-def test_tests_agree_with_the_recorded_steps(real_data: Path) -> None:
+def test_counted_tests_agree_with_the_recorded_steps(real_data: Path) -> None:
     ran = [(evidence, locate.tests(evidence)) for evidence in failures(real_data)]
     counted = [(evidence, outcome) for evidence, outcome in ran if outcome.runner]
     assert len(counted) >= 30
@@ -37,6 +37,6 @@ def test_tests_agree_with_the_recorded_steps(real_data: Path) -> None:
 
 def test_72_failures_before_any_step_have_one_signature(real_data: Path) -> None:
     early = [evidence for evidence in failures(real_data) if not evidence.steps]
-    found = {locate.signature(evidence.eval.failed_step, locate.locate(evidence)) for evidence in early}
-    assert (len(early), len(found)) == (72, 1)
-    assert None not in found
+    signatures = {locate.signature(evidence.eval.failed_step, locate.locate(evidence)) for evidence in early}
+    assert (len(early), len(signatures)) == (72, 1)
+    assert None not in signatures

@@ -1,4 +1,4 @@
-"""Signatures: accidents are removed, causes are not."""
+"""Error signatures ignore incidental values and keep causes."""
 
 import pytest
 
@@ -25,29 +25,29 @@ DIFFERENT = [
 ]
 
 
-def of(error: str, step: str = "build") -> str | None:
+def signature_of(error: str, step: str = "build") -> str | None:
     return locate.signature(step, LocatedError(error=error))
 
 
 @pytest.mark.parametrize(("a", "b"), SAME)
-def test_accidents_do_not_count(a: str, b: str) -> None:
-    assert of(a) == of(b)
+def test_incidental_values_do_not_change_the_signature(a: str, b: str) -> None:
+    assert signature_of(a) == signature_of(b)
 
 
 @pytest.mark.parametrize(("a", "b"), DIFFERENT)
-def test_causes_do(a: str, b: str) -> None:
-    assert of(a) != of(b)
+def test_different_causes_have_different_signatures(a: str, b: str) -> None:
+    assert signature_of(a) != signature_of(b)
 
 
-def test_the_step_is_part_of_it() -> None:
-    assert of("same", "lint") != of("same", "tests")
+def test_signature_includes_the_step() -> None:
+    assert signature_of("same", "lint") != signature_of("same", "tests")
 
 
-def test_without_an_error_there_is_none() -> None:
+def test_signature_is_none_without_an_error() -> None:
     assert locate.signature("tests", None) is None
 
 
-def test_a_quoted_error_has_no_paths_of_a_machine_but_keeps_routes() -> None:
+def test_shortened_error_drops_machine_paths_and_keeps_routes() -> None:
     assert log.shorten_error("/tmp/x/y/app.ts is broken 31ms") == "app.ts is broken"
     assert log.shorten_error("GET /api/hello returns 404") == "GET /api/hello returns 404"
     assert len(log.shorten_error("x " * 500)) <= 240

@@ -1,4 +1,4 @@
-"""Logs made to be slow to read cost bounded time."""
+"""Logs built to be slow are read in bounded time."""
 
 import pytest
 
@@ -37,18 +37,18 @@ SHAPES = {
     ids=["one line", "colons", "empty lines", "brackets", "many lines", "slashes"],
 )
 def test_huge_logs_take_bounded_time(log: str) -> None:
-    given = evidence("[error] build: failed\n" + log)
+    log_evidence = evidence("[error] build: failed\n" + log)
     with cpu_below(10):
-        assert len(locate.locate_all(given)) <= 50
-        assert locate.tests(given).failed in (None, 0)
+        assert len(locate.locate_all(log_evidence)) <= 50
+        assert locate.tests(log_evidence).failed in (None, 0)
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("header", ["[error] build: failed\n", HEADERS, HEADERS.replace(" RUN", "no")])
 def test_long_lines_of_every_shape_take_bounded_time(shape: str, header: str) -> None:
-    given = evidence(header + f"{shape}\n" * 100, "tests", reason=shape)
+    log_evidence = evidence(header + f"{shape}\n" * 100, "tests", reason=shape)
     with cpu_below(5):
-        for one in locate.locate_all(given):
+        for one in locate.locate_all(log_evidence):
             locate.signature("tests", one)
-        locate.tests(given)
+        locate.tests(log_evidence)

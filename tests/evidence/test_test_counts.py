@@ -1,4 +1,4 @@
-"""What the test runner said: how many passed and which failed."""
+"""Test counts read from the log: how many tests passed and which failed."""
 
 import pytest
 
@@ -18,20 +18,22 @@ from support.tool_output import GO, JEST, PYTEST, UNITTEST, VITEST, evidence
         (GO, "go test", 1, 1),
     ],
 )
-def test_tests_are_counted(log: str, runner: str, passed: int, failed: int) -> None:
-    given = evidence(log, "tests")
-    outcome = locate.tests(given)
+def test_counts_of_each_test_runner_are_read(log: str, runner: str, passed: int, failed: int) -> None:
+    log_evidence = evidence(log, "tests")
+    outcome = locate.tests(log_evidence)
     assert (outcome.runner, outcome.passed, outcome.failed) == (runner, passed, failed)
     assert len(outcome.failures) == failed
-    assert all(quotations.verify_citation(failure.citation, given).status == "verified" for failure in outcome.failures)
+    assert all(
+        quotations.verify_citation(failure.citation, log_evidence).status == "verified" for failure in outcome.failures
+    )
 
 
 @pytest.mark.parametrize(("status", "passed"), [("passed", True), ("failed", False)])
-def test_the_recorded_step_outranks_what_the_log_says(status: StepStatus, passed: bool) -> None:
-    given = evidence("[cmd] pytest\n...  [100%]\n3 passed in 0.1s\n", "lint")
-    given = given.model_copy(update={"steps": (Step(name="tests", status=status),)})
-    assert locate.tests(given).all_passed is passed
-    assert locate.tests(given).passed == 3
+def test_recorded_step_overrides_the_log(status: StepStatus, passed: bool) -> None:
+    log_evidence = evidence("[cmd] pytest\n...  [100%]\n3 passed in 0.1s\n", "lint")
+    log_evidence = log_evidence.model_copy(update={"steps": (Step(name="tests", status=status),)})
+    assert locate.tests(log_evidence).all_passed is passed
+    assert locate.tests(log_evidence).passed == 3
 
 
 def test_a_log_without_a_runner_has_no_counts() -> None:

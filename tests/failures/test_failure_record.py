@@ -1,4 +1,4 @@
-"""What a failure is compared by."""
+"""Failure records: the values by which failures are compared."""
 
 from typing import Any
 
@@ -14,26 +14,26 @@ VITEST = "RUN  v1.0\n   × {name}\n     → {message}\n\n Tests  1 failed | 6 pa
 
 
 def evidence(log: str = "", *extra: Document, **fields: Any) -> Evidence:
-    given: dict[str, Any] = {"id": "e1", "category": "a", "name": "1", "failed_step": "tests"}
+    defaults: dict[str, Any] = {"id": "e1", "category": "a", "name": "1", "failed_step": "tests"}
     documents = [
         Document(role="task", path="TASK.txt", text="do it\n"),
         Document(role="output", path="x.py", text="x = 1\n"),
         *([Document(role="log", path="run.log", text=log)] if log else []),
         *extra,
     ]
-    return Evidence(eval=Eval(**given | fields), steps=(Step(name="tests", status="failed"),), documents=documents)
+    return Evidence(eval=Eval(**defaults | fields), steps=(Step(name="tests", status="failed"),), documents=documents)
 
 
 def vitest(message: str, name: str = "adds up") -> str:
     return VITEST.format(name=name, message=message)
 
 
-def test_all_trials_of_an_eval_are_the_same_eval() -> None:
-    seen = failure_record(RUN, evidence(vitest("expected 1 to be 2"), trial=2, trials=3))
-    assert (seen.eval, seen.eval_id, seen.step, seen.method) == ("a/1", "e1", "tests", RECORD_VERSION)
-    assert (seen.run, seen.provider, seen.model, seen.experiment) == ("r1", "p", "m", "x")
-    assert seen.signature == "tests: adds up: expected <n> to be <n>"
-    assert seen.judged
+def test_record_of_a_trial_names_its_eval_without_the_trial() -> None:
+    record = failure_record(RUN, evidence(vitest("expected 1 to be 2"), trial=2, trials=3))
+    assert (record.eval, record.eval_id, record.step, record.method) == ("a/1", "e1", "tests", RECORD_VERSION)
+    assert (record.run, record.provider, record.model, record.experiment) == ("r1", "p", "m", "x")
+    assert record.signature == "tests: adds up: expected <n> to be <n>"
+    assert record.judged
 
 
 @pytest.mark.parametrize(
@@ -46,24 +46,24 @@ def test_all_trials_of_an_eval_are_the_same_eval() -> None:
         ("expected 'left' to be 'right'", False),
     ],
 )
-def test_whether_the_log_hides_what_was_compared(message: str, hidden: bool) -> None:
-    seen = failure_record(RUN, evidence(vitest(message)))
-    assert seen.hidden is hidden
-    assert seen.checks != failure_record(RUN, evidence(vitest(message, name="another test"))).checks
+def test_hidden_is_set_if_the_log_abbreviates_the_compared_values(message: str, hidden: bool) -> None:
+    record = failure_record(RUN, evidence(vitest(message)))
+    assert record.hidden is hidden
+    assert record.checks != failure_record(RUN, evidence(vitest(message, name="another test"))).checks
 
 
-def test_task_and_grader_are_known_by_their_content_in_any_order_and_line_ends() -> None:
+def test_task_and_grader_digests_ignore_document_order_and_line_ends() -> None:
     first, second = (Document(role="grader", path=path, text=text) for path, text in (("a.ts", "1\n"), ("b.ts", "2\n")))
-    seen = failure_record(RUN, evidence("", first, second))
-    assert seen.task is not None
-    assert seen.grader is not None
+    record = failure_record(RUN, evidence("", first, second))
+    assert record.task is not None
+    assert record.grader is not None
     windows = Document(role="grader", path="a.ts", text="1\r\n")
-    assert failure_record(RUN, evidence("", second, windows)) == seen
-    assert failure_record(RUN, evidence("", first)).grader != seen.grader
+    assert failure_record(RUN, evidence("", second, windows)) == record
+    assert failure_record(RUN, evidence("", first)).grader != record.grader
     assert failure_record(RUN, evidence("")).grader is None
 
 
-def test_what_never_came_to_the_models_work_is_no_evidence_about_the_eval() -> None:
+def test_failure_before_the_models_work_is_not_judged() -> None:
     nothing = Evidence(eval=Eval(id="e", category="a", name="1", reason="APIError: no endpoints found for x/y"))
     assert not failure_record(RUN, nothing).judged
     index = "ReadTimeoutError: HTTPSConnectionPool(host='index', port=443): Read timed out."
@@ -77,10 +77,16 @@ def test_a_log_that_ends_before_the_reason_has_no_signature() -> None:
     )
 
 
-def test_of_unreadable_evidence_only_the_failure_is_known() -> None:
+def test_record_of_unreadable_evidence_has_only_eval_and_step() -> None:
     eval = Eval(id="e9", category="a", name="9", failed_step="tests")
-    seen = failure_record(RUN, UnreadableEvidence(eval=eval, reason="gone"))
-    assert (seen.eval, seen.step, seen.signature, seen.task, seen.judged) == ("a/9", "tests", None, None, False)
+    record = failure_record(RUN, UnreadableEvidence(eval=eval, reason="gone"))
+    assert (record.eval, record.step, record.signature, record.task, record.judged) == (
+        "a/9",
+        "tests",
+        None,
+        None,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -95,7 +101,7 @@ def test_of_unreadable_evidence_only_the_failure_is_known() -> None:
         pytest.param("", f"score {'9' * 400}, threshold 1", None, None, None, id="a number of hostile length"),
     ],
 )
-def test_a_failed_score_is_known_with_its_threshold(
+def test_failed_score_is_read_with_its_threshold(
     log: str, error: str | None, threshold: float | None, found: tuple[float, float] | None, close: bool | None
 ) -> None:
     evidence = Evidence(

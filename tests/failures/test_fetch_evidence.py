@@ -1,4 +1,4 @@
-"""Fetching: a few at a time, stored at once, nothing kept."""
+"""Fetching evidence: limited concurrency, and each result is stored at once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -44,31 +44,31 @@ def store(tmp_path: Path) -> Iterator[AnalysisStore]:
 
 
 def stored(store: AnalysisStore) -> list[Evidence | UnreadableEvidence]:
-    """The stored evidence of all evals, in the order of the run."""
-    return [found for eval in EVALS if (found := store.get_evidence("r1", eval.id)) is not None]
+    """Return the stored evidence of all evals in run order."""
+    return [item for eval in EVALS if (item := store.get_evidence("r1", eval.id)) is not None]
 
 
-async def test_every_failure_is_stored_and_summed_up_in_the_order_of_the_run(store: AnalysisStore) -> None:
-    source, heard = Slow(), []
-    found = await fetch_evidence(source, RUN, store, lambda done, total: heard.append((done, total)))
-    assert [one.eval_id for one in found] == [eval.id for eval in EVALS]
+async def test_every_failure_is_stored_and_summarised_in_run_order(store: AnalysisStore) -> None:
+    source, progress = Slow(), []
+    summaries = await fetch_evidence(source, RUN, store, lambda done, total: progress.append((done, total)))
+    assert [one.eval_id for one in summaries] == [eval.id for eval in EVALS]
     assert [one.eval.id for one in stored(store)] == [eval.id for eval in EVALS]
-    assert heard == [(n, 40) for n in range(1, 41)]
+    assert progress == [(n, 40) for n in range(1, 41)]
     assert 1 < source.most <= FETCHES
 
 
-async def test_one_unreadable_eval_is_a_value(store: AnalysisStore) -> None:
-    found = await fetch_evidence(Slow(), RUN, store)
-    assert len(found) == len(EVALS)
+async def test_unreadable_eval_is_stored_as_a_value(store: AnalysisStore) -> None:
+    summaries = await fetch_evidence(Slow(), RUN, store)
+    assert len(summaries) == len(EVALS)
     unread = [one for one in stored(store) if isinstance(one, UnreadableEvidence)]
     assert [(one.eval.id, one.reason) for one in unread] == [("e7", "corrupt zip")]
 
 
-async def test_what_concerns_all_is_raised_as_itself_and_ends_the_fetching(store: AnalysisStore) -> None:
+async def test_access_error_is_raised_and_ends_fetching(store: AnalysisStore) -> None:
     with pytest.raises(AccessError, match="refused"):
         await fetch_evidence(Slow(broken="e12"), RUN, store)
     assert 0 < len(stored(store)) < 40
 
 
-async def test_a_run_without_failures_gathers_nothing(store: AnalysisStore) -> None:
+async def test_run_without_failures_fetches_nothing(store: AnalysisStore) -> None:
     assert await fetch_evidence(Slow(), RUN.model_copy(update={"failures": ()}), store) == ()

@@ -1,4 +1,4 @@
-"""Which failures one verdict may answer for."""
+"""Grouping failures that one verdict may answer."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ LOG = "[ok] install\n[error] Deploying backend on port {port}: Error: Failed to 
 
 
 def failed(eval_id: str, output: str | None = None, **more: object) -> Evidence:
-    """One failure; with an output it got as far as its deploy step."""
+    """Return a failure; with an output, it failed at the deploy step."""
     eval = Eval(
         id=eval_id,
         category="c",
@@ -30,11 +30,11 @@ def failed(eval_id: str, output: str | None = None, **more: object) -> Evidence:
     return Evidence(eval=eval, steps=steps, documents=tuple(documents))
 
 
-def members(*given: Evidence | UnreadableEvidence) -> list[tuple[str, ...]]:
-    return [group.eval_ids for group in group_failures(summarise_evidence(one) for one in given)]
+def members(*failure_evidence: Evidence | UnreadableEvidence) -> list[tuple[str, ...]]:
+    return [group.eval_ids for group in group_failures(summarise_evidence(one) for one in failure_evidence)]
 
 
-def test_those_that_ended_alike_before_any_output_are_one_group() -> None:
+def test_equal_errors_before_any_output_are_one_group() -> None:
     assert members(failed("e1", task="One."), failed("e2", task="Two.", name="other")) == [("e1", "e2")]
 
 
@@ -45,18 +45,18 @@ def test_those_that_ended_alike_before_any_output_are_one_group() -> None:
         ("error: request failed with status 429", "error: request failed with status 503"),
     ],
 )
-def test_other_reasons_are_other_groups(first: str, second: str) -> None:
+def test_different_reasons_are_different_groups(first: str, second: str) -> None:
     assert members(failed("e1", reason=first), failed("e2", reason=second)) == [("e1",), ("e2",)]
 
 
-def test_a_stock_reason_groups_nothing() -> None:
+def test_failures_with_a_stock_reason_are_not_grouped() -> None:
     assert members(failed("e1", reason="eval failed", task="1"), failed("e2", reason="eval failed", task="2")) == [
         ("e1",),
         ("e2",),
     ]
 
 
-def test_trials_with_the_same_output_are_one_group_whatever_the_port() -> None:
+def test_trials_with_equal_output_and_different_ports_are_one_group() -> None:
     assert members(failed("e1", "x = 1", port=33229), failed("e2", "x = 1  ", port=40001)) == [("e1", "e2")]
 
 
@@ -66,18 +66,18 @@ def test_equal_signatures_with_other_evidence_are_not_grouped() -> None:
     assert [group.eval_ids for group in group_failures([first, second])] == [("e1",), ("e2",)]
 
 
-def test_unreadable_evals_stay_alone() -> None:
+def test_unreadable_evals_are_not_grouped() -> None:
     evals = [failed(name).eval for name in ("e1", "e2")]
     assert members(*(UnreadableEvidence(eval=eval, reason="corrupt zip") for eval in evals)) == [("e1",), ("e2",)]
 
 
-def test_an_early_end_that_left_output_is_not_before_output() -> None:
-    given = failed("e1").model_copy(update={"documents": (Document(role="output", path="a.ts", text="x"),)})
-    assert not ended_before_output(given)
+def test_failure_with_an_output_document_did_not_end_before_output() -> None:
+    failure_evidence = failed("e1").model_copy(update={"documents": (Document(role="output", path="a.ts", text="x"),)})
+    assert not ended_before_output(failure_evidence)
     assert ended_before_output(failed("e1"))
 
 
-def test_group_ids_are_made_from_content() -> None:
+def test_group_id_does_not_depend_on_the_eval_id() -> None:
     (once,), (again,) = (
         group_failures([summarise_evidence(failed("e1"))]),
         group_failures([summarise_evidence(failed("e9"))]),
@@ -86,11 +86,11 @@ def test_group_ids_are_made_from_content() -> None:
     assert once.id.startswith("sha256:")
 
 
-def test_the_72_of_one_real_run_are_one_group_and_all_others_stand_alone(real_data: Path) -> None:
+def test_72_failures_of_one_real_run_are_one_group_and_the_others_stand_alone(real_data: Path) -> None:
     sizes = {}
     for folder in run_folders(real_data):
-        found = group_failures(summarise_evidence(evidence) for _, evidence in payloads(folder))
-        sizes[folder.name] = sorted({len(group.eval_ids) for group in found})
-        assert sum(len(group.eval_ids) for group in found) == len(gold(folder))
+        groups = group_failures(summarise_evidence(evidence) for _, evidence in payloads(folder))
+        sizes[folder.name] = sorted({len(group.eval_ids) for group in groups})
+        assert sum(len(group.eval_ids) for group in groups) == len(gold(folder))
     assert sizes.pop("jn70vkj7") == [72]
     assert all(size == [1] for size in sizes.values())

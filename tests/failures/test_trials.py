@@ -37,9 +37,11 @@ def verdict(**fields: Any) -> Verdict:
     return Verdict(**values | fields)
 
 
-def trial(task: str, number: int, said: Verdict | Unclassified | None = None, trials: int = 4, **more: Any) -> Finding:
+def trial(
+    task: str, number: int, outcome: Verdict | Unclassified | None = None, trials: int = 4, **more: Any
+) -> Finding:
     eval = Eval(id=f"{task}-{number}", category="airline", name=task, trial=number, trials=trials)
-    return Finding(group=f"{task}-{number}", evals=(eval,), verdict=said or verdict(), **more)
+    return Finding(group=f"{task}-{number}", evals=(eval,), verdict=outcome or verdict(), **more)
 
 
 def run(findings: list[Finding], tasks: dict[str, int] | None = None, **fields: Any) -> Run:
@@ -49,7 +51,7 @@ def run(findings: list[Finding], tasks: dict[str, int] | None = None, **fields: 
     return Run(**values | fields)  # type: ignore[arg-type]
 
 
-def test_trials_of_one_label_certainty_and_cause_are_one_finding_with_their_own_verdicts() -> None:
+def test_trials_with_equal_label_certainty_and_cause_are_merged_into_one_finding() -> None:
     other = verdict(why="never calls `book` either", error="never")
     findings = [
         trial("1", 3, other),
@@ -71,7 +73,7 @@ def test_trials_of_one_label_certainty_and_cause_are_one_finding_with_their_own_
     ]
 
 
-def test_evals_without_trials_stay_on_their_own() -> None:
+def test_evals_without_trials_are_not_merged() -> None:
     findings = [trial("1", 1, trials=1), trial("1", 1, trials=1)]
     assert merge_trials(findings) == tuple(findings)
 
@@ -86,7 +88,7 @@ def test_trials_are_counted_by_task() -> None:
     }
 
 
-def test_a_short_list_of_failures_counts_nothing() -> None:
+def test_trials_are_not_counted_if_the_list_of_failures_is_incomplete() -> None:
     assert count_trials(run([trial("1", 1)], failed=2)) == {}
 
 
@@ -132,7 +134,7 @@ def test_a_task_that_the_reference_answer_passes_is_not_called_broken() -> None:
     )
 
 
-def test_patterns_count_evals() -> None:
+def test_cause_pattern_counts_every_failed_trial() -> None:
     findings = [trial("1", 1), trial("1", 2), trial("2", 1)]
     same = next(one for one in collate(run(findings), findings, {}).patterns if one.kind == "cause")
     assert same.text == "3 model faults."
@@ -142,12 +144,14 @@ STRICT = verdict(classification="OVERLY_STRICT", cause_kind="user", cause="user-
 
 
 def test_one_trial_against_two_that_agree_is_an_outlier() -> None:
-    found = find_outliers([trial("1", 1), trial("1", 2, STRICT), trial("1", 4), trial("2", 1), trial("2", 2, STRICT)])
+    outliers = find_outliers(
+        [trial("1", 1), trial("1", 2, STRICT), trial("1", 4), trial("2", 1), trial("2", 2, STRICT)]
+    )
     others = [
         TrialVerdict(trial=n, classification="MODEL_FAULT", cause="never-calls-book", why="never calls `book`")
         for n in (1, 4)
     ]
-    assert found == {"1-2": tuple(others)}
+    assert outliers == {"1-2": tuple(others)}
 
 
 def test_the_judge_of_an_outlier_sees_a_bounded_number_of_other_trials() -> None:
@@ -173,7 +177,7 @@ def test_the_judge_of_an_outlier_sees_a_bounded_number_of_other_trials() -> None
         pytest.param([trial(str(n), 1, STRICT if n == 1 else None) for n in range(3)], id="other tasks"),
     ],
 )
-def test_no_outlier(findings: list[Finding]) -> None:
+def test_trials_without_a_lone_dissenting_judgement_have_no_outlier(findings: list[Finding]) -> None:
     assert find_outliers(findings) == {}
 
 
@@ -217,37 +221,37 @@ def queue(judge: LabellingJudge, store: MemoryStore, trials: int = 4) -> JudgeQu
 
 
 @pytest.mark.parametrize("workers", [1, 4])
-async def test_an_outlier_is_judged_once_more_and_never_paid_for_twice(workers: int) -> None:
+async def test_outlier_is_judged_once_more_and_its_verdict_is_stored(workers: int) -> None:
     store, judge = MemoryStore(), LabellingJudge(verdict(why="looked again"))
-    asked = queue(judge, store)
-    counts = await asyncio.gather(*(asked.work() for _ in range(workers)))
+    judge_queue = queue(judge, store)
+    counts = await asyncio.gather(*(judge_queue.work() for _ in range(workers)))
     assert sum(one.total for one in counts) == 4
     assert sorted(judge.asked) == [(1, ()), (2, ()), (2, (1, 3, 4)), (3, ()), (4, ())]
     assert judge.asked[-1] == (2, (1, 3, 4)), "only when all trials have a verdict"
-    assert [one.judged.why for one in asked.findings() if one.judged][1] == "looked again"
+    assert [one.judged.why for one in judge_queue.findings() if one.judged][1] == "looked again"
     again = queue(judge, store)
     await again.work()
     assert len(judge.asked) == 5
-    assert again.findings() == asked.findings()
+    assert again.findings() == judge_queue.findings()
 
 
-async def test_an_outlier_keeps_its_verdict_if_the_judge_gives_none_the_second_time() -> None:
+async def test_outlier_keeps_its_verdict_if_the_second_judgement_fails() -> None:
     judge = LabellingJudge(Unclassified(reason="no budget", judge="scripted@1", cause="budget"))
-    asked = queue(judge, MemoryStore())
-    await asked.work()
-    assert asked.findings()[1].verdict == STRICT
+    judge_queue = queue(judge, MemoryStore())
+    await judge_queue.work()
+    assert judge_queue.findings()[1].verdict == STRICT
 
 
-async def test_trials_that_agree_are_judged_once() -> None:
+async def test_two_disagreeing_trials_are_judged_only_once() -> None:
     judge = LabellingJudge(verdict())
-    asked = queue(judge, MemoryStore(), trials=2)
-    await asked.work()
+    judge_queue = queue(judge, MemoryStore(), trials=2)
+    await judge_queue.work()
     assert len(judge.asked) == 2
 
 
 def test_tasks_that_nobody_passed_come_first() -> None:
-    found = [trial("1", 1), trial("2", 1, never_passed=True), trial("3", 1)]
-    assert [one.paths[0] for one in collate(run(found), found, {}).findings] == [
+    findings = [trial("1", 1), trial("2", 1, never_passed=True), trial("3", 1)]
+    assert [one.paths[0] for one in collate(run(findings), findings, {}).findings] == [
         "airline/2#1",
         "airline/1#1",
         "airline/3#1",

@@ -1,4 +1,4 @@
-"""Stages that hand on what they are not sure of: over failures with scripted judges, over subjects with models."""
+"""Cascades pass uncertain answers to the next stage, for failures and for subjects."""
 
 import json
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Rules:
         return self._verdict
 
 
-class Kept(dict[str, Verdict | Unclassified]):
+class VerdictMap(dict[str, Verdict | Unclassified]):
     def get_verdict(self, key: str) -> Verdict | Unclassified | None:
         return self.get(key)
 
@@ -94,82 +94,87 @@ def stages(
 
 
 async def outcome(cascade: FailureCascade) -> Verdict:
-    found = await cascade.judge(make_packed_failure())
-    assert isinstance(found, Verdict)
-    return found
+    judgement = await cascade.judge(make_packed_failure())
+    assert isinstance(judgement, Verdict)
+    return judgement
 
 
-def test_it_has_the_shape_of_a_judge() -> None:
+def test_failure_cascade_is_a_judge_and_lists_its_stages_in_its_id() -> None:
     cascade, *_ = stages(SURE, rules=RulesJudge())
     shaped: Judge = cascade
     assert shaped.id == f"{RULES} > cheap > dear > fair > flaky"
 
 
-async def test_certain_rules_ask_nobody() -> None:
+async def test_certain_rules_verdict_needs_no_model() -> None:
     cascade, cheap, _, dear = stages(SURE, rules=Rules(uncertain=False))
     assert (await outcome(cascade)).stage == "rules"
     assert (cheap.asked, dear.asked) == (0, 0)
     assert cascade.estimate(make_packed_failure()) == Estimate()
 
 
-async def test_a_sure_answer_without_a_tag_stands() -> None:
+async def test_certain_first_answer_without_tags_is_final() -> None:
     cascade, cheap, fair, dear = stages(SURE, rules=Rules(uncertain=True))
-    found = await outcome(cascade)
-    assert (found.stage, found.judge, found.before) == ("tag", "cheap", Usage())
+    judgement = await outcome(cascade)
+    assert (judgement.stage, judgement.judge, judgement.before) == ("tag", "cheap", Usage())
     assert (cheap.asked, fair.asked, dear.asked) == (1, 0, 0)
 
 
-async def test_the_first_tag_in_order_decides_by_its_own_rubric() -> None:
+async def test_first_tag_in_configured_order_selects_the_judge() -> None:
     cascade, _, fair, dear = stages(SURE.model_copy(update={"tags": ("flaky", "unfair")}))
-    found = await outcome(cascade)
-    assert (found.stage, found.tags) == ("judge", ("flaky", "unfair"))
-    assert (found.usage, found.before) == (SPENT + SPENT, SPENT)
+    judgement = await outcome(cascade)
+    assert (judgement.stage, judgement.tags) == ("judge", ("flaky", "unfair"))
+    assert (judgement.usage, judgement.before) == (SPENT + SPENT, SPENT)
     assert (fair.asked, dear.asked) == (1, 0)
 
 
 @pytest.mark.parametrize("first", [UNSURE, Unclassified(reason="broken", judge="cheap", final=True)])
-async def test_what_is_unsure_or_broken_goes_to_the_rubric_itself(first: Verdict | Unclassified) -> None:
+async def test_uncertain_or_failed_first_pass_goes_to_the_expensive_judge(first: Verdict | Unclassified) -> None:
     cascade, _, fair, dear = stages(first)
     assert (await outcome(cascade)).stage == "judge"
     assert (fair.asked, dear.asked) == (0, 1)
 
 
-async def test_the_best_known_is_kept_where_nobody_looked_closer() -> None:
-    found = await outcome(stages(UNSURE, GONE, rules=Rules(uncertain=True))[0])
-    assert (found.judge, found.stage, found.uncertain, found.provisional) == ("cheap", "tag", True, True)
-    assert found.reasoning.endswith("Nobody looked closer: gone.")
+async def test_best_earlier_verdict_is_used_when_later_stages_fail() -> None:
+    judgement = await outcome(stages(UNSURE, GONE, rules=Rules(uncertain=True))[0])
+    assert (judgement.judge, judgement.stage, judgement.uncertain, judgement.provisional) == (
+        "cheap",
+        "tag",
+        True,
+        True,
+    )
+    assert judgement.reasoning.endswith("Nobody looked closer: gone.")
     refused = GONE.model_copy(update={"judge": "cheap"})
-    found = await outcome(stages(refused, GONE, rules=Rules(uncertain=True))[0])
-    assert (found.judge, found.stage, found.usage) == ("rules@1", "rules", SPENT + SPENT)
+    judgement = await outcome(stages(refused, GONE, rules=Rules(uncertain=True))[0])
+    assert (judgement.judge, judgement.stage, judgement.usage) == ("rules@1", "rules", SPENT + SPENT)
     assert not (await outcome(stages(UNSURE, GONE.model_copy(update={"final": True}))[0])).provisional
     nobody = await stages(refused, GONE)[0].judge(make_packed_failure())
     assert isinstance(nobody, Unclassified)
     assert nobody.usage == SPENT + SPENT
 
 
-async def test_what_concerns_all_ends_it() -> None:
+async def test_access_error_ends_the_cascade() -> None:
     with pytest.raises(AccessError):
         await stages(UNSURE, AccessError("no"))[0].judge(make_packed_failure())
 
 
-async def test_each_stage_is_asked_once() -> None:
-    kept = Kept()
-    cascade, cheap, _, dear = stages(UNSURE, store=kept)
+async def test_stored_answers_are_reused_unless_fresh() -> None:
+    verdict_map = VerdictMap()
+    cascade, cheap, _, dear = stages(UNSURE, store=verdict_map)
     assert await cascade.judge(make_packed_failure()) == await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 1)
-    again, cheap, _, dear = stages(UNSURE, store=kept, fresh=True)
+    again, cheap, _, dear = stages(UNSURE, store=verdict_map, fresh=True)
     await again.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 1)
 
 
-async def test_a_stage_that_failed_is_asked_again() -> None:
-    cascade, cheap, _, dear = stages(UNSURE, GONE, store=Kept())
+async def test_failed_stage_is_asked_again() -> None:
+    cascade, cheap, _, dear = stages(UNSURE, GONE, store=VerdictMap())
     await cascade.judge(make_packed_failure())
     await cascade.judge(make_packed_failure())
     assert (cheap.asked, dear.asked) == (1, 2)
 
 
-def test_the_key_is_that_of_every_stage() -> None:
+def test_cascade_key_depends_on_every_stage() -> None:
     one, *_ = stages(SURE)
     keys = [
         stages(SURE)[0].key(make_packed_failure()),
@@ -189,10 +194,10 @@ async def first(*replies: Reply | Exception, tags: Sequence[Tag] = (UNFAIR, FLAK
     )
 
 
-async def test_a_proven_answer_of_the_first_pass_is_sure() -> None:
-    found = await first(tool_reply(("submit", SUBMITTED)))
-    assert isinstance(found, Verdict)
-    assert (found.uncertain, found.tags, found.citations[0].status) == (False, (), "verified")
+async def test_first_pass_answer_with_a_verified_citation_is_certain() -> None:
+    judgement = await first(tool_reply(("submit", SUBMITTED)))
+    assert isinstance(judgement, Verdict)
+    assert (judgement.uncertain, judgement.tags, judgement.citations[0].status) == (False, (), "verified")
 
 
 @pytest.mark.parametrize(
@@ -204,17 +209,17 @@ async def test_a_proven_answer_of_the_first_pass_is_sure() -> None:
         pytest.param({"confidence": 0.4}, id="no confidence"),
     ],
 )
-async def test_a_doubtful_answer_of_the_first_pass_is_uncertain(change: dict[str, Any]) -> None:
-    found = await first(tool_reply(("submit", SUBMITTED | change)))
-    assert isinstance(found, Verdict)
-    assert found.uncertain
-    assert found.confidence <= 0.5
+async def test_doubtful_first_pass_answer_is_uncertain(change: dict[str, Any]) -> None:
+    judgement = await first(tool_reply(("submit", SUBMITTED | change)))
+    assert isinstance(judgement, Verdict)
+    assert judgement.uncertain
+    assert judgement.confidence <= 0.5
 
 
-async def test_tags_keep_their_order_and_unknown_ones_are_none() -> None:
-    found = await first(tool_reply(("submit", SUBMITTED | {"tags": ["flaky", "made-up", "unfair"]})))
-    assert isinstance(found, Verdict)
-    assert found.tags == ("unfair", "flaky")
+async def test_tags_are_put_in_configured_order_and_unknown_ones_dropped() -> None:
+    judgement = await first(tool_reply(("submit", SUBMITTED | {"tags": ["flaky", "made-up", "unfair"]})))
+    assert isinstance(judgement, Verdict)
+    assert judgement.tags == ("unfair", "flaky")
 
 
 @pytest.mark.parametrize(
@@ -228,13 +233,13 @@ async def test_tags_keep_their_order_and_unknown_ones_are_none() -> None:
         (CallFailed("gone", Usage(calls=1)), False),
     ],
 )
-async def test_a_first_pass_that_fails_is_a_reason(reply: Reply | Exception, final: bool) -> None:
-    found = await first(reply)
-    assert isinstance(found, Unclassified)
-    assert (found.final, found.usage) == (final, Usage(calls=1))
+async def test_failed_first_pass_leaves_the_failure_unclassified(reply: Reply | Exception, final: bool) -> None:
+    judgement = await first(reply)
+    assert isinstance(judgement, Unclassified)
+    assert (judgement.final, judgement.usage) == (final, Usage(calls=1))
 
 
-async def test_the_first_pass_is_told_every_tag_and_asked_once() -> None:
+async def test_first_pass_prompt_lists_every_tag_and_is_sent_once() -> None:
     model = ScriptedModel([tool_reply(("submit", SUBMITTED))])
     await FirstPass(model, Prompts(), default_rubric(), (UNFAIR, FLAKY)).judge(make_packed_failure())
     (request,) = model.requests
@@ -247,7 +252,7 @@ async def test_the_first_pass_is_told_every_tag_and_asked_once() -> None:
     assert fields["classification"]["enum"] == list(CLASSIFICATIONS)
 
 
-def test_only_a_rubric_for_failures_judges_failures() -> None:
+def test_rubric_without_the_failure_labels_is_refused() -> None:
     for schema in ({"label": ["a"]}, {"classification": ["MODEL_FAULT", "BAD_LUCK"]}):
         properties = {name: {"type": "string", "enum": labels} for name, labels in schema.items()}
         rubric = Rubric(rubric_text="x", output_schema={"type": "object", "properties": properties}, id="r")
@@ -283,71 +288,71 @@ class Over:
         self.cascade = SubjectCascade.of(HELPFUL, tagged, (self.cheap, self.dear), RubricJudge, Prompts())
 
 
-async def test_a_sure_subject_is_settled_by_one_cheap_call() -> None:
+async def test_certain_subject_costs_one_cheap_call() -> None:
     over = Over([wrapped()])
-    found = await over.cascade.judge(SUBJECT)
-    (result,) = found.results
-    assert (found.stage, found.tags, found.usage) == ("tag", (), SPENT)
+    judgement = await over.cascade.judge(SUBJECT)
+    (result,) = judgement.results
+    assert (judgement.stage, judgement.tags, judgement.usage) == ("tag", (), SPENT)
     assert (result.output, result.rubric_id, result.judge) == (MATCH, "helpful", "a/cheap")
     assert result.citations.verified == 1
     assert over.dear.requests == []
 
 
-async def test_an_invented_quotation_is_never_the_last_word() -> None:
+async def test_invented_quotation_sends_the_subject_to_the_expensive_judge() -> None:
     invented = {"label": "match", "explanation": "[T0B1:<RANGE>It is 4</RANGE>]"}
     over = Over([answers({"tags": [], "sure": True, "answer": invented})], [answers(MATCH)])
     assert (await over.cascade.judge(SUBJECT)).stage == "judge"
 
 
-async def test_each_tag_of_a_subject_has_a_result_of_its_own_rubric() -> None:
+async def test_each_tag_of_a_subject_gets_a_result_from_its_rubric() -> None:
     over = Over([wrapped("flaky", "unfair")], [answers(MATCH), answers(MATCH)])
-    found = await over.cascade.judge(SUBJECT)
-    assert (found.stage, found.tags) == ("judge", ("unfair", "flaky"))
-    assert [result.rubric_id for result in found.results] == ["unfair-check", "flaky"]
-    assert found.usage == SPENT + SPENT + SPENT
+    judgement = await over.cascade.judge(SUBJECT)
+    assert (judgement.stage, judgement.tags) == ("judge", ("unfair", "flaky"))
+    assert [result.rubric_id for result in judgement.results] == ["unfair-check", "flaky"]
+    assert judgement.usage == SPENT + SPENT + SPENT
 
 
 async def test_the_expensive_judge_sees_the_first_answer_as_data() -> None:
     cited = {"label": "no match", "explanation": "[A0:<RANGE>match</RANGE>] is wrong"}
     over = Over([wrapped(sure=False)], [answers(cited)])
-    found = await over.cascade.judge(SUBJECT)
-    asked = over.dear.requests[0].messages[-1].text
-    assert " A0 earlier result" in asked
-    assert ", a first pass>" in asked
-    assert found.results[0].citations.verified == 1
-    assert found.results[0].rubric_id == "helpful"
+    judgement = await over.cascade.judge(SUBJECT)
+    prompt_text = over.dear.requests[0].messages[-1].text
+    assert " A0 earlier result" in prompt_text
+    assert ", a first pass>" in prompt_text
+    assert judgement.results[0].citations.verified == 1
+    assert judgement.results[0].rubric_id == "helpful"
 
 
 @pytest.mark.parametrize("broken", [text_reply("no", "refusal"), CallFailed("gone", SPENT)])
-async def test_a_failing_first_pass_hands_the_subject_on(broken: Reply | Exception) -> None:
+async def test_failed_first_pass_passes_the_subject_to_the_expensive_judge(broken: Reply | Exception) -> None:
     over = Over([broken], [answers(MATCH)])
-    found = await over.cascade.judge(SUBJECT)
-    assert (found.stage, found.results[0].judge) == ("judge", "a/dear")
+    judgement = await over.cascade.judge(SUBJECT)
+    assert (judgement.stage, judgement.results[0].judge) == ("judge", "a/dear")
     assert " A0 " not in over.dear.requests[0].messages[-1].text
 
 
-async def test_an_unsure_answer_is_kept_where_the_expensive_judge_gives_none() -> None:
-    found = await Over([wrapped(sure=False)], [text_reply("no", "refusal")]).cascade.judge(SUBJECT)
-    (result,) = found.results
-    assert (found.stage, result.result_type, result.output) == ("tag", ResultType.DIRECT_RESULT, MATCH)
+async def test_uncertain_answer_is_kept_when_the_expensive_judge_refuses() -> None:
+    judgement = await Over([wrapped(sure=False)], [text_reply("no", "refusal")]).cascade.judge(SUBJECT)
+    (result,) = judgement.results
+    assert (judgement.stage, result.result_type, result.output) == ("tag", ResultType.DIRECT_RESULT, MATCH)
     assert result.result_metadata
     assert "refused" in result.result_metadata["cascade"]["undecided"]
 
 
-async def test_a_tag_whose_judge_fails_is_a_failure() -> None:
-    found = await Over([wrapped("unfair")], [text_reply("no", "refusal")]).cascade.judge(SUBJECT)
-    result: JudgeResult = found.results[0]
-    assert (found.stage, result.result_type) == ("judge", ResultType.FAILURE)
+async def test_failed_judge_of_a_tag_gives_a_failure_result() -> None:
+    judgement = await Over([wrapped("unfair")], [text_reply("no", "refusal")]).cascade.judge(SUBJECT)
+    result: JudgeResult = judgement.results[0]
+    assert (judgement.stage, result.result_type) == ("judge", ResultType.FAILURE)
 
 
-def test_a_first_pass_wraps_the_schema_and_keeps_the_prompt() -> None:
-    asked = first_pass_rubric(HELPFUL, (UNFAIR,), Prompts())
-    assert asked.output_schema["properties"]["answer"] == HELPFUL.output_schema
-    assert asked.output_schema["properties"]["tags"]["items"]["enum"] == ["unfair"]
-    assert asked.rubric_text.startswith("Is it helpful?\n\n# This is a first pass")
+def test_first_pass_rubric_wraps_the_output_schema_and_keeps_the_prompt() -> None:
+    first_pass = first_pass_rubric(HELPFUL, (UNFAIR,), Prompts())
+    assert first_pass.output_schema["properties"]["answer"] == HELPFUL.output_schema
+    assert first_pass.output_schema["properties"]["tags"]["items"]["enum"] == ["unfair"]
+    assert first_pass.rubric_text.startswith("Is it helpful?\n\n# This is a first pass")
     assert "tags" not in first_pass_rubric(HELPFUL, (), Prompts()).output_schema["properties"]
-    assert asked.id == "helpful-first-pass", "what is kept of it is no result of the rubric"
-    assert (asked.prompt_templates, asked.n_rollouts_per_input) == (HELPFUL.prompt_templates, 1)
+    assert first_pass.id == "helpful-first-pass", "what is kept of it is no result of the rubric"
+    assert (first_pass.prompt_templates, first_pass.n_rollouts_per_input) == (HELPFUL.prompt_templates, 1)
 
 
 def test_equal_cascades_have_equal_keys() -> None:

@@ -1,4 +1,4 @@
-"""Generated schemas and rubrics: what is allowed fits its answers, and one wrong thing is found in its place."""
+"""Generated schemas and rubrics: valid ones accept their answers, and an error is reported at its path."""
 
 import json
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ SCHEMAS = objects(st.recursive(LEAVES, _containers, max_leaves=6))
 
 
 def instances(schema: Schema) -> st.SearchStrategy[Any]:
-    """Answers that fit."""
+    """Return a strategy for answers that fit the schema."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema["type"]:
@@ -92,7 +92,7 @@ def nodes(schema: Schema, path: str = "output_schema") -> Iterator[tuple[str, Sc
 
 @given(SCHEMAS, st.data())
 @settings(max_examples=75, suppress_health_check=list(HealthCheck))
-def test_a_made_schema_is_allowed_and_its_answers_fit(schema: Schema, data: st.DataObject) -> None:
+def test_generated_schema_is_valid_and_accepts_its_answers(schema: Schema, data: st.DataObject) -> None:
     validate_schema(schema)
     assert META.is_valid(schema)
     answer = data.draw(instances(schema))
@@ -112,7 +112,7 @@ WRONG: dict[str, tuple[str, Any]] = {
 
 @given(SCHEMAS, st.sampled_from(sorted(WRONG)), st.data())
 @settings(max_examples=75, suppress_health_check=list(HealthCheck))
-def test_one_wrong_thing_is_found_in_its_place(schema: Schema, what: str, data: st.DataObject) -> None:
+def test_invalid_keyword_is_reported_at_its_path(schema: Schema, what: str, data: st.DataObject) -> None:
     changed = deepcopy(schema)
     path, node = data.draw(st.sampled_from(list(nodes(changed))))
     key, value = WRONG[what]
@@ -125,7 +125,7 @@ def test_one_wrong_thing_is_found_in_its_place(schema: Schema, what: str, data: 
 
 @given(SCHEMAS, st.data())
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
-def test_what_is_required_must_be_there_at_any_depth(schema: Schema, data: st.DataObject) -> None:
+def test_required_property_must_exist_at_any_depth(schema: Schema, data: st.DataObject) -> None:
     changed = deepcopy(schema)
     path, node = data.draw(st.sampled_from([pair for pair in nodes(changed) if "required" in pair[1]]))
     node["required"].append("not there at all")
@@ -143,13 +143,13 @@ JSON = st.recursive(
 
 @given(JSON | st.builds(lambda value: {"type": "object", "properties": {"a": value}}, JSON))
 @settings(max_examples=75)
-def test_any_value_is_allowed_or_refused_with_a_path(value: Any) -> None:
-    refused = None
+def test_any_json_value_is_accepted_or_refused_with_a_path(value: Any) -> None:
+    error_path = None
     try:
         validate_schema(value)
     except RubricError as error:
-        refused = error.path
-    assert META.is_valid(value) if refused is None else refused.startswith("output_schema")
+        error_path = error.path
+    assert META.is_valid(value) if error_path is None else error_path.startswith("output_schema")
 
 
 TEMPLATES = st.text(st.sampled_from("ab \n\t:#'\"-|>{}é\u2028"), max_size=12).map(
@@ -181,7 +181,7 @@ def rubrics(draw: st.DrawFn) -> Rubric:
 
 @given(rubrics())
 @settings(max_examples=100, suppress_health_check=list(HealthCheck))
-def test_every_rubric_reads_back_from_what_is_written(rubric: Rubric) -> None:
+def test_any_rubric_survives_a_round_trip_through_yaml(rubric: Rubric) -> None:
     again = parse_rubric(to_yaml(rubric), "again", "f.yaml")
     assert again.digest == rubric.digest
     assert json.dumps(again.output_schema) == json.dumps(rubric.output_schema)

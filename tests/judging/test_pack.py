@@ -1,4 +1,4 @@
-"""Packed evidence: what matters is in it, within the budget, and what is not is named."""
+"""Packed evidence holds the relevant lines within the budget and lists what is left out."""
 
 import re
 from pathlib import Path
@@ -53,7 +53,7 @@ test_grader.py:13: AssertionError
 
 
 def lines_of(packed: PackedEvidence, path: str, role: Role | None = None) -> dict[int, str]:
-    """The lines that are shown of a document, by their numbers."""
+    """Return the shown lines of a document by line number."""
     return {
         number: line
         for excerpt in packed.excerpts
@@ -84,40 +84,40 @@ USUAL: tuple[tuple[Role, str, str], ...] = (
 )
 
 
-def test_what_matters_is_in_it() -> None:
+def test_pack_holds_errors_task_gaps_failed_test_and_differences() -> None:
     packed = pack(evidence(*USUAL))
     assert lines_of(packed, "run.log") == {
         6: "E       AssertionError: assert ['d'] == ['e']",
         8: "1 failed, 2 passed in 0.12s",
     }
-    said = {(e.role, e.path): e for e in packed.excerpts}
-    assert said["known_gaps", "GAPS.txt"].text == "- last page is short"
-    assert said["task", "TASK.txt"].text == "Write page()."
-    assert said["output", "extra.py"].text == "only_mine = True"
-    grader = said["grader", "test_grader.py"]
+    excerpts_by_document = {(e.role, e.path): e for e in packed.excerpts}
+    assert excerpts_by_document["known_gaps", "GAPS.txt"].text == "- last page is short"
+    assert excerpts_by_document["task", "TASK.txt"].text == "Write page()."
+    assert excerpts_by_document["output", "extra.py"].text == "only_mine = True"
+    grader = excerpts_by_document["grader", "test_grader.py"]
     assert (grader.first, grader.text) == (11, "\n".join(GRADER.split("\n")[10:13]))
     assert "-21| value_20 = compute(20)\n+21| value_20 = compute(99)" in packed.differences
     assert "\n16=16| value_15" in packed.differences
     assert "15=15| value_14" not in packed.differences
 
 
-def test_a_file_that_the_model_lacks_is_named_not_printed() -> None:
+def test_reference_file_missing_from_the_output_is_named_but_not_printed() -> None:
     packed = pack(evidence(*USUAL))
     assert "Only in the reference, not printed: helpers.py (2 lines)" in packed.differences
     assert "answer = 42" not in packed.model_dump_json()
 
 
-def test_what_is_left_out_is_named() -> None:
+def test_left_out_documents_and_lines_are_listed() -> None:
     left_out = pack(evidence(*USUAL)).left_out
     assert "boilerplate: README.md" in left_out
     assert "grader test_grader.py: 14 of 17 lines not shown" in left_out
     assert "log run.log: 7 of 9 lines not shown" in left_out
 
 
-def test_each_excerpt_stands_where_it_says(real_data: Path) -> None:
-    for given in failures(real_data):
-        for excerpt in pack(given).excerpts:
-            document = given.document(excerpt.role, excerpt.path)
+def test_excerpt_text_matches_the_document_at_its_line_numbers(real_data: Path) -> None:
+    for failure_evidence in failures(real_data):
+        for excerpt in pack(failure_evidence).excerpts:
+            document = failure_evidence.document(excerpt.role, excerpt.path)
             assert document is not None
             lines = excerpt.text.split("\n")
             there = document.lines[excerpt.first - 1 : excerpt.first - 1 + len(lines)]
@@ -125,7 +125,7 @@ def test_each_excerpt_stands_where_it_says(real_data: Path) -> None:
                 assert line == whole or whole.startswith(line.rpartition("… [")[0])
 
 
-def test_the_code_an_error_points_to_is_in_it_even_where_it_equals_the_reference() -> None:
+def test_code_at_an_error_is_shown_even_if_it_equals_the_reference() -> None:
     log = "[error] lint: failed\napp.py:30:1: E999 odd\n"
     packed = pack(
         evidence(("expected", "app.py", CODE), ("output", "app.py", CODE), ("log", "run.log", log), step="lint")
@@ -135,13 +135,13 @@ def test_the_code_an_error_points_to_is_in_it_even_where_it_equals_the_reference
     assert packed.differences == "Equal in both: app.py"
 
 
-def test_a_log_without_a_reason_gives_its_end() -> None:
+def test_log_without_a_reason_shows_its_last_line() -> None:
     log = "[ok] files\n[error] Deploying: Error: Failed to deploy:\n"
     (excerpt,) = pack(evidence(("log", "run.log", log), step="deploy")).excerpts
     assert excerpt.text == "[error] Deploying: Error: Failed to deploy:"
 
 
-def test_a_message_repeated_by_many_tests_is_shown_once_and_each_test_has_its_line() -> None:
+def test_repeated_message_is_shown_once_and_every_failed_test_is_listed() -> None:
     failed = "".join(f"   × test {n} 1ms\n     → [x] Error: boom {n}\n" for n in range(10))
     log = f"[cmd] vitest\n RUN  v4.0.18 /x\n{failed}\n      Tests  10 failed (10)\n[error] tests: vitest failed"
     text = "\n".join(lines_of(pack(evidence(("log", "run.log", log))), "run.log").values())
@@ -195,34 +195,34 @@ def test_a_long_error_is_shown_from_its_first_line_without_the_middle() -> None:
 
 
 def test_every_log_excerpt_of_a_real_compiler_error_names_file_and_code(real_data: Path) -> None:
-    """As in run jn7062ch, eval 000-fundamentals/009-returns_validator, whose excerpt began in the middle."""
+    """In run jn7062ch, eval 000-fundamentals/009-returns_validator, the excerpt once began in the middle."""
     checked = 0
-    for given in failures(real_data):
-        prepared = prepare(given)
+    for failure_evidence in failures(real_data):
+        prepared = prepare(failure_evidence)
         located = [e for e in prepared.diagnosis.errors if e.tool == "tsc" and e.citation]
         shown = lines_of(prepared.packed, "run.log")
         for error in located[:2]:
             assert error.citation
             assert re.match(r"\S+:\d+:\d+ - error TS\d+: ", shown[error.citation.first])
-            assert shown[error.citation.last] == given.of("log")[0].lines[error.citation.last - 1]
+            assert shown[error.citation.last] == failure_evidence.of("log")[0].lines[error.citation.last - 1]
             checked += 1
     assert checked > 5
 
 
-def test_a_heading_goes_on_to_the_reason_below_it(real_data: Path) -> None:
-    found = [
-        lines_of(pack(given), "run.log")
-        for _, given in payloads(real_data / CURRENT / "odd" / "deploy")
-        if any("Hit an error" in document.text for document in given.of("log"))
+def test_excerpt_of_an_error_heading_includes_the_reason_below_it(real_data: Path) -> None:
+    shown_lines = [
+        lines_of(pack(failure_evidence), "run.log")
+        for _, failure_evidence in payloads(real_data / CURRENT / "odd" / "deploy")
+        if any("Hit an error" in document.text for document in failure_evidence.of("log"))
     ]
-    assert len(found) == 2
-    for shown in found:
+    assert len(shown_lines) == 2
+    for shown in shown_lines:
         texts = list(shown.values())
         assert "Hit an error" in "\n".join(texts)
         assert "Uncaught Error: " in texts[-1]
 
 
-def test_each_failed_step_has_its_lines() -> None:
+def test_log_lines_of_every_failed_step_are_shown() -> None:
     log = (
         "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/app.ts\n"
         "  3:7  error  'a' is never reassigned. Use 'const' instead  prefer-const\n\n✖ 1 problem\n"
@@ -230,7 +230,7 @@ def test_each_failed_step_has_its_lines() -> None:
         "[vitest]  RUN  v4.0.18 /x\n[vitest]    × counts rows 2ms\n[vitest]      → expected 400 to be 200\n"
         "[vitest]       Tests  1 failed (1)\n"
     )
-    given = evidence(("output", "app.ts", CODE), ("log", "run.log", log)).model_copy(
+    failure_evidence = evidence(("output", "app.ts", CODE), ("log", "run.log", log)).model_copy(
         update={
             "steps": (
                 Step(name="eslint", status="failed", error="eslint failed"),
@@ -238,7 +238,7 @@ def test_each_failed_step_has_its_lines() -> None:
             )
         }
     )
-    shown = "\n".join(lines_of(pack(given), "run.log").values())
+    shown = "\n".join(lines_of(pack(failure_evidence), "run.log").values())
     assert "prefer-const" in shown
     assert "× counts rows 2ms" in shown
 
@@ -276,7 +276,7 @@ BUILT: tuple[tuple[Role, str, str], ...] = (
 )
 
 
-def test_manifests_are_whole_and_checks_are_shown_where_types_fail() -> None:
+def test_type_failure_shows_whole_manifests_and_compiler_checks() -> None:
     packed = pack(evidence(*BUILT, step="tsc"))
     assert '4=4|   "type": "module",' in packed.differences
     assert '-6|     "convex": "^1.31.2"\n+6|     "convex": "^1.20.0"' in packed.differences
@@ -288,7 +288,7 @@ def test_manifests_are_whole_and_checks_are_shown_where_types_fail() -> None:
     assert lines_of(packed, "tsconfig.json") == {}
 
 
-def test_of_manifests_that_differ_only_in_their_name_the_rest_is_shown_where_the_build_fails() -> None:
+def test_build_failure_shows_manifests_that_differ_only_in_their_name() -> None:
     renamed = MANIFEST.replace('"orders"', '"mine"')
     documents = (("expected", "package.json", MANIFEST), ("output", "package.json", renamed))
     assert pack(evidence(*documents)).differences == ""
@@ -298,7 +298,7 @@ def test_of_manifests_that_differ_only_in_their_name_the_rest_is_shown_where_the
 
 
 @pytest.mark.parametrize("role", ["output", "expected"])
-def test_a_manifest_without_differences_is_an_excerpt_where_the_build_fails(role: Role) -> None:
+def test_build_failure_shows_an_unchanged_manifest_as_an_excerpt(role: Role) -> None:
     both: tuple[tuple[Role, str, str], ...] = (
         ("expected", "package.json", MANIFEST),
         *((("output", "package.json", MANIFEST),) if role == "output" else ()),
@@ -316,7 +316,7 @@ def test_a_readme_beside_the_grader_is_excerpted() -> None:
     assert lines_of(packed, "test_grader.py")
 
 
-def test_a_moved_import_is_one_line_and_blank_lines_are_not_shown() -> None:
+def test_diff_shows_a_moved_import_as_one_line_and_omits_blank_lines() -> None:
     old = "import a\nimport b\n\nx = 1\n"
     new = "import b\nimport a\n\n\nx = 2\n"
     lines = pack(evidence(("expected", "m.py", old), ("output", "m.py", new))).differences.split("\n")
@@ -325,8 +325,8 @@ def test_a_moved_import_is_one_line_and_blank_lines_are_not_shown() -> None:
     assert lines[3:] == ["-4| x = 1", "+5| x = 2"]
 
 
-def test_what_the_model_was_told_is_shown_of_a_long_conversation(real_data: Path) -> None:
-    """tau-bench's policy is the system turn of the transcript."""
+def test_system_turn_of_a_long_conversation_is_shown(real_data: Path) -> None:
+    """tau-bench puts its policy into the system turn of the transcript."""
     opened = open_records(real_data / "tau-bench" / "gpt-4o-airline-tasks-0-24.json", RunOverrides())
     record = next(one for one in opened.read() if isinstance(one, Record) and one.eval.status == "failed")
     packed = pack(evidence_of(record))
@@ -336,13 +336,13 @@ def test_what_the_model_was_told_is_shown_of_a_long_conversation(real_data: Path
 @pytest.mark.parametrize("budget", [50, 300, 2000, 6000])
 def test_the_budget_is_never_exceeded(budget: int) -> None:
     long = "\n".join(f"line {n} of something long enough to count" for n in range(5000))
-    given = evidence(
+    failure_evidence = evidence(
         *(("known_gaps", "GAPS.txt", long), ("task", "TASK.txt", long), ("grader", "test.py", GRADER + long)),
         *(("expected", "a.py", long), ("output", "a.py", long.replace("something", "anything"))),
         *(("output", f"file{n}.py", long) for n in range(200)),
         ("log", "run.log", LOG + long),
     )
-    packed = pack(given, budget)
+    packed = pack(failure_evidence, budget)
     assert packed.tokens <= budget
     printed = "\n".join(e.text for e in packed.excerpts)
     assert prompt_text.estimate_tokens(printed) + prompt_text.estimate_tokens(
@@ -364,7 +364,7 @@ HOSTILE_PATHS = [
 
 
 @pytest.mark.parametrize("path", HOSTILE_PATHS)
-def test_hostile_paths_are_one_bounded_line(path: str) -> None:
+def test_hostile_path_is_printed_as_one_bounded_line(path: str) -> None:
     packed = pack(evidence(("output", path, "a = 1"), ("expected", "other.py", "b = 2"), ("grader", path, "x")))
     assert all(len(line) < 500 and line.isprintable() for line in packed.differences.split("\n"))
     assert all(len(phrase) < 500 and phrase.isprintable() for phrase in packed.left_out)
@@ -373,12 +373,12 @@ def test_hostile_paths_are_one_bounded_line(path: str) -> None:
 @pytest.mark.parametrize(
     "text", ["y" * 5_000_000, "y\0\x1b[31m\r\n" * 300_000, "}\n" * 300_000], ids=["line", "nul", "lines"]
 )
-def test_huge_documents_take_bounded_time_and_space(text: str) -> None:
+def test_huge_documents_stay_within_the_token_budget(text: str) -> None:
     packed = pack(evidence(("output", "a.py", text), ("expected", "a.py", text + "z\n"), ("log", "run.log", text)))
     assert packed.tokens <= 6000
 
 
-def test_no_evidence_at_all_is_an_empty_pack() -> None:
+def test_empty_evidence_gives_an_empty_pack() -> None:
     packed = pack(evidence().model_copy(update={"missing": ("output files were never stored",)}))
     assert (packed.excerpts, packed.differences, packed.left_out) == ((), "", ("output files were never stored",))
 
@@ -402,9 +402,9 @@ def test_tokens_are_estimated_by_bytes(text: str, count: int) -> None:
 
 
 @pytest.mark.benchmark
-def test_a_thousand_failures_take_seconds(real_data: Path) -> None:
-    given = [one for one in failures(real_data) if one.of("output")]
-    with cpu_below(len(given) * 0.015):
-        for one in given:
+def test_summarising_a_failure_takes_less_than_15_ms_of_cpu(real_data: Path) -> None:
+    failure_evidence = [one for one in failures(real_data) if one.of("output")]
+    with cpu_below(len(failure_evidence) * 0.015):
+        for one in failure_evidence:
             summarise_evidence(one)
             locate.tests(one)

@@ -1,4 +1,4 @@
-"""What earlier reports say is shown by one rule, whoever asks about the failure."""
+"""Precedents from earlier reports are selected by the same rule for every judge."""
 
 from evalscribe.judging.classifier import evidence_delimiter, render_question
 from evalscribe.judging.subjects import MAX_PRECEDENTS, failure_subject, select_precedents
@@ -11,22 +11,27 @@ OURS = Precedent(
 )
 
 
-def person(number: int) -> Precedent:
+def human_label(number: int) -> Precedent:
     return Precedent(
         report=f"r{number}.md", date=f"day-{number}", eval="a", classification="OVERLY_STRICT", by_person=True
     )
 
 
-def test_people_and_actions_are_shown_and_no_conclusion_of_ours() -> None:
+def test_precedents_show_human_labels_and_actions_but_no_unreviewed_verdict() -> None:
     acted = OURS.model_copy(update={"action": "the port is fixed"})
     assert select_precedents((OURS,)) == ()
-    (told,) = select_precedents((acted,))
-    assert (told.classification, told.cause, told.reasoning, told.action) == (None, None, None, "the port is fixed")
-    assert select_precedents((person(1),)) == (person(1),)
+    (precedent,) = select_precedents((acted,))
+    assert (precedent.classification, precedent.cause, precedent.reasoning, precedent.action) == (
+        None,
+        None,
+        None,
+        "the port is fixed",
+    )
+    assert select_precedents((human_label(1),)) == (human_label(1),)
 
 
-def test_every_question_about_a_failure_shows_the_same_ones() -> None:
-    precedents = (OURS, *(person(number) for number in range(1, 10)))
+def test_classifier_and_rubric_judge_show_the_same_precedents() -> None:
+    precedents = (OURS, *(human_label(number) for number in range(1, 10)))
     known = make_packed_failure(make_evidence()).model_copy(update={"precedents": precedents})
     investigated = render_question(Prompts(), known, evidence_delimiter(known))
     judged = failure_subject("r", make_evidence(), precedents).text()

@@ -1,4 +1,4 @@
-"""Quotations: what stands there is found whatever its white space; a near miss is never verified."""
+"""Quotations: whitespace and line numbers may differ, but a near miss is never verified."""
 
 import random
 import re
@@ -43,7 +43,7 @@ def lines(first: int, last: int, text: str = CODE) -> str:
     return "\n".join(text.split("\n")[first - 1 : last])
 
 
-def test_a_true_quotation_is_verified() -> None:
+def test_exact_quotation_is_verified() -> None:
     assert quotations.verify_citation(claim(lines(5, 7), 5, 7), evidence()) == claim(lines(5, 7), 5, 7).model_copy(
         update={"status": "verified"}
     )
@@ -58,22 +58,22 @@ def test_a_true_quotation_is_verified() -> None:
     ],
     ids=["without indentation", "tabs and blanks", "blank lines around"],
 )
-def test_white_space_may_differ_and_the_documents_own_text_is_returned(text: str) -> None:
-    found = quotations.verify_citation(claim(text, 5, 5), evidence())
-    assert (found.status, found.text) == ("verified", lines(5, 5))
+def test_whitespace_may_differ_and_the_document_text_is_returned(text: str) -> None:
+    citation = quotations.verify_citation(claim(text, 5, 5), evidence())
+    assert (citation.status, citation.text) == ("verified", lines(5, 5))
 
 
 def test_shifted_lines_are_relocated() -> None:
-    found = quotations.verify_citation(claim(lines(5, 7), 25, 27), evidence())
-    assert (found.status, found.first, found.last, found.text) == ("relocated", 5, 7, lines(5, 7))
+    citation = quotations.verify_citation(claim(lines(5, 7), 25, 27), evidence())
+    assert (citation.status, citation.first, citation.last, citation.text) == ("relocated", 5, 7, lines(5, 7))
 
 
-def test_of_several_places_the_nearest_counts() -> None:
-    found = quotations.verify_citation(claim("}", 9, 9), evidence("}\nx\n}\ny\ny\ny\n}"))
-    assert (found.status, found.first) == ("relocated", 7)
+def test_nearest_of_several_matches_is_chosen() -> None:
+    citation = quotations.verify_citation(claim("}", 9, 9), evidence("}\nx\n}\ny\ny\ny\n}"))
+    assert (citation.status, citation.first) == ("relocated", 7)
 
 
-def test_blank_lines_around_may_be_claimed_but_no_others() -> None:
+def test_claimed_range_may_include_blank_lines_but_no_other_lines() -> None:
     assert quotations.verify_citation(claim(lines(2, 2), 2, 3), evidence()).status == "verified"
     assert quotations.verify_citation(claim(lines(2, 2), 1, 2), evidence()).status == "relocated"
 
@@ -97,22 +97,24 @@ NEAR_MISSES = [
 
 @pytest.mark.parametrize(("text", "why"), NEAR_MISSES, ids=[why for _, why in NEAR_MISSES])
 def test_near_misses_are_unverified(text: str, why: str) -> None:
-    found = quotations.verify_citation(claim(text, 5, 5), evidence())
-    assert (found.status, found.text) == ("unverified", text)
+    citation = quotations.verify_citation(claim(text, 5, 5), evidence())
+    assert (citation.status, citation.text) == ("unverified", text)
 
 
 def test_an_unknown_path_is_unverified() -> None:
     assert quotations.verify_citation(claim(lines(5, 5), 5, 5, "src/../src/list.ts"), evidence()).status == "unverified"
 
 
-def test_terminal_codes_in_a_log_do_not_hinder() -> None:
+def test_terminal_codes_in_a_log_are_ignored() -> None:
     log = Document(role="log", path="run.log", text="\x1b[31mE   boom\x1b[0m\nnext")
-    given = evidence().model_copy(update={"documents": (log,)})
-    found = quotations.verify_citation(Citation(role="log", path="run.log", first=1, last=1, text="E   boom"), given)
-    assert (found.status, found.text) == ("verified", "\x1b[31mE   boom\x1b[0m")
+    source_evidence = evidence().model_copy(update={"documents": (log,)})
+    citation = quotations.verify_citation(
+        Citation(role="log", path="run.log", first=1, last=1, text="E   boom"), source_evidence
+    )
+    assert (citation.status, citation.text) == ("verified", "\x1b[31mE   boom\x1b[0m")
 
 
-def test_cite_is_cut_to_the_lines_that_there_are() -> None:
+def test_cited_range_is_clipped_to_the_document() -> None:
     document = evidence().documents[0]
     assert quotations.cite_lines(document, 9, 99) == claim(lines(9, 10), 9, 10).model_copy(
         update={"status": "verified"}
@@ -128,9 +130,9 @@ NUMBER = re.compile(r"\d+")
 
 
 def near_misses(line: str, draw: random.Random) -> Iterator[str]:
-    """One identifier, number, operator or negation of the line changed, dropped or doubled."""
+    """Yield the line with one identifier, number, operator or negation changed, dropped or doubled."""
     for pattern in (WORD, NUMBER):
-        for match in draw.sample(found := list(pattern.finditer(line)), min(2, len(found))):
+        for match in draw.sample(matches := list(pattern.finditer(line)), min(2, len(matches))):
             changed = (
                 str(int(match[0]) + 1) if match[0].isdigit() else match[0][:-1] + ("x" if match[0][-1] != "x" else "y")
             )
@@ -144,27 +146,29 @@ def near_misses(line: str, draw: random.Random) -> Iterator[str]:
 
 def test_hundreds_of_generated_near_misses_are_never_verified(real_data: Path) -> None:
     draw, tried, wrong = random.Random(20261121), 0, []
-    for given in failures(real_data):
-        for document in given.documents:
+    for source_evidence in failures(real_data):
+        for document in source_evidence.documents:
             there = {quotations.fold_line(line) for line in document.lines}
             for number in draw.sample(range(len(document.lines)), min(2, len(document.lines))):
                 line = document.lines[number]
                 for miss in near_misses(line, draw) if len(line) < 400 else ():
                     if quotations.fold_line(miss) in there or not miss.strip():
                         continue
-                    said = Citation(
+                    near_miss = Citation(
                         role=document.role, path=document.path, first=number + 1, last=number + 1, text=miss
                     )
                     tried += 1
-                    wrong += [miss] if quotations.verify_citation(said, given).status != "unverified" else []
+                    wrong += (
+                        [miss] if quotations.verify_citation(near_miss, source_evidence).status != "unverified" else []
+                    )
     assert tried > 1000
     assert wrong == []
 
 
 def test_joined_and_foreign_lines_of_real_failures_are_never_verified(real_data: Path) -> None:
     tried = 0
-    for given in failures(real_data):
-        documents = [d for d in given.documents if len(d.lines) > 3]
+    for source_evidence in failures(real_data):
+        documents = [d for d in source_evidence.documents if len(d.lines) > 3]
         for document, other in pairwise(documents):
             there = {quotations.fold_line(line) for line in document.lines}
             filled = [line for line in document.lines if line.strip()]
@@ -173,16 +177,16 @@ def test_joined_and_foreign_lines_of_real_failures_are_never_verified(real_data:
                 (line for line in other.lines if quotations.fold_line(line) not in there and line.strip()), "no line"
             )
             for miss in (joined, foreign):
-                said = Citation(role=document.role, path=document.path, first=1, last=1, text=miss)
+                near_miss = Citation(role=document.role, path=document.path, first=1, last=1, text=miss)
                 tried += 1
-                assert quotations.verify_citation(said, given).status == "unverified"
+                assert quotations.verify_citation(near_miss, source_evidence).status == "unverified"
     assert tried > 500
 
 
 def test_true_lines_of_real_failures_are_verified_and_shifted_ones_relocated(real_data: Path) -> None:
     draw = random.Random(1)
-    for given in failures(real_data):
-        document = draw.choice(given.documents)
+    for source_evidence in failures(real_data):
+        document = draw.choice(source_evidence.documents)
         filled = [n for n, line in enumerate(document.lines, 1) if line.strip()]
         if not filled:
             continue
@@ -190,11 +194,11 @@ def test_true_lines_of_real_failures_are_verified_and_shifted_ones_relocated(rea
         true = Citation(
             role=document.role, path=document.path, first=n, last=n, text="  " + document.lines[n - 1] + "\t"
         )
-        assert quotations.verify_citation(true, given).status == "verified"
+        assert quotations.verify_citation(true, source_evidence).status == "verified"
         shifted = true.model_copy(update={"first": n + 10_000, "last": n + 10_000})
-        assert quotations.verify_citation(shifted, given).status == "relocated"
+        assert quotations.verify_citation(shifted, source_evidence).status == "relocated"
 
 
-def test_a_line_of_megabytes_is_compared_in_bounded_time() -> None:
-    given = evidence("x " * 2_500_000 + "\nshort")
-    assert quotations.verify_citation(claim("short", 2, 2), given).status == "verified"
+def test_quotation_beside_a_line_of_megabytes_is_verified() -> None:
+    source_evidence = evidence("x " * 2_500_000 + "\nshort")
+    assert quotations.verify_citation(claim("short", 2, 2), source_evidence).status == "verified"

@@ -1,4 +1,4 @@
-"""Rubrics as files: read strictly, with file and line in every refusal, and written so that they read back."""
+"""Rubric files: strict parsing, errors with file and line, and a lossless round trip."""
 
 import os
 from pathlib import Path
@@ -25,21 +25,21 @@ BILLION = "\n".join(
 )
 
 
-def refused(text: str) -> RubricError:
+def parse_error(text: str) -> RubricError:
     with pytest.raises(RubricError) as caught:
         parse_rubric(text, "mine", "rubrics/mine.yaml")
     assert str(caught.value).startswith("rubrics/mine.yaml")
     return caught.value
 
 
-def put(workspace: Path, name: str, text: str) -> Path:
+def write_rubric(workspace: Path, name: str, text: str) -> Path:
     path = workspace / "prompts" / "rubrics" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def test_a_file_is_a_rubric_called_like_it() -> None:
+def test_parsed_rubric_gets_its_name_and_version_1() -> None:
     rubric = parse_rubric("rubric_text: Judge.\njudge_model: openai/gpt-5\n", "mine", "mine.yaml")
     assert (rubric.id, rubric.version, rubric.judge_model.id) == ("mine", 1, "openai/gpt-5")
 
@@ -87,19 +87,19 @@ def test_a_file_is_a_rubric_called_like_it() -> None:
         pytest.param("rubric_text: " + "x" * 300_000, ": is larger than 256 KiB", id="large"),
     ],
 )
-def test_what_is_wrong_is_told_with_file_line_and_path(text: str, message: str) -> None:
-    error = refused(text)
+def test_error_names_file_line_and_field_of_an_invalid_rubric(text: str, message: str) -> None:
+    error = parse_error(text)
     assert message in str(error).removeprefix("rubrics/mine.yaml")
     assert len(str(error).splitlines()) == 1
 
 
-def test_an_alias_used_once_is_fine() -> None:
+def test_yaml_alias_used_once_is_accepted() -> None:
     text = "rubric_text: x\noutput_schema:\n  type: object\n  properties:\n    a: &a {type: string}\n    b: *a\n"
     assert list(parse_rubric(text, "mine", "f").output_schema["properties"]) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["", "a@2", "../x", ".x", "a b", "x" * 101])
-def test_a_name_that_commands_could_not_say_is_refused(name: str) -> None:
+def test_invalid_rubric_name_is_refused(name: str) -> None:
     with pytest.raises(RubricError, match="cannot be called"):
         parse_rubric("rubric_text: x", name, "f.yaml")
 
@@ -107,77 +107,77 @@ def test_a_name_that_commands_could_not_say_is_refused(name: str) -> None:
 # Finding files
 
 
-def test_the_shipped_rubrics_are_there() -> None:
+def test_shipped_rubrics_are_listed_and_load() -> None:
     assert rubric_names(Prompts()) == SHIPPED
     assert [load_rubric(name, Prompts()).id for name in SHIPPED] == list(SHIPPED)
 
 
-def test_the_workspaces_own_wins_and_is_told_as_own(tmp_path: Path) -> None:
-    put(tmp_path, "failure.yaml", "rubric_text: Mine.\n")
-    put(tmp_path, "new.yaml", "rubric_text: New.\n")
-    put(tmp_path, "notes.txt", "no rubric")
+def test_workspace_rubric_overrides_the_shipped_one_and_is_listed_as_override(tmp_path: Path) -> None:
+    write_rubric(tmp_path, "failure.yaml", "rubric_text: Mine.\n")
+    write_rubric(tmp_path, "new.yaml", "rubric_text: New.\n")
+    write_rubric(tmp_path, "notes.txt", "no rubric")
     prompts = Prompts(tmp_path)
     assert load_rubric("failure", prompts).rubric_text == "Mine."
     assert rubric_names(prompts) == tuple(sorted((*SHIPPED, "new")))
     assert prompts.overrides("rubrics") == ("rubrics/failure.yaml", "rubrics/new.yaml")
 
 
-def test_a_file_is_found_by_its_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(tmp_path, "mine.yaml", "rubric_text: Mine.\n")
+def test_rubric_is_loaded_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write_rubric(tmp_path, "mine.yaml", "rubric_text: Mine.\n")
     assert load_rubric(str(path), Prompts()).id == "mine"
     monkeypatch.chdir(tmp_path)
     assert load_rubric("prompts/rubrics/mine.yaml", Prompts()).id == "mine"
 
 
 @pytest.mark.parametrize("name", ["nobody", "../failure", "no/such.yaml", "no.yml", "a\0b.yaml", "", "."])
-def test_what_is_not_there_is_said(name: str) -> None:
+def test_missing_rubric_raises_not_found_error(name: str) -> None:
     with pytest.raises(NotFoundError, match="not found"):
         load_rubric(name, Prompts())
 
 
-def test_a_wrong_name_tells_the_right_ones() -> None:
+def test_unknown_rubric_lists_the_available_names() -> None:
     with pytest.raises(NotFoundError, match=", ".join(SHIPPED)):
         load_rubric("failures", Prompts())
 
 
-def test_a_file_that_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
-    path = put(tmp_path, "mine.yaml", "")
+def test_error_names_the_file_that_is_not_utf8(tmp_path: Path) -> None:
+    path = write_rubric(tmp_path, "mine.yaml", "")
     path.write_bytes(b"rubric_text: \xff")
     for name, prompts in ((str(path), Prompts()), ("mine", Prompts(tmp_path))):
         with pytest.raises(RubricError, match=r"mine\.yaml.* is not UTF-8"):
             load_rubric(name, prompts)
 
 
-def test_one_bad_file_hides_no_other(tmp_path: Path) -> None:
-    put(tmp_path, "bad.yaml", "").write_bytes(b"\xff")
-    put(tmp_path, "big.yaml", "x" * 2_000_000)
-    put(tmp_path, "good.yaml", "rubric_text: x\n")
+def test_bad_file_does_not_hide_other_rubrics(tmp_path: Path) -> None:
+    write_rubric(tmp_path, "bad.yaml", "").write_bytes(b"\xff")
+    write_rubric(tmp_path, "big.yaml", "x" * 2_000_000)
+    write_rubric(tmp_path, "good.yaml", "rubric_text: x\n")
     prompts = Prompts(tmp_path)
     assert load_rubric("good", prompts).id == "good"
     assert set(rubric_names(prompts)) == {"bad", "big", "good", *SHIPPED}
     assert prompts.overrides("rubrics") == ("rubrics/bad.yaml", "rubrics/big.yaml", "rubrics/good.yaml")
 
 
-def test_a_link_out_of_the_workspace_is_not_followed(tmp_path: Path) -> None:
+def test_symlink_out_of_the_workspace_is_not_listed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.yaml"
     secret.write_text("rubric_text: secret\n")
     workspace = tmp_path / "workspace"
-    put(workspace, "mine.yaml", "rubric_text: x\n")
+    write_rubric(workspace, "mine.yaml", "rubric_text: x\n")
     os.symlink(secret, workspace / "prompts" / "rubrics" / "linked.yaml")
     assert "linked" not in rubric_names(Prompts(workspace))
 
 
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+def test_named_pipe_does_not_block_loading(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.yaml")
     with pytest.raises(NotFoundError):
         load_rubric(str(tmp_path / "pipe.yaml"), Prompts())
 
 
-# The shipped ones
+# Shipped rubrics
 
 
 @pytest.mark.parametrize("name", ["failure", "unfair-check"])
-def test_a_rubric_for_failures_has_the_four_labels_and_cites(name: str) -> None:
+def test_failure_rubrics_have_the_four_labels_and_require_citations(name: str) -> None:
     rubric = load_rubric(name, Prompts())
     properties = rubric.output_schema["properties"]
     labels = ["MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP"]
@@ -190,7 +190,7 @@ def test_a_rubric_for_failures_has_the_four_labels_and_cites(name: str) -> None:
     assert set(rubric.output_schema["required"]) == set(properties) - {"message", "first_mistake"}
 
 
-def test_an_answer_of_the_failure_rubric_fits() -> None:
+def test_failure_rubric_accepts_a_valid_answer_and_refuses_confidence_above_1() -> None:
     answer = {
         "error": "e",
         "reasoning": "r",
@@ -210,7 +210,7 @@ def test_an_answer_of_the_failure_rubric_fits() -> None:
 # Writing
 
 
-def test_a_written_rubric_reads_like_a_hand_written_one() -> None:
+def test_rubric_is_written_as_readable_yaml_without_defaults() -> None:
     rubric = Rubric(
         rubric_text="Decide.\n\n1. Look.\n2. Say.\n",
         judge_model=ModelOption(provider="openai", model_name="gpt-5", reasoning_effort="high"),
@@ -227,14 +227,14 @@ def test_a_written_rubric_reads_like_a_hand_written_one() -> None:
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_the_shipped_files_read_back(name: str) -> None:
+def test_shipped_rubrics_survive_a_round_trip_through_yaml(name: str) -> None:
     rubric = load_rubric(name, Prompts())
     again = parse_rubric(to_yaml(rubric), name, "f")
     assert again == rubric
     assert again.digest == rubric.digest
 
 
-def test_the_order_of_properties_is_kept() -> None:
+def test_property_order_survives_a_round_trip_through_yaml() -> None:
     rubric = load_rubric("failure", Prompts())
     again = parse_rubric(to_yaml(rubric), "failure", "f")
     assert list(again.output_schema["properties"]) == list(rubric.output_schema["properties"])
@@ -247,13 +247,13 @@ def errors(document: Any) -> list[str]:
     return [error.message for error in Draft202012Validator(file_schema()).iter_errors(document)]
 
 
-def test_the_printed_schema_fits_the_shipped_files() -> None:
+def test_file_schema_accepts_the_shipped_rubrics() -> None:
     Draft202012Validator.check_schema(file_schema())
     for name in SHIPPED:
         assert errors(yaml.safe_load((shipped_folder("prompts") / "rubrics" / f"{name}.yaml").read_text())) == []
 
 
-def test_the_printed_schema_refuses_what_rubrics_refuse() -> None:
+def test_file_schema_refuses_invalid_rubrics() -> None:
     assert errors({}) != []
     assert errors({"rubric_text": "x", "id": "y"}) != []
     assert errors({"rubric_text": "x", "judge_model": {"provider": "acme", "model_name": "x"}}) != []
@@ -262,7 +262,7 @@ def test_the_printed_schema_refuses_what_rubrics_refuse() -> None:
     assert errors({"rubric_text": "x", "output_schema": {"type": "object", "properties": {"a": inner}}}) != []
 
 
-def test_the_command_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_command_prints_the_file_schema(capsys: pytest.CaptureFixture[str]) -> None:
     import json
 
     from evalscribe.cli.rubric import schema

@@ -1,4 +1,4 @@
-"""Files are edited, stored versions judge."""
+"""Rubric files are edited; their stored versions are used for judging."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,13 +46,13 @@ def write(folder: Path, name: str, text: str) -> None:
     (folder / f"prompts/rubrics/{name}.yaml").write_text(f"rubric_text: {text}\n")
 
 
-def test_the_file_is_version_1_where_none_is_stored(shelf: CollectionStore, prompts: Prompts) -> None:
+def test_rubric_file_is_stored_as_version_1(shelf: CollectionStore, prompts: Prompts) -> None:
     rubric = store_rubric(shelf, prompts, "polite")
     assert (rubric.id, rubric.version, rubric.rubric_text) == ("polite", 1, "Was it polite?")
     assert shelf.rubric(DEFAULT_COLLECTION, "polite") == rubric
 
 
-def test_a_changed_file_does_not_judge_until_a_version_is_made_of_it(
+def test_changed_file_is_not_used_until_a_new_version_is_created(
     shelf: CollectionStore, prompts: Prompts, folder: Path
 ) -> None:
     first = store_rubric(shelf, prompts, "polite")
@@ -62,14 +62,14 @@ def test_a_changed_file_does_not_judge_until_a_version_is_made_of_it(
     assert outdated_note(prompts, first, "polite") == (
         "the file of polite differs from version 1, which is used: `evalscribe rubrics create polite` makes version 2"
     )
-    made = create_rubric(shelf, prompts, "polite")
-    assert (made.new, made.rubric.version) == (True, 2)
+    created = create_rubric(shelf, prompts, "polite")
+    assert (created.new, created.rubric.version) == (True, 2)
     assert store_rubric(shelf, prompts, "polite").rubric_text == "Was it kind?"
     assert store_rubric(shelf, prompts, "polite@1") == first
     assert outdated_note(prompts, first, "polite@1") is None
 
 
-def test_a_file_that_was_broken_or_removed_since_leaves_its_versions_good(
+def test_stored_version_survives_a_broken_or_removed_file(
     shelf: CollectionStore, prompts: Prompts, folder: Path
 ) -> None:
     first = store_rubric(shelf, prompts, "polite")
@@ -87,7 +87,9 @@ def test_creating_twice_makes_one_version(shelf: CollectionStore, prompts: Promp
     assert (again.new, again.rubric.version) == (False, 1)
 
 
-def test_a_file_by_its_path_judges_as_it_is(shelf: CollectionStore, prompts: Prompts, tmp_path: Path) -> None:
+def test_rubric_given_by_path_is_always_used_in_its_current_form(
+    shelf: CollectionStore, prompts: Prompts, tmp_path: Path
+) -> None:
     path = tmp_path / "rude.yaml"
     for number, text in enumerate(("Was it rude?", "Was it very rude?"), start=1):
         path.write_text(f"rubric_text: {text}\n")
@@ -96,7 +98,7 @@ def test_a_file_by_its_path_judges_as_it_is(shelf: CollectionStore, prompts: Pro
         assert (rubric.id, rubric.version, rubric.rubric_text) == ("rude", number, text)
 
 
-def test_another_collection_must_be_there(shelf: CollectionStore, prompts: Prompts) -> None:
+def test_unknown_collection_is_refused(shelf: CollectionStore, prompts: Prompts) -> None:
     with pytest.raises(NotFoundError, match="collection 'c9' not found"):
         create_rubric(shelf, prompts, "polite", "c9")
     shelf.add_collection(Collection(id="c9", name="nine"))
@@ -104,7 +106,7 @@ def test_another_collection_must_be_there(shelf: CollectionStore, prompts: Promp
     assert [row.version for row in list_rubrics(shelf, prompts).rubrics if row.name == "polite"] == [None]
 
 
-def test_names_that_are_not_there(shelf: CollectionStore, prompts: Prompts) -> None:
+def test_unknown_rubric_or_version_is_not_found(shelf: CollectionStore, prompts: Prompts) -> None:
     for name in ("rude", "rude@1", "polite@2"):
         with pytest.raises(NotFoundError, match="not found"):
             store_rubric(shelf, prompts, name)
@@ -112,7 +114,7 @@ def test_names_that_are_not_there(shelf: CollectionStore, prompts: Prompts) -> N
         find_rubric(shelf, prompts, "rude")
 
 
-def test_showing_stores_nothing(shelf: CollectionStore, prompts: Prompts) -> None:
+def test_showing_and_listing_rubrics_store_nothing(shelf: CollectionStore, prompts: Prompts) -> None:
     assert find_rubric(shelf, prompts, "polite").rubric_text == "Was it polite?"
     assert "polite" in {row.name for row in list_rubrics(shelf, prompts).rubrics}
     with pytest.raises(NotFoundError, match="none yet"):
@@ -120,7 +122,7 @@ def test_showing_stores_nothing(shelf: CollectionStore, prompts: Prompts) -> Non
     assert shelf.collections() == ()
 
 
-def test_the_list_tells_file_version_and_whether_they_differ(
+def test_list_shows_file_version_and_whether_they_differ(
     shelf: CollectionStore, prompts: Prompts, folder: Path
 ) -> None:
     write(folder, "broken", "''")
@@ -138,7 +140,7 @@ def test_the_list_tells_file_version_and_whether_they_differ(
     assert "rubric_text" in rows["broken"].problem
 
 
-def test_checking_tells_each_file(prompts: Prompts, folder: Path) -> None:
+def test_validation_reports_every_file(prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
     good, bad, missing = validate_rubrics(prompts, ("polite", str(folder / "prompts/rubrics/broken.yaml"), "none.yaml"))
     assert (good.problem, missing.problem) == (None, "file none.yaml not found")
@@ -146,7 +148,7 @@ def test_checking_tells_each_file(prompts: Prompts, folder: Path) -> None:
     assert bad.problem.startswith(f"{folder}/prompts/rubrics/broken.yaml:1: rubric_text:")
 
 
-def test_a_diff_of_the_latest_version_and_the_file(shelf: CollectionStore, prompts: Prompts, folder: Path) -> None:
+def test_diff_compares_the_latest_version_with_the_file(shelf: CollectionStore, prompts: Prompts, folder: Path) -> None:
     create_rubric(shelf, prompts, "polite")
     assert diff_rubrics(shelf, prompts, "polite") == ""
     write(folder, "polite", "Was it kind?")
@@ -158,7 +160,7 @@ def test_a_diff_of_the_latest_version_and_the_file(shelf: CollectionStore, promp
     assert diff_rubrics(shelf, prompts, "polite@2", str(folder / "prompts/rubrics/polite.yaml")) == ""
 
 
-def test_an_invalid_file_makes_no_version(shelf: CollectionStore, prompts: Prompts, folder: Path) -> None:
+def test_invalid_file_is_not_stored(shelf: CollectionStore, prompts: Prompts, folder: Path) -> None:
     write(folder, "broken", "''")
     with pytest.raises(RubricError, match="rubric_text"):
         store_rubric(shelf, prompts, "broken")
@@ -169,5 +171,5 @@ def test_an_invalid_file_makes_no_version(shelf: CollectionStore, prompts: Promp
     ("name", "parts"),
     [("a", ("a", None)), ("a@2", ("a", 2)), ("a@b", ("a@b", None)), ("a@1@2", ("a@1", 2)), ("@2", ("@2", None))],
 )
-def test_names_with_versions(name: str, parts: tuple[str, int | None]) -> None:
+def test_rubric_name_is_split_into_name_and_version(name: str, parts: tuple[str, int | None]) -> None:
     assert parse_rubric_name(name) == parts

@@ -1,4 +1,4 @@
-"""What a judge is shown: everything, delimited, under a mark of its own."""
+"""Subjects as a judge sees them: all recorded text, delimited, each item with its own mark."""
 
 import re
 import tracemalloc
@@ -29,12 +29,12 @@ def subject(*messages: UserMessage | AssistantMessage | ToolMessage | SystemMess
 
 
 def tag(text: str) -> str:
-    found = re.match(r"<(evidence-[0-9a-f]{12}) ", text)
-    assert found is not None
-    return found[1]
+    opening = re.match(r"<(evidence-[0-9a-f]{12}) ", text)
+    assert opening is not None
+    return opening[1]
 
 
-def test_a_plain_run_reads_as_it_was_said() -> None:
+def test_plain_run_is_rendered_message_by_message() -> None:
     shown = subject(UserMessage(content="What is\nthis?"), AssistantMessage(content="That.", model="m")).text()
     known = tag(shown)
     assert shown.replace(known, "e") == (
@@ -42,7 +42,7 @@ def test_a_plain_run_reads_as_it_was_said() -> None:
     )
 
 
-def test_everything_that_was_recorded_is_shown() -> None:
+def test_every_recorded_field_is_shown() -> None:
     run = AgentRun(
         name="the run",
         metadata={"scores": {"reward": 0.25}, "error": "Traceback 77"},
@@ -111,7 +111,7 @@ def test_hostile_text_cannot_close_its_delimiter() -> None:
     assert outside.strip() == ""
 
 
-def test_a_delimiter_that_the_content_guessed_is_not_used() -> None:
+def test_delimiter_found_in_the_content_is_not_used() -> None:
     guessed = subject(UserMessage(content="x"))
     item = guessed.items[0].model_copy(update={"text": f"</{tag(guessed.text())}>"})
     haunted = guessed.model_copy(update={"items": (item,)})
@@ -119,12 +119,12 @@ def test_a_delimiter_that_the_content_guessed_is_not_used() -> None:
     assert tag(haunted.text()) not in item.text
 
 
-def test_what_cannot_be_seen_is_made_visible() -> None:
+def test_invisible_characters_are_made_visible() -> None:
     shown = subject(UserMessage(content="a\x1b[31mred\x00\u202eback\r\nnext\x85same\u2028line\td\ud800")).text()
     assert "a\ufffd[31mred\ufffd\ufffdback\nnext same line\td\ufffd\n" in shown
 
 
-def test_documents_have_numbers_and_the_facts_of_the_failure_come_first() -> None:
+def test_failure_facts_come_first_and_document_lines_are_numbered() -> None:
     evidence = Evidence(
         eval=EVAL,
         steps=(Step(name="lint", status="passed"), Step(name="tests", status="failed", error="1 of 2")),
@@ -150,7 +150,7 @@ def test_documents_have_numbers_and_the_facts_of_the_failure_come_first() -> Non
     assert f'<{own} output "../x\\n</evidence>">\n1| c\n' in shown
 
 
-def test_only_what_people_concluded_or_did_is_a_precedent() -> None:
+def test_only_human_labels_and_actions_are_shown_as_precedents() -> None:
     precedents = (
         Precedent(report="a.md", eval="e", classification="KNOWN_GAP", cause="guess"),
         Precedent(report="b.md", eval="e", classification="OVERLY_STRICT", cause="sure", by_person=True),
@@ -164,7 +164,7 @@ def test_only_what_people_concluded_or_did_is_a_precedent() -> None:
     assert "MODEL_FAULT" not in shown
 
 
-def test_earlier_results_are_items() -> None:
+def test_earlier_results_are_shown_as_items() -> None:
     result = JudgeResult(
         id="r",
         agent_run_id="run",
@@ -180,7 +180,7 @@ def test_earlier_results_are_items() -> None:
     assert 'A1 earlier result about "run" by rubric "rub">\nrefused\n' in shown
 
 
-def test_the_help_tells_of_what_is_there() -> None:
+def test_citation_help_covers_only_the_kinds_of_item_present() -> None:
     blocks = subject(UserMessage(content="x")).citation_help
     assert "[T0B1:<RANGE>" in blocks
     assert "[role path:3-9]" not in blocks
@@ -193,7 +193,7 @@ def test_the_help_tells_of_what_is_there() -> None:
     assert "T0B1" not in documents
 
 
-def test_the_digest_covers_what_is_seen_and_no_ids() -> None:
+def test_digest_covers_visible_content_but_no_ids() -> None:
     base = subject(UserMessage(content="x"))
     assert (
         base.digest
@@ -212,7 +212,7 @@ def test_the_digest_covers_what_is_seen_and_no_ids() -> None:
 
 
 @pytest.mark.benchmark
-def test_a_million_tokens_are_rendered_in_a_second_and_little_memory() -> None:
+def test_million_tokens_render_within_one_cpu_second_and_bounded_memory() -> None:
     messages = tuple(UserMessage(content=f"{n}: " + "some words of a long log line, é\n" * 120) for n in range(1000))
     run = AgentRun(transcripts=(Transcript(messages=messages),))
     size = sum(len(message.content) for message in messages)

@@ -1,4 +1,4 @@
-"""One failure, one answer: what the store knows is not asked, and what goes wrong is a value."""
+"""Classifying one failure: stored verdicts are reused, and errors of the judge become values."""
 
 import asyncio
 
@@ -35,48 +35,50 @@ async def test_a_verdict_is_stored() -> None:
     assert store.verdicts == {KEY: verdict()}
 
 
-async def test_so_is_a_reason_why_there_is_none() -> None:
+async def test_reason_for_a_missing_verdict_is_stored() -> None:
     store = MemoryStore()
     assert await answer(saying(PASSING), store) == FailureVerdict(verdict=PASSING, undecided=PASSING)
     assert store.verdicts == {KEY: PASSING}
 
 
 @pytest.mark.parametrize(("known", "asked"), [(verdict(), 0), (FINAL, 0), (PASSING, 1), (None, 1)])
-async def test_what_is_settled_is_not_asked_again(known: Verdict | Unclassified | None, asked: int) -> None:
+async def test_final_stored_verdict_is_reused_without_asking_the_judge(
+    known: Verdict | Unclassified | None, asked: int
+) -> None:
     judge, store = ScriptedJudge(), MemoryStore()
     if known is not None:
         store.put_verdict(KEY, known)
-    given = await answer(judge, store)
+    outcome = await answer(judge, store)
     assert sum(judge.asked.values()) == asked
-    assert given.cached == (asked == 0)
-    assert given.verdict == (verdict() if asked else known)
+    assert outcome.cached == (asked == 0)
+    assert outcome.verdict == (verdict() if asked else known)
 
 
-async def test_fresh_asks_whatever_is_known() -> None:
+async def test_fresh_asks_the_judge_despite_a_stored_verdict() -> None:
     store = MemoryStore()
     store.put_verdict(KEY, verdict(why="old"))
-    given = await answer(ScriptedJudge(), store, JudgingOptions(timeout_s=5, fresh=True))
-    assert given == FailureVerdict(verdict=verdict())
+    outcome = await answer(ScriptedJudge(), store, JudgingOptions(timeout_s=5, fresh=True))
+    assert outcome == FailureVerdict(verdict=verdict())
     assert store.verdicts == {KEY: verdict()}
 
 
 @pytest.mark.parametrize("said", [FINAL, PASSING, verdict(provisional=True)], ids=["refused", "failed", "provisional"])
-async def test_missing_verdict_keeps_the_stored_one(said: Verdict | Unclassified) -> None:
+async def test_missing_or_provisional_verdict_keeps_the_stored_one(said: Verdict | Unclassified) -> None:
     store = MemoryStore()
     store.put_verdict(KEY, verdict(why="old"))
-    given = await answer(saying(said), store, JudgingOptions(timeout_s=5, fresh=True))
-    assert (given.verdict, given.cached) == (verdict(why="old"), True)
-    assert given.undecided == (said if isinstance(said, Unclassified) else None)
+    outcome = await answer(saying(said), store, JudgingOptions(timeout_s=5, fresh=True))
+    assert (outcome.verdict, outcome.cached) == (verdict(why="old"), True)
+    assert outcome.undecided == (said if isinstance(said, Unclassified) else None)
     assert store.verdicts == {KEY: verdict(why="old")}
 
 
-async def test_rules_guess_in_place_of_a_model_is_no_decision() -> None:
+async def test_provisional_verdict_of_the_rules_reports_the_failure_as_undecided() -> None:
     guess = verdict(stage="rules", provisional=True, gave_up=PASSING)
-    given = await answer(saying(guess), MemoryStore())
-    assert (given.verdict, given.undecided) == (guess, PASSING)
+    outcome = await answer(saying(guess), MemoryStore())
+    assert (outcome.verdict, outcome.undecided) == (guess, PASSING)
 
 
-async def test_another_judge_is_another_question() -> None:
+async def test_stored_verdict_is_not_reused_for_another_judge() -> None:
     store = MemoryStore()
     await answer(ScriptedJudge(), store)
     other = ScriptedJudge(id="scripted@2")
@@ -84,7 +86,7 @@ async def test_another_judge_is_another_question() -> None:
     assert len(store.verdicts) == 2
 
 
-async def test_what_concerns_all_is_raised_and_nothing_is_stored() -> None:
+async def test_access_error_is_raised_and_nothing_is_stored() -> None:
     async def script(_: str) -> None:
         raise AccessError("wrong key")
 
@@ -94,50 +96,50 @@ async def test_what_concerns_all_is_raised_and_nothing_is_stored() -> None:
     assert store.verdicts == {}
 
 
-async def test_a_time_out_is_asked_again_on_the_next_run() -> None:
+async def test_timed_out_failure_is_judged_again_on_the_next_run() -> None:
     async def script(_: str) -> None:
         await asyncio.sleep(60)
 
     store = MemoryStore()
-    given = await answer(ScriptedJudge(script), store, JudgingOptions(timeout_s=0.01))
-    assert given.verdict == Unclassified(reason="no verdict within 0.01 s", judge="scripted@1", cause="service")
+    outcome = await answer(ScriptedJudge(script), store, JudgingOptions(timeout_s=0.01))
+    assert outcome.verdict == Unclassified(reason="no verdict within 0.01 s", judge="scripted@1", cause="service")
     assert (await answer(ScriptedJudge(), store)).verdict == verdict()
 
 
-async def test_a_bug_of_the_judge_is_told_in_one_bounded_line_without_secrets() -> None:
+async def test_judge_exception_becomes_one_bounded_line_without_secrets() -> None:
     key = "sk-ant-api03-" + "Ab1" * 30
 
     async def script(_: str) -> None:
         raise ValueError(f"first\nsecond {key} " + "x" * 5000)
 
-    given = (await answer(ScriptedJudge(script), MemoryStore())).verdict
-    assert isinstance(given, Unclassified)
-    assert given.reason.startswith("the judge broke: ValueError: first second ")
-    assert key not in given.reason
-    assert len(given.reason) <= 300
-    assert not given.final
+    outcome = (await answer(ScriptedJudge(script), MemoryStore())).verdict
+    assert isinstance(outcome, Unclassified)
+    assert outcome.reason.startswith("the judge broke: ValueError: first second ")
+    assert key not in outcome.reason
+    assert len(outcome.reason) <= 300
+    assert not outcome.final
 
 
-async def test_a_bug_before_there_is_a_question() -> None:
+async def test_exception_while_building_the_key_leaves_the_failure_unclassified() -> None:
     class Keyless(ScriptedJudge):
         def key(self, case: Failure) -> str:
             raise KeyError("no template")
 
     store = MemoryStore()
-    given = await answer(Keyless(), store)
-    assert isinstance(given.verdict, Unclassified)
+    outcome = await answer(Keyless(), store)
+    assert isinstance(outcome.verdict, Unclassified)
     assert store.verdicts == {}
 
 
-async def test_a_judge_that_says_it_was_cancelled_when_nobody_did() -> None:
+async def test_cancelled_error_raised_by_the_judge_is_reported_as_its_error() -> None:
     async def script(_: str) -> None:
         raise asyncio.CancelledError
 
-    given = (await answer(ScriptedJudge(script), MemoryStore())).verdict
-    assert given == Unclassified(reason="the judge broke: CancelledError", judge="scripted@1")
+    outcome = (await answer(ScriptedJudge(script), MemoryStore())).verdict
+    assert outcome == Unclassified(reason="the judge broke: CancelledError", judge="scripted@1")
 
 
-async def test_a_cancellation_goes_through() -> None:
+async def test_cancellation_is_propagated() -> None:
     async def script(_: str) -> None:
         await asyncio.sleep(60)
 

@@ -1,4 +1,4 @@
-"""The citations of a whole answer: counted, and put in place of the strings that hold them."""
+"""Citations of a whole answer: counting them, and resolving each string that may cite."""
 
 from copy import deepcopy
 
@@ -40,25 +40,25 @@ def result(**changed: object) -> JudgeResult:
     )
 
 
-def test_only_strings_that_may_cite_are_counted() -> None:
+def test_only_citable_strings_are_counted() -> None:
     assert count_citations(OUTPUT, SCHEMA, agent_run_subject(RUN)) == CitationCounts(
         verified=1, relocated=1, unverified=1
     )
 
 
-def test_an_answer_is_resolved_wherever_it_cites_and_nothing_is_dropped() -> None:
+def test_every_citable_string_is_resolved_and_nothing_is_dropped() -> None:
     before = deepcopy(OUTPUT)
-    found = resolve_output(OUTPUT, SCHEMA, agent_run_subject(RUN))
+    resolved = resolve_output(OUTPUT, SCHEMA, agent_run_subject(RUN))
     assert before == OUTPUT
-    assert (found["label"], found["unknown"]) == (OUTPUT["label"], OUTPUT["unknown"])
-    assert found["explanation"]["text"] == OUTPUT["explanation"]
-    verified, missing = found["explanation"]["citations"]
+    assert (resolved["label"], resolved["unknown"]) == (OUTPUT["label"], OUTPUT["unknown"])
+    assert resolved["explanation"]["text"] == OUTPUT["explanation"]
+    verified, missing = resolved["explanation"]["citations"]
     assert (verified["status"], verified["quote"], verified["target"]["item"]) == ("verified", "hello  there", "T0B0")
     assert (verified["target"]["start_idx"], verified["target"]["end_idx"]) == (0, 11)
     assert (missing["status"], missing["target"]) == ("unverified", None)
-    assert [issue["what"]["text"] for issue in found["issues"]] == ["[T9B9:<RANGE>hello there</RANGE>]", "nothing"]
-    assert found["issues"][0]["what"]["citations"][0]["status"] == "relocated"
-    assert found["issues"][1] == {"what": {"text": "nothing", "citations": []}, "severity": 2}
+    assert [issue["what"]["text"] for issue in resolved["issues"]] == ["[T9B9:<RANGE>hello there</RANGE>]", "nothing"]
+    assert resolved["issues"][0]["what"]["citations"][0]["status"] == "relocated"
+    assert resolved["issues"][1] == {"what": {"text": "nothing", "citations": []}, "severity": 2}
 
 
 def test_a_result_with_citations_keeps_every_other_field() -> None:
@@ -70,12 +70,12 @@ def test_a_result_with_citations_keeps_every_other_field() -> None:
     assert JudgeResultWithCitations.from_judge_result(known, SCHEMA, agent_run_subject(RUN)) == cited
 
 
-def test_a_failure_has_nothing_to_resolve() -> None:
+def test_failed_result_has_no_citations_to_resolve() -> None:
     failed = result(output={}, result_type=ResultType.FAILURE, reason="refused")
     cited = JudgeResultWithCitations.from_judge_result(failed, SCHEMA, RUN)
     assert (cited.output, cited.reason, cited.result_type) == ({}, "refused", ResultType.FAILURE)
 
 
-def test_what_does_not_fit_the_schema_stays_as_it_is() -> None:
+def test_output_that_does_not_fit_the_schema_is_unchanged() -> None:
     odd = {"explanation": 5, "issues": "none"}
     assert resolve_output(odd, SCHEMA, agent_run_subject(RUN)) == odd

@@ -1,4 +1,4 @@
-"""Where a quotation may be cut out of a text: in whole words, numbers and operators, and never behind a negation."""
+"""Quotations start and end at whole words, numbers and operators, and never start right after a negation."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def holds(text: str, quote: str) -> bool:
         ("// comment here", "comment here"),
     ],
 )
-def test_whole_words_are_a_quotation(text: str, quote: str) -> None:
+def test_quotation_of_whole_words_is_accepted(text: str, quote: str) -> None:
     assert holds(text, quote)
 
 
@@ -106,11 +106,11 @@ def test_whole_words_are_a_quotation(text: str, quote: str) -> None:
         ("Value: 5", "value: 5"),
     ],
 )
-def test_what_is_cut_through_or_changed_is_none(text: str, quote: str) -> None:
+def test_cut_or_changed_quotation_is_refused(text: str, quote: str) -> None:
     assert not holds(text, quote)
 
 
-def test_a_later_place_counts_where_the_first_is_cut() -> None:
+def test_later_match_is_used_when_the_first_cuts_a_word() -> None:
     text = "ports and port and !port"
     assert list(Haystack([text]).spans("port", 0)) == [(10, 14)]
 
@@ -118,7 +118,7 @@ def test_a_later_place_counts_where_the_first_is_cut() -> None:
 @pytest.mark.parametrize(
     "text", ["a  b\t\tc", "\x1b[1ma\x1b[0m  b", "  x \r\n\r\n y\t", "\x00a  \x00b", "é  \ud800  ü", "\x1b["]
 )
-def test_spans_lead_back_to_the_text_itself(text: str) -> None:
+def test_spans_refer_to_the_original_text(text: str) -> None:
     haystack = Haystack(["before  it", text, " after"])
     for word in fold_text(text).split():
         for start, end in haystack.spans(word, 1):
@@ -127,7 +127,7 @@ def test_spans_lead_back_to_the_text_itself(text: str) -> None:
     assert (number, " after"[start:end]) == (2, "after")
 
 
-def test_no_quotation_reaches_from_one_text_into_the_next() -> None:
+def test_quotation_never_spans_two_texts() -> None:
     haystack = Haystack(["one two", "three four", "[5] six\uffff", "seven"])
     assert [start for _, start, _ in haystack.occurrences("[5] six", 0)] == [0]
     assert list(haystack.occurrences(fold_text("six\uffff\uffffseven"), 0)) == []

@@ -1,4 +1,4 @@
-"""Every way of citing, what it resolves to, and what never resolves."""
+"""Citation syntax: what each form resolves to, and what stays unverified."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def only(text: str, subject: Subject = SUBJECT) -> ResolvedCitation:
 
 
 def quoted(citation: ResolvedCitation, subject: Subject = SUBJECT) -> str | None:
-    """What really stands where a citation leads."""
+    """Return the text at the target of a citation."""
     assert citation.target is not None
     text = subject.text_of(citation.target)
     assert text is not None
@@ -102,7 +102,7 @@ def quoted(citation: ResolvedCitation, subject: Subject = SUBJECT) -> str | None
         ("A0", "result"),
     ],
 )
-def test_what_is_there_is_verified(mark: str, kind: str) -> None:
+def test_existing_mark_is_verified(mark: str, kind: str) -> None:
     citation = only(f"So [{mark}] says.")
     assert (citation.status, citation.start_idx, citation.end_idx) == ("verified", 3, 5 + len(mark))
     assert citation.target is not None
@@ -119,7 +119,7 @@ def test_what_is_there_is_verified(mark: str, kind: str) -> None:
         *("output src/main.py:3", "log x:1", "task TASK.txt", "T999999999B1"),
     ],
 )
-def test_what_is_not_there_is_told_never_dropped(mark: str) -> None:
+def test_unknown_mark_is_reported_as_unverified(mark: str) -> None:
     citation = only(f"So [{mark}] says.")
     assert (citation.status, citation.target, citation.quote) == ("unverified", None, None)
     assert f"So [{mark}] says."[citation.start_idx : citation.end_idx] == f"[{mark}]"
@@ -142,7 +142,7 @@ def test_what_is_not_there_is_told_never_dropped(mark: str) -> None:
         ),
     ],
 )
-def test_brackets_that_cite_nothing_are_left_alone(text: str) -> None:
+def test_brackets_without_a_citation_are_ignored(text: str) -> None:
     assert resolve_citations(text, SUBJECT).citations == ()
 
 
@@ -164,7 +164,7 @@ def test_brackets_that_cite_nothing_are_left_alone(text: str) -> None:
         ("A0", "the port was never opened", None),
     ],
 )
-def test_a_quotation_that_is_there_is_verified_with_its_span(mark: str, quote: str, really: str | None) -> None:
+def test_existing_quotation_is_verified_with_its_span(mark: str, quote: str, really: str | None) -> None:
     citation = only(f"[{mark}:<RANGE>{quote}</RANGE>]")
     assert (citation.status, citation.quote) == ("verified", quote)
     assert quoted(citation) == (really or quote)
@@ -190,7 +190,7 @@ def test_a_quotation_that_is_there_is_verified_with_its_span(mark: str, quote: s
         ("R0M.scores.reward", "0.2"),
     ],
 )
-def test_what_stands_nowhere_is_unverified(mark: str, quote: str) -> None:
+def test_quotation_found_nowhere_is_unverified(mark: str, quote: str) -> None:
     citation = only(f"[{mark}:<RANGE>{quote}</RANGE>]")
     assert (citation.status, citation.target, citation.quote) == ("unverified", None, quote)
 
@@ -207,7 +207,7 @@ def test_what_stands_nowhere_is_unverified(mark: str, quote: str) -> None:
         ("T0B2", "port 35076", "T0B1"),
     ],
 )
-def test_what_stands_elsewhere_is_relocated_to_the_nearest(mark: str, quote: str, item: str) -> None:
+def test_quotation_of_another_item_is_relocated_to_it(mark: str, quote: str, item: str) -> None:
     citation = only(f"[{mark}:<RANGE>{quote}</RANGE>]")
     assert citation.status == "relocated"
     assert citation.target is not None
@@ -257,7 +257,7 @@ def test_offsets_are_code_points_of_the_citing_text() -> None:
         ("[[T0B0]]", [("[T0B0]", "verified")]),
     ],
 )
-def test_several_in_one_bracket_and_broken_ones(text: str, parts: list[tuple[str, str]]) -> None:
+def test_several_citations_in_one_bracket_and_unclosed_ones_are_parsed(text: str, parts: list[tuple[str, str]]) -> None:
     citations = resolve_citations(text, SUBJECT).citations
     assert [(text[c.start_idx : c.end_idx], c.status) for c in citations] == parts
 
@@ -296,14 +296,16 @@ def test_several_in_one_bracket_and_broken_ones(text: str, parts: list[tuple[str
         ("[P0:<RANGE>the grader asks port + 1</RANGE>]", "verified", (None, None)),
     ],
 )
-def test_documents(text: str, status: str, lines: tuple[int | None, int | None] | None) -> None:
+def test_document_citation_resolves_to_its_lines(
+    text: str, status: str, lines: tuple[int | None, int | None] | None
+) -> None:
     citation = only(text, FAILED)
     assert citation.status == status
     assert (citation.start_idx, citation.end_idx) == (0, len(text))
     assert (citation.target and (citation.target.first, citation.target.last)) == lines
 
 
-def test_lines_of_one_document_behind_commas() -> None:
+def test_comma_separated_lines_of_a_document_are_separate_citations() -> None:
     cited = resolve_citations("[output src/main.py:3, 5-6, 99; expected src/main.py:1]", FAILED)
     assert [c.target and (c.target.role, c.target.first, c.target.last) for c in cited.citations] == [
         ("output", 3, 3),
@@ -313,7 +315,7 @@ def test_lines_of_one_document_behind_commas() -> None:
     ]
 
 
-def test_of_several_places_in_a_document_the_nearest_is_told() -> None:
+def test_relocation_chooses_the_nearest_line_of_a_document() -> None:
     text = "\n".join(["x = call(1)" if n % 10 == 0 else f"line {n}" for n in range(100)])
     known = failure_subject(
         "r",

@@ -1,4 +1,4 @@
-"""Texts made to be slow or to crash: answers of any shape, subjects of any size."""
+"""Citations in hostile answers and subjects, built to be slow or to crash."""
 
 import random
 
@@ -38,14 +38,14 @@ DOCUMENTS = failure_subject(
 
 
 def read_twice(text: str, known: Subject) -> None:
-    """Without and with an end of a quotation at its end."""
+    """Resolve the text as it is and with `</RANGE>]` appended."""
     assert resolve_citations(text, known).text == text
     assert resolve_citations(text + "</RANGE>]", known).text == text + "</RANGE>]"
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("piece", ["[", "[T0B0:<RANGE>", "[output a:"])
-def test_a_megabyte_of_openings_is_read_in_one_pass(piece: str) -> None:
+def test_megabyte_of_unclosed_citations_is_read_within_ten_seconds(piece: str) -> None:
     with cpu_below(10):
         read_twice(piece * (MEGABYTE // len(piece)), SMALL)
 
@@ -59,7 +59,7 @@ def test_a_megabyte_of_openings_is_read_in_one_pass(piece: str) -> None:
         *("[output " + "x" * 390, "[R0M." + "a." * 190),
     ],
 )
-def test_nothing_that_repeats_in_an_answer_hangs(piece: str) -> None:
+def test_repeated_citation_syntax_does_not_hang(piece: str) -> None:
     for known in (SMALL, DOCUMENTS):
         with cpu_below(3):
             read_twice(piece * (MEGABYTE // 20 // len(piece)), known)
@@ -67,7 +67,7 @@ def test_nothing_that_repeats_in_an_answer_hangs(piece: str) -> None:
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30))
 @settings(max_examples=300)
-def test_offsets_are_in_order_and_statuses_are_honest(pieces: list[str]) -> None:
+def test_offsets_are_ordered_and_statuses_match_targets(pieces: list[str]) -> None:
     text = "".join(pieces)
     for known in (SMALL, DOCUMENTS):
         before = 0
@@ -83,7 +83,7 @@ def test_offsets_are_in_order_and_statuses_are_honest(pieces: list[str]) -> None
 
 
 @pytest.mark.benchmark
-def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
+def test_hundred_citations_in_a_million_tokens_resolve_within_two_seconds() -> None:
     chance = random.Random(5)
     texts = [
         "\n".join(f"{chance.randrange(10**9)} some words  of a long log line {n}" for n in range(90))
@@ -116,14 +116,14 @@ def test_a_hundred_citations_of_a_million_tokens_take_no_two_seconds() -> None:
         ("x" * MEGABYTE + " one two", "one two" + " " * MEGABYTE),
     ],
 )
-def test_texts_that_repeat_themselves_do_not_hang_the_search(text: str, quote: str) -> None:
+def test_repetitive_text_does_not_hang_the_search(text: str, quote: str) -> None:
     with cpu_below(6):
         (citation,) = resolve_citations(f"[T0B0:<RANGE>{quote}</RANGE>]", subject("nothing", text)).citations
     assert citation.status in ("relocated", "unverified")
 
 
 @pytest.mark.benchmark
-def test_metadata_made_to_be_ambiguous_does_not_hang() -> None:
+def test_ambiguous_metadata_path_does_not_hang() -> None:
     nested: dict[str, object] = {}
     for _ in range(13):
         nested = {"a": nested, "a.a": nested}

@@ -1,4 +1,4 @@
-"""Near misses are never verified and true quotations are always found: hundreds of each, over real and made-up text."""
+"""Near misses are never verified and true quotations always are: hundreds of each, in real and generated text."""
 
 import random
 import re
@@ -28,8 +28,8 @@ Change = Callable[[str, random.Random], str | None]
 
 
 def chosen(pattern: re.Pattern[str], line: str, chance: random.Random) -> re.Match[str] | None:
-    found = list(pattern.finditer(line))
-    return chance.choice(found) if found else None
+    matches = list(pattern.finditer(line))
+    return chance.choice(matches) if matches else None
 
 
 def identifier_changed(line: str, chance: random.Random) -> str | None:
@@ -66,7 +66,7 @@ def operator_changed(line: str, chance: random.Random) -> str | None:
 
 
 def operator_cut(line: str, chance: random.Random) -> str | None:
-    """The quotation begins behind the first sign of an operator, or ends before its last."""
+    """The quotation begins after the first character of an operator, or ends before its last."""
     operator = chosen(re.compile(r"(?<=\w )(?:===|!==|==|!=|<=|>=|=>|&&|\|\|)(?= )"), line, chance)
     if not operator:
         return None
@@ -79,7 +79,7 @@ def negation_dropped(line: str, chance: random.Random) -> str | None:
 
 
 def negation_cut(line: str, chance: random.Random) -> str | None:
-    """The quotation begins right behind the negation."""
+    """The quotation begins right after the negation."""
     negation = chosen(NEGATION, line, chance)
     return line[negation.end() :] if negation else None
 
@@ -98,8 +98,8 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def made_up(chance: random.Random, turns: int = 40) -> Subject:
-    """A run in which no word and no number stands twice, but for those that signs and negations need."""
+def generated_run(chance: random.Random, turns: int = 40) -> Subject:
+    """Return a run with unique words and numbers, except those that operators and negations need."""
     words = iter(f"{chance.choice(['alpha', 'brook', 'cinder', 'dune'])}{'xyzw'[n % 4]}_{n}q" for n in range(10**6))
 
     def line() -> str:
@@ -143,18 +143,18 @@ def cited(item: SubjectItem, first: int, last: int, quote: str) -> str:
 
 
 def near_misses(subject: Subject, chance: random.Random, each: int) -> Iterator[tuple[str, SubjectItem, int, str]]:
-    """Lines of a subject, each with one thing changed: what was changed, where, and the line that never was."""
+    """Yield lines of a subject with one change each: kind of change, item, line number, changed line."""
     lines = [(item, number, line) for item in subject.items for number, line in quotable(item)]
     for name, change in CHANGES.items():
         changed = ((item, number, change(line, chance)) for item, number, line in chance.sample(lines, len(lines)))
-        yield from islice(((name, *miss) for miss in missing(changed)), each)
+        yield from islice(((name, *miss) for miss in real_misses(changed)), each)
     pairs = [(one, other) for one, other in pairwise(lines) if one[0] is other[0] and one[1] + 1 == other[1]]
     for (item, number, line), (_, _, following) in chance.sample(pairs, min(each, len(pairs))):
         yield "lines joined", item, number, f"{line.strip()} {following.strip()}"
 
 
-def missing(changed: Iterable[tuple[SubjectItem, int, str | None]]) -> Iterator[tuple[SubjectItem, int, str]]:
-    """Without those that are no miss, because it is said a second time."""
+def real_misses(changed: Iterable[tuple[SubjectItem, int, str | None]]) -> Iterator[tuple[SubjectItem, int, str]]:
+    """Drop changed lines that the claimed text contains as well."""
     for item, number, line in changed:
         claimed = "\n".join(item.text.split("\n")[number - 1 : number + 1]) if item.numbered else item.text
         whole = line and any(line.split() == there.split() for there in claimed.split("\n"))
@@ -169,11 +169,11 @@ def check(subject: Subject, chance: random.Random, each: int, counts: Counter[st
         assert citation.status != "verified", (name, item.mark, quote)
 
 
-def test_no_near_miss_of_a_made_up_run_is_verified() -> None:
+def test_no_near_miss_of_a_generated_run_is_verified() -> None:
     chance = random.Random(SEED)
     counts: Counter[str] = Counter()
     for _ in range(4):
-        check(made_up(chance), chance, 60, counts)
+        check(generated_run(chance), chance, 60, counts)
     print("near misses, made up:", dict(counts))
     assert counts.keys() == {*CHANGES, "lines joined"}
     assert min(counts.values()) >= 200
@@ -189,7 +189,7 @@ def test_no_near_miss_of_the_real_runs_is_verified(real_data: Path) -> None:
     assert min(counts.values()) >= 100
 
 
-def test_no_near_miss_of_the_real_runs_passes_as_a_quotation_of_whole_lines(real_data: Path) -> None:
+def test_no_near_miss_of_the_real_runs_is_verified_as_whole_lines(real_data: Path) -> None:
     chance = random.Random(SEED)
     counts: Counter[str] = Counter()
     for evidence in failures(real_data):
@@ -203,8 +203,8 @@ def test_no_near_miss_of_the_real_runs_passes_as_a_quotation_of_whole_lines(real
     assert sum(counts.values()) > 2_000
 
 
-def words_of_ours(subject: Subject) -> Iterator[str]:
-    """What stands in the prompt beside the items' texts: delimiters, marks, roles, labels, line numbers, the help."""
+def prompt_wording(subject: Subject) -> Iterator[str]:
+    """Yield prompt text that belongs to no item: delimiters, marks, roles, labels, line numbers, the help."""
     shown = subject.text()
     for line in shown.split("\n"):
         if re.match(r"</?evidence-[0-9a-f]{12}", line):
@@ -216,12 +216,12 @@ def words_of_ours(subject: Subject) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_words_of_the_prompt_and_of_headers_are_no_quotation(seed: int) -> None:
+def test_prompt_wording_is_never_a_valid_quotation(seed: int) -> None:
     chance = random.Random(seed)
-    subject = made_up(chance, turns=15)
+    subject = generated_run(chance, turns=15)
     known = "\n".join(item.text for item in subject.items)
     tried = 0
-    for words in words_of_ours(subject):
+    for words in prompt_wording(subject):
         if len(words.strip()) > 2 and words not in known and "[" not in words:
             item = chance.choice(subject.items)
             tried += 1
@@ -230,12 +230,12 @@ def test_words_of_the_prompt_and_of_headers_are_no_quotation(seed: int) -> None:
     assert tried > 100
 
 
-def test_words_of_the_prompt_about_real_failures_are_no_quotation(real_data: Path) -> None:
+def test_prompt_wording_about_real_failures_is_never_a_valid_quotation(real_data: Path) -> None:
     tried = 0
     for evidence in list(failures(real_data))[::4]:
         subject = failure_subject("run", evidence)
         known = "\n".join(item.text for item in subject.items)
-        for words in list(words_of_ours(subject))[::7]:
+        for words in list(prompt_wording(subject))[::7]:
             if len(words.strip()) > 2 and words not in known and "[" not in words:
                 tried += 1
                 citation = only(f"[failure:<RANGE>{words}</RANGE>]", subject)
@@ -244,7 +244,7 @@ def test_words_of_the_prompt_about_real_failures_are_no_quotation(real_data: Pat
     assert tried > 200
 
 
-def test_the_text_of_another_file_is_relocated_there(real_data: Path) -> None:
+def test_quotation_of_another_file_is_relocated(real_data: Path) -> None:
     chance = random.Random(SEED)
     tried = 0
     for evidence in failures(real_data):
@@ -269,7 +269,7 @@ def respaced(line: str, chance: random.Random) -> str:
 
 
 def true_quotes(item: SubjectItem, chance: random.Random, each: int) -> Iterator[tuple[int, int, str]]:
-    """Whole lines, lines up to some blank, words from some blank on; white space changed throughout."""
+    """Yield quotations of whole lines or of lines cut at a blank, with changed whitespace."""
     lines = item.text.split("\n")
     for _ in range(each):
         first = chance.randrange(len(lines))
@@ -284,14 +284,14 @@ def true_quotes(item: SubjectItem, chance: random.Random, each: int) -> Iterator
 
 
 def later_words(line: str, chance: random.Random) -> str:
-    """What follows some word of a line; nothing where that word is a negation, which must not be left out."""
+    """Return a line from a random word on, or "" if a negation precedes that word."""
     words = line.split()
     at = chance.randrange(len(words)) if words else 0
     negated = at and re.search(r"(?:\b(?:not|no|never|nor|neither|none|cannot|without)|n['’]t|!)$", words[at - 1], re.I)
     return "" if negated else "  ".join(words[at:])
 
 
-def test_true_quotations_are_found_whatever_their_white_space_and_lines(real_data: Path) -> None:
+def test_true_quotations_are_found_despite_changed_whitespace_and_shifted_lines(real_data: Path) -> None:
     chance = random.Random(SEED)
     counts: Counter[str] = Counter()
     for evidence in failures(real_data):
@@ -308,24 +308,24 @@ def test_true_quotations_are_found_whatever_their_white_space_and_lines(real_dat
     assert counts["verified"] > 1_000
 
 
-def test_true_quotations_of_a_made_up_run_are_found() -> None:
+def test_true_quotations_of_a_generated_run_are_found() -> None:
     chance = random.Random(SEED)
-    found = 0
-    subject = made_up(chance)
+    verified_count = 0
+    subject = generated_run(chance)
     for item in subject.items:
         for _, _, quote in true_quotes(item, chance, 5):
             inside_one_part = any(quotations.fold_line(quote) in quotations.fold_line(part) for part in parts(item))
             citation = only(cited(item, 1, 1, quote), subject)
             assert (citation.status == "verified") == inside_one_part, (item.mark, quote)
-            found += inside_one_part
+            verified_count += inside_one_part
             away = chance.choice(subject.items)
             if away != item and inside_one_part:
                 moved = only(cited(away, 1, 1, quote), subject)
                 assert moved.status == "relocated"
                 assert moved.target is not None
                 assert moved.target.item == item.mark
-    print("true quotations, made up:", found)
-    assert found > 300
+    print("true quotations, made up:", verified_count)
+    assert verified_count > 300
 
 
 def parts(item: SubjectItem) -> list[str]:
@@ -333,7 +333,7 @@ def parts(item: SubjectItem) -> list[str]:
     return [item.text[start : end - 1] for start, end in pairwise(starts) if end > start]
 
 
-def test_evidence_that_another_document_repeats_is_still_cited_where_it_is_claimed() -> None:
+def test_line_repeated_in_several_documents_is_cited_where_claimed() -> None:
     documents = tuple(Document(role="output", path=f"{n}.py", text="same = line(1)\n") for n in range(3))
     evidence = Evidence(eval=Eval(id="e", category="c", name="n"), documents=documents)
     citation = only("[output 2.py:1:<RANGE>same = line(1)</RANGE>]", failure_subject("run", evidence))

@@ -1,4 +1,4 @@
-"""A judge over a server on loopback."""
+"""A judge that asks a scripted Messages API server on loopback."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -16,7 +16,7 @@ from support.messages_server import MessagesServer, Script
 
 @pytest.fixture
 async def judged() -> AsyncIterator[JudgeFailure]:
-    """Judge a case against a scripted server: the outcome, and the server with what it was asked."""
+    """Judge a failure against a scripted server; return the outcome and the server with its requests."""
     async with AsyncExitStack() as stack:
 
         async def ask(

@@ -1,4 +1,4 @@
-"""The judge against a Messages API on loopback: every way in which a model fails has a bound and a word."""
+"""The judge against a Messages API on loopback: every failure of the model is bounded and reported."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,12 +23,12 @@ def results(call: Call) -> list[dict[str, Any]]:
     return [block for block in call.body["messages"][-1]["content"] if block["type"] == "tool_result"]
 
 
-def told(call: Call) -> str:
+def request_text(call: Call) -> str:
     """The text that a request ends with."""
     return "\n".join(block["text"] for block in call.body["messages"][-1]["content"] if block["type"] == "text")
 
 
-async def test_a_verdict_in_a_single_call(judged: JudgeFailure) -> None:
+async def test_valid_first_answer_needs_a_single_call(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(citations=[QUOTE], fix="", confidence=0.9))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 1
@@ -60,7 +60,7 @@ async def test_tools_are_served_until_the_verdict(judged: JudgeFailure) -> None:
     assert verdict.usage.calls == 2
 
 
-async def test_a_wrong_call_is_answered_with_what_is_wrong(judged: JudgeFailure) -> None:
+async def test_invalid_tool_call_gets_an_error_result_saying_why(judged: JudgeFailure) -> None:
     wrong = use(
         ("read_lines", {"role": "output", "path": "../../etc/passwd", "first": 1, "last": 9}),
         ("read_lines", {"role": "output", "path": "twice.py", "first": 2, "last": 1}),
@@ -83,7 +83,7 @@ async def test_a_search_that_finds_nothing_says_so(judged: JudgeFailure) -> None
     assert "no line holds that" in results(server.calls[1])[0]["content"]
 
 
-async def test_what_no_store_can_hold_is_not_in_a_verdict(judged: JudgeFailure) -> None:
+async def test_unstorable_characters_are_replaced_in_a_verdict(judged: JudgeFailure) -> None:
     quotation = {**QUOTE, "text": "x\ud800", "path": "p\udfff"}
     verdict, _ = await judged(submit(reasoning="a\ud800b\x00c\u202ed", citations=[quotation]))
     assert isinstance(verdict, Verdict)
@@ -91,7 +91,7 @@ async def test_what_no_store_can_hold_is_not_in_a_verdict(judged: JudgeFailure) 
     assert verdict.model_dump_json().encode("utf-8")
 
 
-async def test_too_many_calls_at_once_all_get_an_answer(judged: JudgeFailure) -> None:
+async def test_every_parallel_tool_call_gets_a_result_but_only_eight_succeed(judged: JudgeFailure) -> None:
     _, server = await judged([use(*[("list_documents", {})] * 30), submit()])
     answers = results(server.calls[1])
     assert len(answers) == 30
@@ -105,45 +105,45 @@ async def test_a_refusal_is_final(judged: JudgeFailure) -> None:
     assert outcome.usage.calls == 1
 
 
-async def test_evidence_beyond_the_context_is_final(judged: JudgeFailure) -> None:
+async def test_prompt_too_long_for_the_model_is_final(judged: JudgeFailure) -> None:
     outcome, _ = await judged(failure(400, "invalid_request_error", "prompt is too long: 1 > 0"))
     assert isinstance(outcome, Unclassified)
     assert ("too long" in outcome.reason, outcome.final) == (True, True)
 
 
-async def test_overload_and_then_a_verdict(judged: JudgeFailure) -> None:
+async def test_overloaded_call_is_retried_until_a_verdict(judged: JudgeFailure) -> None:
     verdict, server = await judged([failure(529), failure(429, retry_after="0.1"), submit()])
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 3
 
 
-async def test_overload_without_end(judged: JudgeFailure) -> None:
+async def test_permanent_overload_is_given_up_after_three_calls(judged: JudgeFailure) -> None:
     outcome, server = await judged(failure(529))
     assert isinstance(outcome, Unclassified)
     assert ("overloaded" in outcome.reason, outcome.final, len(server.calls)) == (True, False, 3)
 
 
-async def test_an_answer_cut_off_is_asked_for_again_in_short(judged: JudgeFailure) -> None:
+async def test_cut_off_answer_is_asked_for_again(judged: JudgeFailure) -> None:
     half = message({"type": "tool_use", "id": "t", "name": "submit", "input": {"cause": "wro"}}, stop="max_tokens")
     verdict, server = await judged([half, submit()])
     assert isinstance(verdict, Verdict)
-    assert "cut off" in told(server.calls[1])
+    assert "cut off" in request_text(server.calls[1])
     assert all(turn["role"] == "user" for turn in server.calls[1].body["messages"]), "half a call is not echoed"
 
 
-async def test_an_answer_cut_off_for_ever_is_given_up(judged: JudgeFailure) -> None:
+async def test_answer_that_is_always_cut_off_is_given_up_after_three_calls(judged: JudgeFailure) -> None:
     outcome, server = await judged(says("I think that", "max_tokens"))
     assert isinstance(outcome, Unclassified)
     assert ("cut off at 8000 tokens" in outcome.reason, len(server.calls)) == (True, 3)
 
 
-async def test_a_pause_is_resumed(judged: JudgeFailure) -> None:
+async def test_paused_turn_is_resumed(judged: JudgeFailure) -> None:
     verdict, server = await judged([says("Wait.", "pause_turn"), submit()])
     assert isinstance(verdict, Verdict)
     assert server.calls[1].body["messages"][-1] == {"role": "assistant", "content": [{"type": "text", "text": "Wait."}]}
 
 
-async def test_invented_quotations_are_sent_back_once_and_then_marked(judged: JudgeFailure) -> None:
+async def test_invented_quotation_is_sent_back_once_and_then_marked_unverified(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(citations=[QUOTE, INVENTED], confidence=0.9))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 2
@@ -152,19 +152,19 @@ async def test_invented_quotations_are_sent_back_once_and_then_marked(judged: Ju
     assert (verdict.confidence, verdict.uncertain) == (0.9, False)
 
 
-async def test_a_verdict_on_inventions_only_is_uncertain(judged: JudgeFailure) -> None:
+async def test_verdict_with_only_invented_quotations_is_uncertain(judged: JudgeFailure) -> None:
     verdict, _ = await judged(submit(citations=[INVENTED], confidence=0.9))
     assert isinstance(verdict, Verdict)
     assert (verdict.confidence, verdict.uncertain) == (0.5, True)
 
 
-async def test_a_quotation_put_right_is_verified(judged: JudgeFailure) -> None:
+async def test_corrected_quotation_is_verified(judged: JudgeFailure) -> None:
     verdict, _ = await judged([submit(citations=[INVENTED]), submit(citations=[QUOTE])])
     assert isinstance(verdict, Verdict)
     assert verdict.citations[0].status == "verified"
 
 
-async def test_a_quotation_from_other_lines_is_relocated(judged: JudgeFailure) -> None:
+async def test_quotation_with_wrong_line_numbers_is_relocated(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(citations=[{**QUOTE, "first": 1, "last": 1}]))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 1
@@ -184,20 +184,20 @@ async def test_a_quotation_from_other_lines_is_relocated(judged: JudgeFailure) -
         ({"extra": 1}, "extra"),
     ],
 )
-async def test_what_breaks_the_schema_is_sent_back_by_field(judged: JudgeFailure, fields: Any, named: str) -> None:
+async def test_invalid_field_is_sent_back_by_name(judged: JudgeFailure, fields: Any, named: str) -> None:
     verdict, server = await judged([submit(**fields), submit()])
     assert isinstance(verdict, Verdict)
     answer = results(server.calls[1])[0]
     assert (answer["is_error"], f"\n{named}: " in answer["content"]) == (True, True)
 
 
-async def test_a_label_outside_the_schema_for_ever_is_given_up(judged: JudgeFailure) -> None:
+async def test_repeated_unknown_label_is_given_up_after_three_calls(judged: JudgeFailure) -> None:
     outcome, server = await judged(submit(classification="MODELS_FAULT"))
     assert isinstance(outcome, Unclassified)
     assert ("classification" in outcome.reason, len(server.calls)) == (True, 3)
 
 
-async def test_a_line_too_long_for_the_table_is_sent_back_once_and_then_cut(judged: JudgeFailure) -> None:
+async def test_overlong_why_is_sent_back_once_and_then_truncated(judged: JudgeFailure) -> None:
     verdict, server = await judged(submit(why="word " * 40))
     assert isinstance(verdict, Verdict)
     assert len(server.calls) == 2
@@ -205,29 +205,29 @@ async def test_a_line_too_long_for_the_table_is_sent_back_once_and_then_cut(judg
     assert verdict.why.endswith("word…")
 
 
-async def test_talk_without_a_verdict_is_nudged_twice(judged: JudgeFailure) -> None:
+async def test_text_without_a_verdict_gets_two_reminders(judged: JudgeFailure) -> None:
     outcome, server = await judged(says("It is MODEL_FAULT."))
     assert isinstance(outcome, Unclassified)
     assert ("gave no verdict" in outcome.reason, len(server.calls)) == (True, 3)
-    assert "Call `submit`" in told(server.calls[2])
+    assert "Call `submit`" in request_text(server.calls[2])
 
 
-async def test_nothing_said_at_all_is_nudged_too(judged: JudgeFailure) -> None:
+async def test_empty_answer_gets_a_reminder(judged: JudgeFailure) -> None:
     verdict, server = await judged([message(), submit()])
     assert isinstance(verdict, Verdict)
     assert len(server.calls[1].body["messages"]) == 2
 
 
-async def test_a_tool_loop_has_an_end_and_the_last_turn_is_announced(judged: JudgeFailure) -> None:
+async def test_tool_loop_ends_at_the_turn_limit_and_announces_the_last_turn(judged: JudgeFailure) -> None:
     outcome, server = await judged(use(("list_documents", {})), bounds=InvestigationLimits(turns=5))
     assert isinstance(outcome, Unclassified)
     assert "within 5 turns" in outcome.reason
-    assert ["last turn" in told(call) for call in server.calls] == [False] * 4 + [True]
+    assert ["last turn" in request_text(call) for call in server.calls] == [False] * 4 + [True]
     assert outcome.usage.calls == 5
     assert not outcome.final
 
 
-async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: JudgeFailure) -> None:
+async def test_tool_loop_ends_before_the_token_limit_is_exceeded(judged: JudgeFailure) -> None:
     hungry = message(
         {"type": "tool_use", "id": "t", "name": "list_documents", "input": {}},
         stop="tool_use",
@@ -236,25 +236,25 @@ async def test_the_bound_on_tokens_ends_a_loop_before_it_is_passed(judged: Judge
     outcome, server = await judged(hungry, bounds=InvestigationLimits(tokens=150_000))
     assert isinstance(outcome, Unclassified)
     assert outcome.usage.input_tokens + outcome.usage.output_tokens <= 150_000
-    assert "last turn" in told(server.calls[-1])
+    assert "last turn" in request_text(server.calls[-1])
 
 
 @pytest.mark.parametrize(
     "answer", [page(), Answer(body=b'{"id": "msg'), Answer(cut="reset")], ids=["page", "half", "reset"]
 )
-async def test_an_answer_that_is_none_leaves_the_failure_unclassified(judged: JudgeFailure, answer: Answer) -> None:
+async def test_unreadable_response_leaves_the_failure_unclassified(judged: JudgeFailure, answer: Answer) -> None:
     outcome, _ = await judged(answer)
     assert isinstance(outcome, Unclassified)
     assert not outcome.final
 
 
-async def test_a_model_that_hangs_is_left(judged: JudgeFailure) -> None:
+async def test_hanging_model_is_given_up_at_the_time_limit(judged: JudgeFailure) -> None:
     outcome, _ = await judged(replace(submit(), held=True), bounds=InvestigationLimits(seconds=0.3))
     assert isinstance(outcome, Unclassified)
     assert outcome.reason == "no verdict within 0.3 s"
 
 
-async def test_instructions_and_tools_are_the_same_for_every_case(judged: JudgeFailure) -> None:
+async def test_instructions_and_tools_are_the_same_for_every_failure(judged: JudgeFailure) -> None:
     other = make_packed_failure().model_copy(
         update={"evidence": make_packed_failure().evidence.model_copy(update={"missing": ("no log",)})}
     )
@@ -279,7 +279,7 @@ LOOK = tool_reply(("list_documents", {}))
     ],
     ids=["no verdict", "invalid", "endless", "cut short", "final"],
 )
-async def test_only_answers_that_led_nowhere_are_forgotten(script: list[Step], forgotten: int) -> None:
+async def test_only_requests_without_a_usable_answer_are_forgotten(script: list[Step], forgotten: int) -> None:
     model = ScriptedModel(script)
     assert isinstance(await ModelJudge(model, Prompts()).judge(make_packed_failure()), Unclassified)
     assert len(model.requests) == len(script)

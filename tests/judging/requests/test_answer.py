@@ -1,4 +1,4 @@
-"""One question asked, by the answer that comes back."""
+"""Asking a model one question: each kind of reply and what becomes of it."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from support.request_records import make_record
 from support.scripted_model import ScriptedModel, Step, text_reply
 
 REF = AgentRunRef(id="a")
-ASKED = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a")})
+PROMPT = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a")})
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"label": {"type": "string", "enum": ["x", "y"]}, "why": {"type": "string", "citations": True}},
@@ -25,43 +25,43 @@ USAGE = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.5)
 
 
 async def answer(
-    *script: Step, schema: dict[str, Any] | None = None, window: int = 200_000, asked: RequestPrompt = ASKED
+    *script: Step, schema: dict[str, Any] | None = None, window: int = 200_000, prompt: RequestPrompt = PROMPT
 ) -> tuple[RequestAnswer, ScriptedModel]:
     model = ScriptedModel(script, context_tokens=window)
     questioner = RequestModel(model, Prompts(), schema)
-    return await questioner.ask(asked, questioner.request(asked)), model
+    return await questioner.ask(prompt, questioner.request(prompt)), model
 
 
 def tagged(label: str, why: str) -> Reply:
     return text_reply(f"I think.\n<response>{json.dumps({'label': label, 'why': why})}</response>", usage=USAGE)
 
 
-async def test_free_text_with_its_citations() -> None:
-    told, model = await answer(
+async def test_free_text_answer_has_resolved_citations() -> None:
+    outcome, model = await answer(
         text_reply("  It lied [T0B1:<RANGE>Done by a</RANGE>], [T0B0:<RANGE>made up</RANGE>].\n", usage=USAGE)
     )
-    assert told.output is not None
-    assert told.output["output"] == "It lied [T0B1:<RANGE>Done by a</RANGE>], [T0B0:<RANGE>made up</RANGE>]."
-    assert [one["status"] for one in told.output["citations"]] == ["verified", "unverified"]
-    assert told.usage == USAGE
+    assert outcome.output is not None
+    assert outcome.output["output"] == "It lied [T0B1:<RANGE>Done by a</RANGE>], [T0B0:<RANGE>made up</RANGE>]."
+    assert [one["status"] for one in outcome.output["citations"]] == ["verified", "unverified"]
+    assert outcome.usage == USAGE
     (request,) = model.requests
     assert "cites block 1 of transcript 0" in request.system
     assert "You can cite only what stands in this message" in request.system
-    assert request.messages[0].text == ASKED.text
+    assert request.messages[0].text == PROMPT.text
 
 
-async def test_a_prompt_of_words_alone_is_told_nothing_of_citations() -> None:
-    _, model = await answer(text_reply("Yes."), asked=RequestPrompt.of(("Is it?",), {}))
+async def test_prompt_without_references_does_not_mention_citations() -> None:
+    _, model = await answer(text_reply("Yes."), prompt=RequestPrompt.of(("Is it?",), {}))
     assert model.requests[0].system.endswith("Answer in your own words.")
     assert "cite" not in model.requests[0].system
 
 
-async def test_an_answer_that_fits_a_schema() -> None:
-    told, model = await answer(tagged("x", "Since [T0B1]."), schema=SCHEMA)
-    assert told.output is not None
-    assert told.output["label"] == "x"
-    assert told.output["why"]["text"] == "Since [T0B1]."
-    assert told.output["why"]["citations"][0]["target"]["agent_run_id"] == "a"
+async def test_answer_with_a_schema_is_parsed_and_its_citations_resolved() -> None:
+    outcome, model = await answer(tagged("x", "Since [T0B1]."), schema=SCHEMA)
+    assert outcome.output is not None
+    assert outcome.output["label"] == "x"
+    assert outcome.output["why"]["text"] == "Since [T0B1]."
+    assert outcome.output["why"]["citations"][0]["target"]["agent_run_id"] == "a"
     assert json.dumps(SCHEMA, indent=2) in model.requests[0].system
 
 
@@ -78,13 +78,15 @@ async def test_an_answer_that_fits_a_schema() -> None:
         ),
     ],
 )
-async def test_a_second_chance(schema: dict[str, Any] | None, bad: Reply, good: Reply, words: str) -> None:
-    told, model = await answer(bad, good, schema=schema)
-    assert told.output is not None
-    assert told.usage == USAGE + USAGE
+async def test_invalid_answer_is_asked_for_once_more(
+    schema: dict[str, Any] | None, bad: Reply, good: Reply, words: str
+) -> None:
+    outcome, model = await answer(bad, good, schema=schema)
+    assert outcome.output is not None
+    assert outcome.usage == USAGE + USAGE
     assert words in model.requests[1].messages[-1].text
-    told, _ = await answer(bad, bad, schema=schema)
-    assert (told.output, told.final) == (None, False)
+    outcome, _ = await answer(bad, bad, schema=schema)
+    assert (outcome.output, outcome.final) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -95,50 +97,50 @@ async def test_a_second_chance(schema: dict[str, Any] | None, bad: Reply, good: 
         (CallFailed("overloaded (tried 5 times)"), "overloaded (tried 5 times)", False),
     ],
 )
-async def test_what_concerns_one_question_is_its_error(step: Step, error: str, final: bool) -> None:
-    told, _ = await answer(step)
-    assert (told.output, told.error, told.final) == (None, error, final)
+async def test_failed_call_becomes_the_error_of_its_question(step: Step, error: str, final: bool) -> None:
+    outcome, _ = await answer(step)
+    assert (outcome.output, outcome.error, outcome.final) == (None, error, final)
 
 
-async def test_what_concerns_all_is_raised() -> None:
+async def test_access_error_is_raised() -> None:
     with pytest.raises(AccessError, match="no key"):
         await answer(AccessError("no key"))
 
 
-async def test_a_prompt_beyond_the_window_is_not_asked_and_says_by_how_much() -> None:
+async def test_prompt_beyond_the_context_window_is_refused_with_its_size() -> None:
     long = RequestPrompt.of((REF,), {REF: make_record("a", said="word " * 20_000)})
-    told, model = await answer(window=8_000, asked=long)
-    assert told.final
-    assert told.error is not None
-    assert told.error.startswith("the prompt has about 25,")
-    assert "more than scripted/model can read and answer (8,000 in all): refer to less at once" in told.error
+    outcome, model = await answer(window=8_000, prompt=long)
+    assert outcome.final
+    assert outcome.error is not None
+    assert outcome.error.startswith("the prompt has about 25,")
+    assert "more than scripted/model can read and answer (8,000 in all): refer to less at once" in outcome.error
     assert model.requests == []
 
 
-async def test_a_secret_in_an_answer_is_not_kept() -> None:
-    told, _ = await answer(text_reply("The key is sk-ant-api03-" + "aB3" * 31 + "AA"))
-    assert told.output is not None
-    assert "aB3aB3" not in told.output["output"]
+async def test_secret_in_an_answer_is_redacted() -> None:
+    outcome, _ = await answer(text_reply("The key is sk-ant-api03-" + "aB3" * 31 + "AA"))
+    assert outcome.output is not None
+    assert "aB3aB3" not in outcome.output["output"]
 
 
-def test_the_key_is_that_of_the_question() -> None:
-    def key(schema: dict[str, Any] | None = None, effort: Any = None, asked: RequestPrompt = ASKED) -> str:
+def test_key_depends_on_prompt_schema_and_effort() -> None:
+    def key(schema: dict[str, Any] | None = None, effort: Any = None, prompt: RequestPrompt = PROMPT) -> str:
         questioner = RequestModel(ScriptedModel([]), Prompts(), schema, effort)
-        return questioner.key(questioner.request(asked))
+        return questioner.key(questioner.request(prompt))
 
     again = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a")})
     other = RequestPrompt.of(("Why did it fail?\n", REF), {REF: make_record("a", said="Bye.")})
-    assert key(asked=again) == key()
-    assert len({key(), key(SCHEMA), key(effort="low"), key(asked=other)}) == 4
+    assert key(prompt=again) == key()
+    assert len({key(), key(SCHEMA), key(effort="low"), key(prompt=other)}) == 4
 
 
-def test_a_known_answer_leads_to_what_is_asked_about_now() -> None:
-    """The same text may belong to a run of another id."""
+def test_cached_answer_cites_the_run_of_the_current_prompt() -> None:
+    """Runs with different ids may have the same text."""
     questioner = RequestModel(ScriptedModel([]), Prompts(), SCHEMA)
     known = {"label": "x", "why": {"text": "Since [T0B1].", "citations": [{"target": {"agent_run_id": "old"}}]}}
-    assert questioner.again(known, ASKED)["why"]["citations"][0]["target"]["agent_run_id"] == "a"
+    assert questioner.again(known, PROMPT)["why"]["citations"][0]["target"]["agent_run_id"] == "a"
 
 
-def test_a_schema_that_is_none() -> None:
+def test_schema_that_is_not_an_object_is_refused() -> None:
     with pytest.raises(RubricError, match="output_schema"):
         RequestModel(ScriptedModel([]), Prompts(), {"type": "string"})

@@ -1,4 +1,4 @@
-"""What counts as an answer: the table of bad ones, and of odd ones that are good."""
+"""Answer parsing: tables of unusual answers that are accepted and of answers that are refused."""
 
 import json
 from typing import Any
@@ -123,12 +123,12 @@ BAD: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize(("text", "output"), READ.values(), ids=READ.keys())
-def test_good_answers(text: str, output: dict[str, Any]) -> None:
+def test_unusual_but_valid_answer_is_parsed(text: str, output: dict[str, Any]) -> None:
     assert parse_answer(text, XML) == output
 
 
 @pytest.mark.parametrize(("text", "problem"), BAD.values(), ids=BAD.keys())
-def test_bad_answers(text: str, problem: str) -> None:
+def test_invalid_answer_reports_its_problem(text: str, problem: str) -> None:
     read = parse_answer(text, XML)
     assert isinstance(read, list)
     assert problem in "\n".join(read)
@@ -141,13 +141,13 @@ def test_constrained_decoding_reads_the_whole_text() -> None:
     assert parse_answer(tagged(GOOD, OTHER), PLAIN) == ["2 different JSON objects fit the schema: give one"]
 
 
-def test_the_rubric_names_the_tag() -> None:
+def test_rubric_sets_the_answer_tag() -> None:
     message = PromptTemplateMessage(role="user", content="{agent_run} {rubric} {output_schema} <answer>")
     rubric = Rubric(rubric_text="?", output_schema=SCHEMA, response_xml_key="answer", prompt_templates=(message,))
     assert parse_answer(f"<response>{OTHER}</response><answer>{GOOD}</answer>", rubric) == PASS
 
 
-def test_a_schema_that_anything_fits_does_not_let_parts_pass_for_answers() -> None:
+def test_lenient_schema_does_not_accept_part_of_an_answer() -> None:
     rubric = Rubric(rubric_text="?", output_schema=LENIENT)
     assert parse_answer('<response>{"label": {"why": {}</response>', rubric) == [
         "the JSON is not whole: closing brackets are missing"
@@ -178,7 +178,7 @@ def test_a_schema_that_anything_fits_does_not_let_parts_pass_for_answers() -> No
     ids=lambda text: text[:24],
 )
 @pytest.mark.benchmark
-def test_hostile_text_takes_linear_time(text: str) -> None:
+def test_hostile_text_is_parsed_within_two_cpu_seconds(text: str) -> None:
     with cpu_below(2):
         read = parse_answer(text, XML)
     assert isinstance(read, list)
@@ -187,7 +187,7 @@ def test_hostile_text_takes_linear_time(text: str) -> None:
 
 
 @given(VALUES, st.text())
-def test_nothing_crashes_and_only_what_fits_is_read(value: object, prose: str) -> None:
+def test_arbitrary_text_is_refused_without_a_crash(value: object, prose: str) -> None:
     for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), prose, tagged(json.dumps(value) + prose)):
         for rubric in (XML, PLAIN):
             read = parse_answer(text, rubric)
@@ -196,7 +196,7 @@ def test_nothing_crashes_and_only_what_fits_is_read(value: object, prose: str) -
 
 
 @given(why=st.text(), label=st.sampled_from(["pass", "fail"]), around=st.text(alphabet='ab {}[]`"\n<>'))
-def test_whatever_an_answer_says_it_is_read_back(why: str, label: str, around: str) -> None:
+def test_any_answer_text_survives_a_round_trip(why: str, label: str, around: str) -> None:
     output = {"label": label, "why": why}
     assert parse_answer(tagged(json.dumps(output)) + around, XML) == output
     assert parse_answer(tagged(f"```json\n{json.dumps(output, ensure_ascii=False)}\n```") + around, XML) == output

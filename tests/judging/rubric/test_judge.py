@@ -1,4 +1,4 @@
-"""The judge of a rubric: what is asked, kept, and said of it."""
+"""The rubric judge: requests, stored results, limits and long subjects."""
 
 import asyncio
 import json
@@ -47,19 +47,19 @@ def failing_then(reply: Reply) -> Panelists:
     return Panelists([CallFailed("overloaded", USAGE), reply])
 
 
-async def test_one_answer_is_a_result() -> None:
-    asked = judge(Panelists([answer()]))
-    result = await asked(RUN)
+async def test_single_answer_gives_a_direct_result() -> None:
+    right_judge = judge(Panelists([answer()]))
+    result = await right_judge(RUN)
     assert result.result_type is ResultType.DIRECT_RESULT
     assert (result.output, result.reason) == (output(), None)
     assert (result.citations.verified, result.citations.unverified) == (1, 0)
     assert (result.rubric_id, result.rubric_version, result.agent_run_id) == ("right", 1, "run-1")
     assert (result.usage, result.judge, result.confidence) == (USAGE, "scripted/panel", None)
     assert result.id.startswith("sha256:")
-    assert asked.id == "scripted/panel with right@1"
+    assert right_judge.id == "scripted/panel with right@1"
 
 
-async def test_citations_of_the_result_are_counted_each_by_its_status() -> None:
+async def test_citations_are_counted_by_status() -> None:
     quoted = "[T0B1:<RANGE>France is Paris</RANGE>] [T0B0:<RANGE>France is Paris</RANGE>]"
     why = f"{quoted} [T0B1:<RANGE>London</RANGE>] [T7B7]"
     result = await judge(Panelists([answer(why=why)])).judge(subject())
@@ -67,32 +67,32 @@ async def test_citations_of_the_result_are_counted_each_by_its_status() -> None:
     assert (counts.verified, counts.relocated, counts.unverified) == (1, 1, 2)
 
 
-# What is known is not asked again.
+# Stored results.
 
 
-async def test_the_same_question_is_asked_once(shelf: CollectionStore) -> None:
+async def test_stored_result_is_reused_by_another_judge(shelf: CollectionStore) -> None:
     model = Panelists([answer("fail")])
     first = await judge(model, shelf).judge(subject())
     assert await judge(Panelists(), shelf).judge(subject()) == first
 
 
-async def test_the_same_question_at_the_same_time_is_asked_once(shelf: CollectionStore) -> None:
-    asked = judge(Panelists([answer("fail")]), shelf)
-    first, second = await asyncio.gather(asked(RUN), asked(RUN))
+async def test_concurrent_equal_questions_are_asked_once(shelf: CollectionStore) -> None:
+    shared_judge = judge(Panelists([answer("fail")]), shelf)
+    first, second = await asyncio.gather(shared_judge(RUN), shared_judge(RUN))
     assert first == second
 
 
-async def test_without_a_memory_the_same_question_can_be_asked_many_times_at_once() -> None:
+async def test_concurrent_equal_questions_are_all_asked_without_a_store() -> None:
     with MessagesServer(server_says(answer().text)) as server:
         server.gather(3)
         model = AnthropicModel("claude-x", KEY, server.url)
-        asked = RubricJudge(rubric(), model)
-        await asyncio.gather(asked(RUN), asked(RUN), asked(RUN))
+        shared_judge = RubricJudge(rubric(), model)
+        await asyncio.gather(shared_judge(RUN), shared_judge(RUN), shared_judge(RUN))
         await model.close()
     assert (len(server.calls), server.peak) == (3, 3)
 
 
-async def test_a_known_result_answers_under_the_names_that_ask(shelf: CollectionStore) -> None:
+async def test_stored_result_takes_the_ids_of_the_current_request(shelf: CollectionStore) -> None:
     first = await judge(Panelists([answer()]), shelf)(RUN)
     renamed = RubricJudge(rubric(id="other", version=3), Panelists(), results=shelf)
     again = await renamed(RUN.model_copy(update={"id": "run-2"}))
@@ -100,38 +100,38 @@ async def test_a_known_result_answers_under_the_names_that_ask(shelf: Collection
     assert (again.id, again.output) == (first.id, first.output)
 
 
-async def test_fresh_asks_again_and_keeps_the_new_answer(shelf: CollectionStore) -> None:
+async def test_fresh_asks_again_and_stores_the_new_answer(shelf: CollectionStore) -> None:
     await judge(Panelists([answer("fail")]), shelf).judge(subject())
     await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
     assert (await judge(Panelists(), shelf).judge(subject())).output == output("pass")
 
 
-async def test_another_answer_to_the_same_question_is_another_result(shelf: CollectionStore) -> None:
+async def test_different_answer_to_the_same_question_gets_another_result_id(shelf: CollectionStore) -> None:
     first = await judge(Panelists([answer("fail")]), shelf).judge(subject())
     fresh = await judge(Panelists([answer("pass")]), shelf, fresh=True).judge(subject())
     assert first.id != fresh.id
     assert (await judge(Panelists(), shelf).judge(subject())).id == fresh.id
 
 
-async def test_a_failure_that_may_pass_is_not_kept(shelf: CollectionStore) -> None:
+async def test_temporary_failure_is_not_stored(shelf: CollectionStore) -> None:
     model = failing_then(answer())
     assert (await judge(model, shelf).judge(subject())).reason == "overloaded"
     assert (await judge(model, shelf).judge(subject())).output == output()
 
 
-async def test_a_refusal_is_kept(shelf: CollectionStore) -> None:
+async def test_refusal_is_stored(shelf: CollectionStore) -> None:
     refused = await judge(Panelists([text_reply(stop="refusal", usage=USAGE)]), shelf).judge(subject())
     assert refused.result_type is ResultType.FAILURE
     assert await judge(Panelists(), shelf).judge(subject()) == refused
 
 
-async def test_nothing_is_kept_when_the_work_is_cut_short(shelf: CollectionStore) -> None:
+async def test_access_error_stores_nothing(shelf: CollectionStore) -> None:
     with pytest.raises(AccessError):
         await judge(Panelists([AccessError("no key")]), shelf).judge(subject())
     assert (await judge(Panelists([answer()]), shelf).judge(subject())).output == output()
 
 
-def test_the_key_is_of_all_that_the_answer_depends_on() -> None:
+def test_key_depends_on_everything_that_affects_the_answer() -> None:
     model, other_model = Panelists(), Panelists()
     other_model.id = "scripted/other"
     other_run = agent_run_subject(AgentRun(transcripts=(Transcript(messages=(UserMessage(content="Hello"),)),)))
@@ -153,24 +153,24 @@ def test_the_key_is_of_all_that_the_answer_depends_on() -> None:
     assert {one.key(subject()) for one in same} == {judge(model).key(subject())}
 
 
-def test_who_reads_a_long_subject_is_part_of_the_key() -> None:
+def test_key_of_a_long_subject_depends_on_the_observer() -> None:
     model, reader = Panelists(context_tokens=30_000), Panelists(context_tokens=30_000)
     reader.id = "scripted/reader"
     long = agent_run_subject(LONG)
     assert judge(model).key(long) != judge(model, observer=reader).key(long)
 
 
-# Bounds.
+# Limits.
 
 
-async def test_a_call_can_have_bounds_of_its_own() -> None:
+async def test_call_can_override_the_token_limit() -> None:
     model = Panelists([answer(), answer()])
     await judge(model)(RUN, max_new_tokens=500, timeout=None)
     await judge(model, max_tokens=700).judge(subject())
     assert [request.max_tokens for request in model.requests] == [500, 700]
 
 
-async def test_a_rollout_beyond_its_time_is_a_failure() -> None:
+async def test_rollout_beyond_its_time_limit_is_a_failure() -> None:
     class Hanging(Panelists):
         async def complete(self, request: Request, on_text: object = None) -> Reply:
             await asyncio.sleep(60)
@@ -180,7 +180,7 @@ async def test_a_rollout_beyond_its_time_is_a_failure() -> None:
     assert (result.result_type, result.reason) == (ResultType.FAILURE, "no answer within 0.02 s")
 
 
-async def test_effort_is_the_rubrics() -> None:
+async def test_reasoning_effort_is_taken_from_the_rubric() -> None:
     model = Panelists([answer()])
     option = {"provider": "anthropic", "model_name": "claude-x", "reasoning_effort": "low"}
     await RubricJudge(rubric(judge_model=option), model)(RUN)
@@ -206,11 +206,11 @@ def test_an_estimate_counts_every_rollout_of_every_stage() -> None:
 
 
 def observes(request: Request) -> Reply:
-    said = {"observations": ["It goes on for long [T0B3:<RANGE>step 3: so on.</RANGE>]."]}
-    return text_reply(f"<response>{json.dumps(said)}</response>", usage=USAGE)
+    payload = {"observations": ["It goes on for long [T0B3:<RANGE>step 3: so on.</RANGE>]."]}
+    return text_reply(f"<response>{json.dumps(payload)}</response>", usage=USAGE)
 
 
-async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> None:
+async def test_long_subject_is_judged_by_the_observations_of_its_parts() -> None:
     reader = Panelists([observes] * 50, context_tokens=20_000)
     model = Panelists([answer(why="On and on [T0B3:<RANGE>step 3: so on.</RANGE>].")], context_tokens=22_000)
     result = await judge(model, observer=reader)(LONG)
@@ -227,7 +227,7 @@ async def test_a_subject_beyond_the_window_is_judged_by_what_was_observed() -> N
     assert judge(model).estimate(agent_run_subject(LONG)).input_tokens > 20_000
 
 
-async def test_a_window_smaller_than_it_is_said_to_be_has_the_subject_read_in_parts() -> None:
+async def test_subject_is_read_in_parts_if_the_real_window_is_smaller_than_stated() -> None:
     too_long = text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50, context_tokens=20_000)
     model = Panelists([too_long, answer(why="[T0B3]")])
@@ -240,7 +240,7 @@ async def test_a_window_smaller_than_it_is_said_to_be_has_the_subject_read_in_pa
 
 
 def real_window(tokens: int) -> ScriptedModel:
-    """A model that is said to have a large window, and observes far more than a small one can hold."""
+    """Return a model whose real window is smaller than stated and cannot hold its observations."""
 
     def step(request: Request) -> Reply:
         text = request.messages[0].text
@@ -249,27 +249,27 @@ def real_window(tokens: int) -> ScriptedModel:
         if "You read part" not in text and "Several readers" not in text:
             return answer(why="[T0B3]")
         seen = re.findall(r"T0B\d+(?= role)", text) or re.findall(r"\[(T0B\d+)\]", text)[::3]
-        told = [f"It goes on [{mark}] {'and on ' * 100}" for mark in seen]
-        return text_reply(f"<response>{json.dumps({'observations': told})}</response>", usage=USAGE)
+        lines = [f"It goes on [{mark}] {'and on ' * 100}" for mark in seen]
+        return text_reply(f"<response>{json.dumps({'observations': lines})}</response>", usage=USAGE)
 
     return ScriptedModel(repeat(step), context_tokens=200_000)
 
 
-async def test_observations_are_merged_until_the_real_window_holds_them_and_parts_are_read_once() -> None:
+async def test_observations_are_merged_until_they_fit_and_each_part_is_read_once() -> None:
     model = real_window(3_000)
     result = await RubricJudge(rubric(), model, max_tokens=1_000)(LONG)
     assert result.output == output(why="[T0B3]")
-    asked = [request.messages[0].text for request in model.requests]
-    judged = [estimate_tokens(text) for text in asked if "You read" not in text and "Several readers" not in text]
+    prompts = [request.messages[0].text for request in model.requests]
+    judged = [estimate_tokens(text) for text in prompts if "You read" not in text and "Several readers" not in text]
     assert len(judged) > 2
     assert judged == sorted(judged, reverse=True)
     assert judged[-1] <= 3_000 < judged[-2]
-    read = [text for text in asked if "You read part" in text and estimate_tokens(text) <= 3_000]
+    read = [text for text in prompts if "You read part" in text and estimate_tokens(text) <= 3_000]
     assert len({text.partition("The part you read")[2] for text in read}) == len(read)
-    assert result.usage.calls == sum(estimate_tokens(text) <= 3_000 for text in asked)
+    assert result.usage.calls == sum(estimate_tokens(text) <= 3_000 for text in prompts)
 
 
-async def test_a_prompt_that_one_rollout_finds_too_long_is_too_long_for_all() -> None:
+async def test_prompt_too_long_for_one_rollout_is_shortened_for_all() -> None:
     too_long = text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50, context_tokens=20_000)
     panel = Panelists([too_long, answer()], [CallFailed("overloaded", USAGE), answer()])
@@ -277,8 +277,8 @@ async def test_a_prompt_that_one_rollout_finds_too_long_is_too_long_for_all() ->
     assert (result.confidence, result.usage.calls) == (1.0, len(reader.requests) + 3)
 
 
-async def test_a_window_that_answers_fill_too_is_found_by_asking() -> None:
-    """A server that counts the bound of the answer, and whose window is a quarter of what it is said to be."""
+async def test_window_that_includes_the_answer_is_found_in_at_most_five_failed_calls() -> None:
+    """The server counts `max_tokens` towards the window, which is a quarter of what is stated."""
 
     def step(request: Request) -> Reply:
         text = request.messages[0].text
@@ -293,7 +293,7 @@ async def test_a_window_that_answers_fill_too_is_found_by_asking() -> None:
         assert len(model.requests) - result.usage.calls <= 5
 
 
-async def test_a_small_window_leaves_room_for_the_question() -> None:
+async def test_small_window_limits_the_answer_to_leave_room_for_the_question() -> None:
     model = Panelists([answer()], context_tokens=8_192)
     assert (await judge(model)(RUN)).output == output()
     assert model.requests[0].max_tokens == 4_096
@@ -302,22 +302,24 @@ async def test_a_small_window_leaves_room_for_the_question() -> None:
     assert (await judge(shorter, observer=read)(LONG)).citations.verified == 1
 
 
-async def test_a_subject_is_read_by_the_workspaces_own_templates(tmp_path: Path, shelf: CollectionStore) -> None:
+async def test_workspace_template_is_used_to_read_a_subject_and_changes_its_key(
+    tmp_path: Path, shelf: CollectionStore
+) -> None:
     templates = tmp_path / "prompts" / "judging"
     templates.mkdir(parents=True)
     (templates / "observe.md.j2").write_text("You read part {{ number }}, as we like it. {{ part }}")
     own = Prompts(tmp_path)
     reader = Panelists([observes] * 50, context_tokens=20_000)
-    asked = judge(Panelists([answer()], context_tokens=22_000), shelf, observer=reader, prompts=own)
-    await asked(LONG)
+    own_judge = judge(Panelists([answer()], context_tokens=22_000), shelf, observer=reader, prompts=own)
+    await own_judge(LONG)
     assert all("as we like it" in request.messages[0].text for request in reader.requests)
     shipped = judge(Panelists(context_tokens=22_000), observer=reader)
     long, short = agent_run_subject(LONG), subject()
-    assert asked.key(long) != shipped.key(long)
-    assert asked.key(short) == shipped.key(short)
+    assert own_judge.key(long) != shipped.key(long)
+    assert own_judge.key(short) == shipped.key(short)
 
 
-async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path, shelf: CollectionStore) -> None:
+async def test_result_read_with_another_template_is_not_reused(tmp_path: Path, shelf: CollectionStore) -> None:
     too_long = text_reply(stop="context_exceeded", usage=Usage())
     reader = Panelists([observes] * 50)
     await judge(Panelists([too_long, answer("fail")]), shelf, observer=reader)(LONG)
@@ -328,7 +330,7 @@ async def test_what_was_read_by_other_templates_is_read_again(tmp_path: Path, sh
     assert (await judge(model, shelf, observer=reader, prompts=own)(LONG)).output["label"] == "pass"
 
 
-async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept(shelf: CollectionStore) -> None:
+async def test_subject_that_stays_too_long_is_a_stored_failure(shelf: CollectionStore) -> None:
     too_long = text_reply(stop="context_exceeded", usage=Usage())
     model = Panelists([too_long] * 20)
     result = await judge(model, shelf, observer=Panelists([observes] * 50))(LONG)
@@ -338,7 +340,7 @@ async def test_a_subject_that_stays_too_long_is_a_failure_that_is_kept(shelf: Co
     assert (await judge(Panelists([too_long] * 20))(RUN)).reason == "the subject is too long for the model"
 
 
-async def test_a_subject_that_nobody_could_read_is_a_failure_with_its_usage() -> None:
+async def test_subject_that_cannot_be_read_is_a_failure_with_its_usage() -> None:
     reader = Panelists([CallFailed("overloaded", USAGE)] * 50, context_tokens=20_000)
     result = await judge(Panelists(context_tokens=22_000), observer=reader)(LONG)
     assert result.result_type is ResultType.FAILURE
@@ -358,7 +360,7 @@ async def test_a_rubric_that_fills_the_window_is_a_failure() -> None:
 # Against a provider.
 
 
-async def test_a_whole_conversation_with_a_provider() -> None:
+async def test_invalid_answer_is_corrected_in_a_conversation_with_a_provider() -> None:
     bad, good = server_says("It passed."), server_says(answer("fail").text)
     with MessagesServer([bad, good]) as server:
         model = AnthropicModel("claude-x", KEY, server.url)
@@ -371,7 +373,7 @@ async def test_a_whole_conversation_with_a_provider() -> None:
     assert second[1]["content"] == [{"type": "text", "text": "It passed."}]
 
 
-async def test_a_providers_failure_is_a_failure_of_the_subject() -> None:
+async def test_provider_error_is_a_failure_of_the_subject() -> None:
     with MessagesServer(failure(400, "invalid_request_error", "odd input")) as server:
         model = AnthropicModel("claude-x", KEY, server.url)
         result = await RubricJudge(rubric(), model)(RUN)
@@ -381,7 +383,7 @@ async def test_a_providers_failure_is_a_failure_of_the_subject() -> None:
     assert "odd input" in result.reason
 
 
-async def test_a_refused_key_is_raised_once_for_all_rollouts() -> None:
+async def test_refused_key_raises_one_access_error_for_all_rollouts() -> None:
     with MessagesServer(failure(401, "authentication_error", "bad key")) as server:
         model = AnthropicModel("claude-x", KEY, server.url)
         with pytest.raises(AccessError):

@@ -1,4 +1,4 @@
-"""A long subject cut into parts: everything is in exactly one, within the room, with its marks and line numbers."""
+"""Long subjects are split: each character is in one part that fits, with its marks and line numbers."""
 
 from collections.abc import Iterator
 
@@ -20,11 +20,11 @@ def item(text: str, *, mark: str = "T0B0", numbered: bool = False, first: int = 
 
 
 def whole(items: list[SubjectItem], cut: list[Part]) -> dict[int, str]:
-    """What the parts hold of each item, put together again."""
-    found: dict[int, str] = {}
+    """Join the text of each item from its parts."""
+    joined: dict[int, str] = {}
     for span in (span for part in cut for span in part):
-        found[span.item] = found.get(span.item, "") + items[span.item].text[span.start : span.end]
-    return found
+        joined[span.item] = joined.get(span.item, "") + items[span.item].text[span.start : span.end]
+    return joined
 
 
 TEXTS = st.lists(st.text(alphabet="ab \nä汉", max_size=1500), max_size=8)
@@ -40,13 +40,13 @@ def test_every_character_is_in_one_part_and_every_part_fits(texts: list[str], nu
         assert estimate_tokens(shown) <= ROOM + LEAST
 
 
-def test_a_subject_that_fits_is_one_part_with_its_items_as_they_are() -> None:
+def test_subject_that_fits_is_one_part_with_unchanged_items() -> None:
     items = [item("one"), item("two", mark="T0B1")]
     (part,) = split_items(items, ROOM)
     assert [cut_item(items, span) for span in part] == items
 
 
-def test_a_long_document_is_cut_between_lines_and_keeps_their_numbers() -> None:
+def test_long_document_is_cut_between_lines_and_keeps_line_numbers() -> None:
     items = [item("\n".join(f"line {n}" for n in range(1, 501)), mark="output a.py", numbered=True)]
     pieces = [cut_item(items, span) for part in split_items(items, ROOM) for span in part]
     assert len(pieces) > 3
@@ -57,7 +57,7 @@ def test_a_long_document_is_cut_between_lines_and_keeps_their_numbers() -> None:
     assert pieces[-1].text.endswith("line 500")
 
 
-def test_a_line_longer_than_a_part_is_cut_inside() -> None:
+def test_line_longer_than_a_part_is_cut_inside_the_line() -> None:
     items = [item("x" * 10_000, numbered=True)]
     pieces = [cut_item(items, span) for part in split_items(items, ROOM) for span in part]
     assert len(pieces) > 10
@@ -65,12 +65,12 @@ def test_a_line_longer_than_a_part_is_cut_inside() -> None:
     assert "".join(one.text for one in pieces) == items[0].text
 
 
-def test_an_item_that_fits_a_part_is_not_cut_to_fill_the_one_before() -> None:
+def test_item_that_fits_a_part_is_not_cut_to_fill_the_previous_part() -> None:
     items = [item("a" * 450), item("b" * 450, mark="T0B1")]
     assert [len(part) for part in split_items(items, ROOM)] == [1, 1]
 
 
-def test_our_words_for_the_parts_of_an_item_stay_where_they_belong() -> None:
+def test_labels_stay_at_their_text_when_an_item_is_cut() -> None:
     long = "\n".join(f"thought {n}" for n in range(200))
     text = f"{long}\nthe answer"
     items = [item(text).model_copy(update={"labels": ((0, "reasoning"), (len(long) + 1, "content"))})]
@@ -82,28 +82,28 @@ def test_our_words_for_the_parts_of_an_item_stay_where_they_belong() -> None:
 
 
 @pytest.mark.parametrize("room", [0, 1, LEAST])
-def test_no_room_at_all_is_taken_for_the_least(room: int) -> None:
+def test_too_little_room_is_raised_to_the_minimum(room: int) -> None:
     items = [item("word " * 1000), item("", mark="T0B1")]
     assert whole(items, list(split_items(items, room))) == {0: items[0].text, 1: ""}
 
 
-def test_parts_are_made_when_they_are_asked_for() -> None:
-    """Nothing is copied before its turn."""
-    asked = 0
+def test_parts_are_made_lazily() -> None:
+    """Only the items of the requested part are read."""
+    items_read = 0
 
     def endless() -> Iterator[SubjectItem]:
-        nonlocal asked
+        nonlocal items_read
         while True:
-            asked += 1
+            items_read += 1
             yield item("word " * 100)
 
     first = next(split_items(Lazy(endless()), ROOM))  # type: ignore[arg-type]
     assert first
-    assert asked <= 3
+    assert items_read <= 3
 
 
 class Lazy:
-    """A sequence as far as cutting needs one."""
+    """An iterable with only the methods that `split_items` needs."""
 
     def __init__(self, items: Iterator[SubjectItem]) -> None:
         self._items = items

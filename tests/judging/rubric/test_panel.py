@@ -1,4 +1,4 @@
-"""Single, majority and reflecting judges: who decides, and what is told of the others."""
+"""Single, majority and multi-reflect judges: which answer wins, and what the metadata records."""
 
 import itertools
 import json
@@ -21,14 +21,14 @@ GONE = CallFailed("overloaded", USAGE)
 
 
 def voted(*labels: str | None, schema: dict[str, Any] = SCHEMA) -> Vote:
-    """The vote of outputs with these labels; None is a failed rollout."""
+    """Count the votes of outputs with these labels; None is a failed rollout."""
     return election(*(label and output(label) for label in labels), schema=schema)
 
 
 def election(*outputs: dict[str, Any] | None, schema: dict[str, Any] = SCHEMA) -> Vote:
-    found = count_votes([Rollout(number=n, output=one) for n, one in enumerate(outputs)], schema)
-    assert found is not None
-    return found
+    vote = count_votes([Rollout(number=n, output=one) for n, one in enumerate(outputs)], schema)
+    assert vote is not None
+    return vote
 
 
 async def judged(model: Panelists, variant: JudgeVariant = JudgeVariant.MAJORITY, n: int = 3) -> JudgeResult:
@@ -41,7 +41,7 @@ async def reflecting(*scripts: list[Any], n: int = 2) -> tuple[JudgeResult, Pane
     return await judged(model, JudgeVariant.MULTI_REFLECT, n), model
 
 
-def told(result: JudgeResult) -> dict[str, Any]:
+def metadata_of(result: JudgeResult) -> dict[str, Any]:
     assert result.result_metadata is not None
     return result.result_metadata
 
@@ -57,19 +57,19 @@ def test_the_most_frequent_value_wins() -> None:
     assert won.confidence == 2 / 3
 
 
-def test_a_tie_goes_to_what_stands_first_in_the_schema() -> None:
+def test_tie_goes_to_the_value_listed_first_in_the_schema() -> None:
     won = voted("fail", "pass")
     assert won.winner.output == output("pass")
     assert won.tie
     assert won.confidence == 0.5
 
 
-def test_equal_outputs_are_won_by_the_lowest_number() -> None:
+def test_lowest_rollout_number_wins_among_equal_outputs() -> None:
     assert election(output(why="a"), output(why="b")).winner.number == 0
     assert not election(output(why="a"), output(why="b")).tie
 
 
-def test_the_output_with_most_modes_wins() -> None:
+def test_output_with_the_most_majority_values_wins() -> None:
     won = election(
         output("pass", helped=True), output("fail", helped=False), output("pass", helped=False), output("unsure")
     )
@@ -78,7 +78,7 @@ def test_the_output_with_most_modes_wins() -> None:
     assert won.confidence == 0.25
 
 
-def test_of_equally_many_modes_the_values_with_more_votes_win() -> None:
+def test_total_votes_decide_between_equally_many_majority_values() -> None:
     won = election(
         output("pass", helped=False),
         output("fail", helped=True),
@@ -90,16 +90,16 @@ def test_of_equally_many_modes_the_values_with_more_votes_win() -> None:
     assert (won.winner.number, won.tie) == (3, True)
 
 
-def test_failed_rollouts_count_against_the_confidence() -> None:
+def test_failed_rollouts_lower_the_confidence() -> None:
     won = voted("pass", None, "pass", None)
     assert (won.confidence, won.agreement["label"]) == (0.5, 1.0)
 
 
-def test_one_rollout_has_no_confidence() -> None:
+def test_single_rollout_has_no_confidence() -> None:
     assert voted("pass").confidence is None
 
 
-def test_without_a_key_to_agree_on_the_first_output_wins() -> None:
+def test_first_output_wins_if_the_schema_has_no_voting_keys() -> None:
     schema = {"type": "object", "properties": {"why": {"type": "string"}}}
     won = count_votes(
         [Rollout(number=n, output=one) for n, one in enumerate([None, {"why": "b"}, {"why": "c"}])], schema
@@ -108,7 +108,7 @@ def test_without_a_key_to_agree_on_the_first_output_wins() -> None:
     assert (won.winner.number, won.votes, won.confidence, won.tie) == (1, {}, None, False)
 
 
-def test_numbers_and_booleans_are_not_one_another() -> None:
+def test_integer_and_boolean_keys_are_counted() -> None:
     schema = {"type": "object", "properties": {"score": {"type": "integer", "enum": [1, 2]}, "ok": {"type": "boolean"}}}
     won = election({"score": 2, "ok": True}, {"score": 1, "ok": False}, {"score": 1, "ok": True}, schema=schema)
     assert won.votes == {"score": {"1": 2, "2": 1}, "ok": {"true": 2, "false": 1}}
@@ -119,7 +119,9 @@ LABELS = st.sampled_from(["pass", "fail", "unsure", None])
 
 
 @given(st.lists(st.tuples(LABELS, st.sampled_from([True, False, None])), min_size=1, max_size=7), st.randoms())
-def test_the_vote_does_not_depend_on_the_order(given: list[tuple[str | None, bool | None]], random: Any) -> None:
+def test_vote_does_not_depend_on_the_order_of_rollouts(
+    given: list[tuple[str | None, bool | None]], random: Any
+) -> None:
     outputs = [label and output(label, **({} if helped is None else {"helped": helped})) for label, helped in given]
     rollouts = [Rollout(number=n, output=one) for n, one in enumerate(outputs)]
     won = count_votes(rollouts, SCHEMA)
@@ -135,12 +137,12 @@ def test_the_vote_does_not_depend_on_the_order(given: list[tuple[str | None, boo
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-async def test_majority_is_the_same_whatever_the_completion_order(order: tuple[int, ...]) -> None:
+async def test_majority_does_not_depend_on_the_completion_order(order: tuple[int, ...]) -> None:
     scripts = [[answer(label, why=f"{n} [T0B1]")] for n, label in enumerate(["fail", "unsure", "pass"])]
     result = await judged(Panelists(*scripts, first=order))
     assert result.output == output("pass", why="2 [T0B1]")
-    assert told(result)["tie"] is True
-    assert [one["rollout"] for one in told(result)["rollouts"]] == [0, 1, 2]
+    assert metadata_of(result)["tie"] is True
+    assert [one["rollout"] for one in metadata_of(result)["rollouts"]] == [0, 1, 2]
 
 
 async def test_majority_survives_failed_rollouts() -> None:
@@ -151,25 +153,25 @@ async def test_majority_survives_failed_rollouts() -> None:
     assert result.output == output("fail")
     assert result.confidence == 1 / 3
     assert result.usage == USAGE + USAGE + USAGE + USAGE
-    metadata = told(result)
+    metadata = metadata_of(result)
     assert (metadata["n_rollouts"], metadata["failed"]) == (3, 2)
     assert metadata["rollouts"][0] == {"rollout": 0, "error": "overloaded", "full_output": ""}
     assert metadata["rollouts"][1]["output"] == output("fail")
     assert metadata["rollouts"][2] == {"rollout": 2, "error": "no JSON object", "full_output": "no"}
 
 
-async def test_majority_of_nothing_is_a_failure_with_each_reason() -> None:
+async def test_majority_without_any_answer_is_a_failure_with_each_reason() -> None:
     result = await judged(Panelists([GONE], [text_reply(stop="refusal", usage=USAGE)], [GONE]))
     assert result.result_type is ResultType.FAILURE
     assert result.output == {}
     assert result.reason == "all 3 rollouts failed: overloaded; the model refused to judge this subject"
-    assert told(result)["errors"] == ["overloaded", "the model refused to judge this subject", "overloaded"]
+    assert metadata_of(result)["errors"] == ["overloaded", "the model refused to judge this subject", "overloaded"]
     assert result.usage == USAGE + USAGE + USAGE
 
 
-async def test_majority_metadata_tells_the_distribution() -> None:
+async def test_majority_metadata_holds_the_vote_distribution() -> None:
     result = await judged(Panelists([answer("fail")], [answer("pass")], [answer("pass")]))
-    metadata = told(result)
+    metadata = metadata_of(result)
     assert metadata["agt_keys"] == ["label", "helped"]
     assert metadata["votes"]["label"] == {"pass": 2, "fail": 1}
     assert metadata["agreement"]["label"] == 2 / 3
@@ -179,19 +181,19 @@ async def test_majority_metadata_tells_the_distribution() -> None:
     assert json.loads(result.model_dump_json())["result_metadata"] == metadata
 
 
-async def test_majority_asks_all_at_once() -> None:
+async def test_majority_starts_all_rollouts_at_once() -> None:
     model = Panelists([answer()], [answer()], [answer()], first=[2, 1, 0])
     await judged(model)
     assert [request.rollout for request in model.requests] == [0, 1, 2]
 
 
-async def test_what_concerns_all_subjects_ends_every_rollout() -> None:
+async def test_access_error_in_one_rollout_is_raised() -> None:
     model = Panelists([answer()], [AccessError("no key")], [answer()], first=[1])
     with pytest.raises(AccessError, match="no key"):
         await judged(model)
 
 
-async def test_single_asks_once() -> None:
+async def test_single_judge_makes_one_request() -> None:
     model = Panelists([answer("fail")])
     result = await judged(model, JudgeVariant.SINGLE, n=1)
     assert result.output == output("fail")
@@ -199,7 +201,7 @@ async def test_single_asks_once() -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_single_failure_gives_its_reason_alone() -> None:
+async def test_failed_single_judge_reports_only_its_reason() -> None:
     result = await judged(Panelists([GONE]), JudgeVariant.SINGLE, n=1)
     assert (result.result_type, result.reason) == (ResultType.FAILURE, "overloaded")
 
@@ -207,7 +209,7 @@ async def test_a_single_failure_gives_its_reason_alone() -> None:
 # Reflection.
 
 
-async def test_multi_reflect_decides_over_the_second_answers() -> None:
+async def test_multi_reflect_votes_over_the_second_answers() -> None:
     result, _ = await reflecting(
         [answer("fail", why="one [T0B0]"), answer("pass", why="now I see [A0] [T0B1]")],
         [answer("pass", why="two [T0B1]"), answer("pass", why="as before [A1]")],
@@ -216,7 +218,7 @@ async def test_multi_reflect_decides_over_the_second_answers() -> None:
     assert result.confidence == 1.0
     assert (result.citations.verified, result.citations.unverified) == (2, 0)
     assert result.usage.calls == 4
-    metadata = told(result)
+    metadata = metadata_of(result)
     assert metadata["decided_by"] == "reflections"
     assert metadata["votes"]["label"] == {"pass": 2}
     assert metadata["answers"]["votes"]["label"] == {"pass": 1, "fail": 1}
@@ -224,7 +226,7 @@ async def test_multi_reflect_decides_over_the_second_answers() -> None:
     assert all(one["full_output"] for one in metadata["rollouts"])
 
 
-async def test_a_reflection_may_cite_the_answers_that_it_saw_and_no_others() -> None:
+async def test_reflection_may_cite_only_the_answers_that_it_saw() -> None:
     first, second = [answer("fail"), answer(why="[A0] [A1:<RANGE>label: pass</RANGE>] [A2]")], [answer(), answer()]
     result, _ = await reflecting(first, second)
     assert (result.citations.verified, result.citations.unverified) == (2, 1)
@@ -241,18 +243,18 @@ async def test_multi_reflect_shows_the_first_answers_as_delimited_data() -> None
         question, turn = request.messages
         assert question == model.requests[0].messages[0]
         assert turn.role == "user"
-        fence, mark = turn.text.split("<", 1)[1].split(" ", 2)[:2]
+        tag, mark = turn.text.split("<", 1)[1].split(" ", 2)[:2]
         assert mark == "A0"
-        assert turn.text.count(f"</{fence}>") == 2
+        assert turn.text.count(f"</{tag}>") == 2
         assert nasty in turn.text
-        assert f"<{fence} A1 answer of rollout 1>" in turn.text
+        assert f"<{tag} A1 answer of rollout 1>" in turn.text
 
 
-async def test_multi_reflect_reflects_upon_what_there_is() -> None:
+async def test_multi_reflect_continues_with_the_answers_that_succeeded() -> None:
     result, model = await reflecting([GONE, answer("fail")], [answer("pass"), answer("fail")])
     assert result.output == output("fail")
     assert "A0 answer of rollout 1" in model.asked(0)[1].messages[-1].text
-    assert told(result)["answers"]["failed"] == 1
+    assert metadata_of(result)["answers"]["failed"] == 1
 
 
 async def test_multi_reflect_survives_a_failed_reflection() -> None:
@@ -267,27 +269,27 @@ async def test_multi_reflect_falls_back_to_the_first_answers_and_says_so() -> No
     assert result.output == output("fail")
     assert result.confidence == 1.0
     assert result.usage.calls == 4
-    metadata = told(result)
+    metadata = metadata_of(result)
     assert metadata["decided_by"] == "answers"
     assert metadata["fallback"] == "all 2 rollouts failed: overloaded"
     assert metadata["reflections"]["failed"] == 2
 
 
-async def test_multi_reflect_without_any_answer_asks_no_more() -> None:
+async def test_multi_reflect_without_any_answer_skips_the_reflections() -> None:
     result, model = await reflecting([GONE], [GONE])
     assert result.result_type is ResultType.FAILURE
     assert len(model.requests) == 2
 
 
-async def test_multi_reflect_of_one_is_plain() -> None:
+async def test_multi_reflect_with_one_rollout_skips_the_reflections() -> None:
     result, model = await reflecting([answer()], n=1)
     assert result.output == output()
     assert len(model.requests) == 1
-    assert "decided_by" not in told(result)
+    assert "decided_by" not in metadata_of(result)
 
 
-async def test_an_answer_of_the_first_stage_is_no_evidence() -> None:
-    """A required citation must hold in the subject; the other judges' word is none."""
+async def test_first_answers_do_not_count_as_required_citations() -> None:
+    """A required citation must refer to the subject, not to another judge's answer."""
     judge = RubricJudge(
         rubric(judge_variant=JudgeVariant.MULTI_REFLECT, n_rollouts_per_input=2, min_citations=1),
         model := Panelists(

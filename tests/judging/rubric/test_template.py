@@ -1,4 +1,4 @@
-"""Templates with a subject filled in."""
+"""Filling a subject and a rubric into prompt templates."""
 
 import json
 
@@ -11,13 +11,13 @@ WITHOUT = {"type": "object", "properties": {"label": {"type": "string"}}}
 
 
 def rubric(*templates: tuple[str, str], schema: dict[str, object] = DEFAULT_SCHEMA, text: str = "RULES") -> Rubric:
-    made = tuple(
+    template_messages = tuple(
         PromptTemplateMessage.model_validate({"role": role, "content": content}) for role, content in templates
     )
-    return Rubric(rubric_text=text, output_schema=schema, prompt_templates=made)
+    return Rubric(rubric_text=text, output_schema=schema, prompt_templates=template_messages)
 
 
-def test_every_variable_is_filled_in_wherever_it_is_mentioned() -> None:
+def test_every_occurrence_of_a_variable_is_filled_in() -> None:
     system, messages = fill_templates(
         rubric(("system", "{rubric}"), ("user", "{agent_run}|{rubric}"), ("user", "{output_schema} <response>")),
         "RUN",
@@ -27,7 +27,7 @@ def test_every_variable_is_filled_in_wherever_it_is_mentioned() -> None:
     assert messages == (Message(role="user", text="RUN|RULES"), Message(role="user", text=f"{SCHEMA} <response>"))
 
 
-def test_what_is_filled_in_is_never_filled_again() -> None:
+def test_inserted_text_is_not_expanded_again() -> None:
     hostile = "{rubric} {0} {{x}} {output_schema"
     _, messages = fill_templates(
         rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), text="{agent_run}"), hostile, ""
@@ -35,26 +35,26 @@ def test_what_is_filled_in_is_never_filled_again() -> None:
     assert messages[0].text == f"{hostile}{{agent_run}}{SCHEMA}<response>"
 
 
-def test_doubled_braces_become_single_ones_and_are_never_computed() -> None:
+def test_doubled_braces_become_single_braces_and_are_not_evaluated() -> None:
     _, messages = fill_templates(rubric(("user", "{{ 7*7 }}{agent_run}{rubric}{output_schema}<response>")), "RUN", "")
     assert messages[0].text.startswith("{ 7*7 }RUN")
 
 
-def test_how_to_cite_ends_the_last_message() -> None:
+def test_citation_help_ends_the_last_message() -> None:
     templates = (("user", "{agent_run}{rubric}"), ("user", "{output_schema}<response>\n"))
     _, messages = fill_templates(rubric(*templates), "RUN", "Cite like [T0B1].")
     assert messages[0].text == "RUNRULES"
     assert messages[1].text.endswith("<response>\n\nCite like [T0B1].")
 
 
-def test_how_to_cite_is_left_out_where_nothing_asks_for_citations() -> None:
+def test_citation_help_is_omitted_if_no_field_has_citations() -> None:
     _, messages = fill_templates(
         rubric(("user", "{agent_run}{rubric}{output_schema}<response>"), schema=WITHOUT), "R", "Cite."
     )
     assert "Cite." not in messages[0].text
 
 
-def test_a_nested_citation_field_asks_too() -> None:
+def test_nested_citation_field_adds_the_citation_help() -> None:
     schema = {
         "type": "object",
         "properties": {"list": {"type": "array", "items": {"type": "string", "citations": True}}},
@@ -65,7 +65,7 @@ def test_a_nested_citation_field_asks_too() -> None:
     assert messages[0].text.endswith("Cite.")
 
 
-def test_the_user_has_the_last_word() -> None:
+def test_last_message_always_has_the_user_role() -> None:
     only_system = rubric(("system", "{agent_run}{rubric}{output_schema}<response>"))
     system, messages = fill_templates(only_system, "RUN", "Cite.")
     assert system.startswith("RUNRULES")
@@ -76,7 +76,7 @@ def test_the_user_has_the_last_word() -> None:
     assert [message.role for message in messages] == ["user", "assistant", "user"]
 
 
-def test_the_default_prompt_holds_all_three() -> None:
+def test_default_prompt_holds_rubric_agent_run_and_schema() -> None:
     system, (message,) = fill_templates(Rubric(rubric_text="RULES"), "RUN", "Cite.")
     assert system == ""
     assert "<rubric>\nRULES\n</rubric>" in message.text

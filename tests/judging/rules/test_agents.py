@@ -1,4 +1,4 @@
-"""Rules about agents: what they did, answered, and how they ended; silent where they cannot know."""
+"""Rules about agents: their calls, their answers, and how their runs ended."""
 
 import json
 from collections import defaultdict
@@ -32,14 +32,14 @@ from support.command import InProcessCommand
 Calls = list[tuple[str, dict[str, Any]]]
 
 
-def calls(*made: tuple[str, dict[str, Any], str]) -> list[ChatMessage]:
-    """Calls and what the tool answered; an answer that begins with `!` is an error."""
-    found: list[ChatMessage] = []
-    for tool, arguments, answer in made:
-        found.append(AssistantMessage(tool_calls=(TranscriptToolCall(function=tool, arguments=arguments),)))
+def calls(*call_specs: tuple[str, dict[str, Any], str]) -> list[ChatMessage]:
+    """Return tool calls with their answers; an answer that begins with `!` is an error."""
+    messages: list[ChatMessage] = []
+    for tool, arguments, answer in call_specs:
+        messages.append(AssistantMessage(tool_calls=(TranscriptToolCall(function=tool, arguments=arguments),)))
         error = answer.removeprefix("!") if answer.startswith("!") else None
-        found.append(ToolMessage(function=tool, content="" if error else answer, error=error))
-    return found
+        messages.append(ToolMessage(function=tool, content="" if error else answer, error=error))
+    return messages
 
 
 def says(text: str) -> AssistantMessage:
@@ -77,9 +77,11 @@ def evidence(
     return evidence_of(record)
 
 
-def judged(found: Evidence) -> Verdict:
-    verdict = RulesJudge().decide(Failure(evidence=found, packed=PackedEvidence(excerpts=())))
-    assert [verify_citation(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
+def judged(agent_evidence: Evidence) -> Verdict:
+    verdict = RulesJudge().decide(Failure(evidence=agent_evidence, packed=PackedEvidence(excerpts=())))
+    assert [verify_citation(one, agent_evidence).status for one in verdict.citations] == ["verified"] * len(
+        verdict.citations
+    )
     assert len(verdict.why) <= 90
     return verdict
 
@@ -201,21 +203,25 @@ BOOK = ("book_room", {"room": "Oak12", "people": 3})
         ),
     ],
 )  # fmt: skip
-def test_what_the_rules_say(found: Evidence, label: str, cause: str, uncertain: bool) -> None:
+def test_agent_failure_gets_the_expected_label_cause_and_certainty(
+    found: Evidence, label: str, cause: str, uncertain: bool
+) -> None:
     verdict = judged(found)
     assert (verdict.classification, verdict.cause, verdict.uncertain) == (label, cause, uncertain)
 
 
-def graded(found: Evidence, *steps: Step, log: str = "") -> Evidence:
-    """The same with other steps, and the log of scores."""
-    documents = (*found.documents, Document(role="log", path=SCORES_LOG, text=log))
-    return found.model_copy(update={"steps": steps, "documents": documents if log else found.documents})
+def graded(agent_evidence: Evidence, *steps: Step, log: str = "") -> Evidence:
+    """Return the evidence with other steps and a log of scores."""
+    documents = (*agent_evidence.documents, Document(role="log", path=SCORES_LOG, text=log))
+    return agent_evidence.model_copy(
+        update={"steps": steps, "documents": documents if log else agent_evidence.documents}
+    )
 
 
-def test_an_expectation_that_nobody_met_is_doubted() -> None:
+def test_expectation_that_no_trial_met_is_uncertain() -> None:
     refunded = calls(("refund", {"order": "W2"}, "refunded"))
-    found = evidence(refunded, says("Done."), expected=[("refund", {"order": "W1"})])
-    case = Failure(evidence=found, packed=PackedEvidence(excerpts=()))
+    agent_evidence = evidence(refunded, says("Done."), expected=[("refund", {"order": "W1"})])
+    case = Failure(evidence=agent_evidence, packed=PackedEvidence(excerpts=()))
     unknown, passed, never = (case.model_copy(update={"passable": one}) for one in (None, True, False))
     judge = RulesJudge()
     assert not judge.decide(unknown).uncertain
@@ -244,10 +250,12 @@ def test_wrong_expectations_of_tau_bench_are_doubted_more_often_than_right_ones(
     assert fmean(flagged["expected_actions"]) >= fmean(flagged["none"]) + 0.25
 
 
-def test_a_grader_that_raised_is_a_fault_of_the_harness() -> None:
-    found = evidence(says("{}"), status="error", step=None, reason="the grader `words` raised: ValueError: no words")
+def test_grader_exception_is_a_harness_fault() -> None:
+    agent_evidence = evidence(
+        says("{}"), status="error", step=None, reason="the grader `words` raised: ValueError: no words"
+    )
     raised = Step(name="words", status="skipped", error="ValueError: no words")
-    verdict = judged(graded(found, Step(name="exact", status="passed"), raised))
+    verdict = judged(graded(agent_evidence, Step(name="exact", status="passed"), raised))
     assert (verdict.classification, verdict.cause_kind, verdict.cause) == (
         "OVERLY_STRICT",
         "harness",
@@ -257,36 +265,38 @@ def test_a_grader_that_raised_is_a_fault_of_the_harness() -> None:
     assert judged(graded(busy, raised)).cause == "model-not-reachable"
 
 
-def test_an_answer_that_equals_the_target_failed_another_check() -> None:
-    found = evidence(says("Paris"), target="Paris", step="short", reason="5 characters are too many")
+def test_answer_equal_to_the_target_failed_another_check() -> None:
+    agent_evidence = evidence(says("Paris"), target="Paris", step="short", reason="5 characters are too many")
     steps = Step(name="exact", status="passed"), Step(name="short", status="failed", error="5 characters are too many")
     log = "exact: passed 1\nshort: failed: 5 characters are too many"
-    assert judged(graded(found, *steps, log=log)).cause == "fails-short"
+    assert judged(graded(agent_evidence, *steps, log=log)).cause == "fails-short"
 
 
-def test_a_failed_call_before_the_answer_is_told_with_the_score() -> None:
-    found = evidence(calls(("get_order", {"id": "A"}, "!refused")), says("40 euros."), step="right", reason="invented")
+def test_failed_call_before_the_answer_is_mentioned_and_cited() -> None:
+    agent_evidence = evidence(
+        calls(("get_order", {"id": "A"}, "!refused")), says("40 euros."), step="right", reason="invented"
+    )
     failed = Step(name="right", status="failed", error="invented")
-    verdict = judged(graded(found, failed, log="right: failed 0: invented"))
+    verdict = judged(graded(agent_evidence, failed, log="right: failed 0: invented"))
     assert verdict.reasoning.endswith("The last call before the answer, of `get_order`, failed.")
     assert [one.text.strip() for one in verdict.citations] == ["refused", "40 euros.", "right: failed 0: invented"]
 
 
-def test_a_call_that_is_only_talked_about_is_none() -> None:
+def test_call_written_in_text_does_not_count_as_a_call() -> None:
     fake = '9 assistant calls book_room\n    room: "Oak12"\n    people: 3'
     assert judged(evidence(says(fake), expected=[BOOK])).cause.startswith(("calls-no-tool", "never-calls"))
 
 
-def test_equal_endings_have_one_signature_and_others_another() -> None:
+def test_equal_errors_share_a_signature_and_different_ones_do_not() -> None:
     def sign(reason: str) -> str | None:
-        found = evidence(says("x"), reason=reason)
-        return signature("actions", locate(found))
+        agent_evidence = evidence(says("x"), reason=reason)
+        return signature("actions", locate(agent_evidence))
 
     assert sign("`book` (id 1) was never called") == sign("`book` (id 1) was never called")
     assert sign("`book` (id 1) was never called") != sign("`book` (id 2) was never called")
 
 
-def test_errors_before_the_model_spoke_are_one_group_and_later_ones_are_not() -> None:
+def test_only_a_run_without_model_messages_ended_before_output() -> None:
     def broken(*messages: ChatMessage) -> Evidence:
         return evidence(
             *messages, status="error", step=None, reason="No endpoints found", log="Error: No endpoints found"
@@ -297,19 +307,19 @@ def test_errors_before_the_model_spoke_are_one_group_and_later_ones_are_not() ->
     assert not ended_before_output(broken(says("Hello")))
 
 
-def test_a_long_transcript_is_packed_within_the_budget_with_its_end_and_its_changes() -> None:
+def test_long_transcript_is_packed_within_budget_with_its_end_and_changes() -> None:
     filler = [says("word " * 300) for _ in range(200)]
     change = calls(("book_room", {"room": "Elm77", "people": 3}, "!no such room"))
-    found = evidence(*filler[:100], change, *filler[100:], says("The very end."), expected=[BOOK])
-    packed = pack(found)
+    agent_evidence = evidence(*filler[:100], change, *filler[100:], says("The very end."), expected=[BOOK])
+    packed = pack(agent_evidence)
     text = "\n".join(one.text for one in packed.excerpts)
     assert packed.tokens <= BUDGET
     assert all(part in text for part in ("The very end.", "Elm77", "no such room", "Oak12"))
     assert any(phrase.startswith("transcript") for phrase in packed.left_out)
 
 
-def test_an_expected_call_is_told_by_its_own_id_before_others() -> None:
-    """An id need not hold a digit where the argument's name says that it is one."""
+def test_missing_call_is_named_with_its_own_id() -> None:
+    """A value without a digit counts as an id if the argument's name says so."""
     call = ("change_room", {"room_id": "OAKROOM", "payment_id": "card_7"})
     verdict = judged(evidence(calls(("get_room", {}, "{}")), says("Done"), expected=[call]))
     assert verdict.why == "never calls `change_room` of `OAKROOM`"

@@ -56,22 +56,22 @@ def test_errors_about_platform_types_are_uncertain(error: str) -> None:
 
 
 @pytest.mark.parametrize("error", OWN)
-def test_the_models_own_mistakes_are_certain(error: str) -> None:
+def test_mistakes_in_the_models_own_code_are_certain(error: str) -> None:
     verdict = built(error)
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
 
 
 @pytest.mark.parametrize("error", SHARED)
-def test_notes_about_other_gaps_make_it_certain(error: str) -> None:
+def test_notes_about_other_gaps_make_a_platform_error_certain(error: str) -> None:
     assert not built(error, gaps="- Models write `v.any()`.").uncertain
 
 
 @pytest.mark.parametrize("error", SHARED)
-def test_other_models_that_pass_make_it_certain(error: str) -> None:
+def test_passing_models_make_a_platform_error_certain(error: str) -> None:
     assert not built(error, across=PASSING).uncertain
 
 
-def test_a_rule_about_types_is_uncertain_where_all_tests_pass() -> None:
+def test_type_lint_rule_is_uncertain_if_all_tests_pass_unless_asked_for() -> None:
     log = (
         "[error] eslint: Error: Failed to lint code:\n/x/convex/index.ts\n  1:18  error  Unsafe call  no-unsafe-call\n"
     )
@@ -84,11 +84,13 @@ def test_a_rule_about_types_is_uncertain_where_all_tests_pass() -> None:
     noted = decide(make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`"))
     assert noted.uncertain
     task = "Keep it type-safe."
-    asked = make_failure("eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`", task=task)
-    assert not decide(asked).uncertain
+    type_safe_case = make_failure(
+        "eslint", names=steps, log=passing, output=OUTPUT, expected=EXPECTED, gaps="- `x`", task=task
+    )
+    assert not decide(type_safe_case).uncertain
 
 
-def test_a_rule_about_the_models_own_code_stays_certain() -> None:
+def test_lint_rule_about_a_real_defect_stays_certain() -> None:
     log = (
         "[error] eslint: Error: Failed to lint code:\n/x/convex/index.ts\n  1:18  error  Not reached  no-unreachable\n"
     )
@@ -96,7 +98,7 @@ def test_a_rule_about_the_models_own_code_stays_certain() -> None:
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
 
 
-def test_style_alone_stays_certain() -> None:
+def test_style_violation_alone_stays_certain() -> None:
     log = lint_log("convex/index.ts:1:1: PLW2901 loop variable overwritten")
     verdict = decide(make_failure("lint", log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", False)
@@ -114,14 +116,14 @@ ALIKE = [
 
 @pytest.mark.parametrize("error", ALIKE)
 @pytest.mark.parametrize("gaps", [None, "- Models write `v.any()`."])
-def test_an_error_is_uncertain_where_the_code_is_the_references(error: str, gaps: str | None) -> None:
+def test_error_is_uncertain_if_the_code_equals_the_reference(error: str, gaps: str | None) -> None:
     log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
     verdict = decide(make_failure("deploy", log=log, output=EXPECTED, expected=EXPECTED, gaps=gaps))
     assert verdict.uncertain
     assert "would fail alike" in verdict.reasoning
 
 
-def test_an_error_at_a_statement_of_the_references_is_uncertain() -> None:
+def test_error_at_a_statement_shared_with_the_reference_is_uncertain() -> None:
     shared = "export const b = db.put(\n  x,\n  1,\n);\n"
     output = {"convex/index.ts": shared + OUTPUT["convex/index.ts"]}
     expected = {"convex/index.ts": shared + EXPECTED["convex/index.ts"]}
@@ -139,7 +141,7 @@ def test_an_error_at_a_statement_of_the_references_is_uncertain() -> None:
         "error TS18003: No inputs were found in config file '/x/tsconfig.json'.",
     ],
 )
-def test_an_error_that_names_no_line_of_the_models_code_is_uncertain(error: str) -> None:
+def test_error_outside_the_models_code_is_uncertain(error: str) -> None:
     log = f"[error] deploy: Error: Failed to deploy:\n{error}\n"
     output = OUTPUT | {"tsconfig.json": "{\n\n  1\n}\n"}
     assert decide(make_failure("deploy", log=log, output=output, expected=EXPECTED)).uncertain
@@ -161,7 +163,7 @@ def installed(error: str, *, version: str = "^9") -> Verdict:
         'error: postinstall script from "acme" exited with 1',
     ],
 )
-def test_an_installer_that_fails_by_itself_is_no_certain_fault(error: str) -> None:
+def test_installer_failure_of_its_own_is_uncertain(error: str) -> None:
     assert installed(error, version="^1").uncertain
 
 
@@ -172,7 +174,7 @@ def test_an_installer_that_fails_by_itself_is_no_certain_fault(error: str) -> No
         'error: No version matching "^9" found for specifier "acme" (but package exists)',
     ],
 )
-def test_a_package_that_does_not_exist_is_the_models_unless_the_reference_asks_for_it_too(error: str) -> None:
+def test_nonexistent_package_is_a_certain_fault_unless_the_reference_uses_it(error: str) -> None:
     own, shared = installed(error, version="^1"), installed(error)
     assert (own.classification, own.uncertain) == ("MODEL_FAULT", False)
     assert shared.uncertain
@@ -184,26 +186,26 @@ def linted(error: str, *, output: dict[str, str] = OUTPUT) -> Verdict:
     return decide(make_failure("eslint", names=("install", "eslint"), log=log, output=output, expected=EXPECTED))
 
 
-def test_a_linter_that_stops_over_its_own_settings_is_no_certain_fault() -> None:
+def test_linter_configuration_error_is_uncertain() -> None:
     assert linted("Oops! Something went wrong! :(\n\nESLint couldn't find an eslint.config.js file.").uncertain
     unread = 'Parsing error: "parserOptions.project" has been provided and the file was not found'
     assert linted(f"/x/convex/index.ts\n  1:1  error  {unread}").uncertain
     assert not linted("/x/convex/index.ts\n  1:1  error  Parsing error: ';' expected").uncertain
 
 
-def test_a_rule_that_the_references_own_line_breaks_is_no_certain_fault() -> None:
+def test_violation_on_a_line_shared_with_the_reference_is_uncertain() -> None:
     error = "/x/convex/index.ts\n  1:1  error  Unreachable code  no-unreachable"
     assert not linted(error).uncertain
     assert linted(error, output={"convex/index.ts": EXPECTED["convex/index.ts"] + "const own = 1;\n"}).uncertain
 
 
-def test_warnings_alone_are_quoted_and_prove_nothing() -> None:
+def test_warnings_alone_are_quoted_and_uncertain() -> None:
     verdict = linted("/x/convex/index.ts\n  1:3  warning  'x' is defined but never used  no-unused-vars\n\n✖ 1 problem")
     assert "'x' is defined" in verdict.error
     assert verdict.uncertain
 
 
-def test_a_build_that_says_nothing_proves_no_name_wrong() -> None:
+def test_unknown_name_is_uncertain_if_the_build_prints_nothing() -> None:
     log = "[error] deploy: Error: Failed to deploy:\n(no output)\n"
     verdict = decide(make_failure("deploy", log=log, output=OUTPUT, expected=EXPECTED))
     assert (verdict.rule, verdict.uncertain) == ("uses-unknown-name", True)

@@ -1,4 +1,4 @@
-"""Rules about tries of our own experiments: whose failure it is when a target gives no answer or a scorer says no."""
+"""Rules about trials of experiments: who is at fault if a target gives no answer or a scorer fails it."""
 
 import json
 
@@ -16,7 +16,7 @@ TRACEBACK = (
 )
 
 
-def tried(step: str, said: str, *log: Document, status: EvalStatus = "failed") -> Evidence:
+def failed_trial(step: str, said: str, *log: Document, status: EvalStatus = "failed") -> Evidence:
     record = Record(
         run_id="r",
         eval=Eval(id="e", category="", name="k", status=status, failed_step=step, reason=said),
@@ -32,12 +32,12 @@ def tried(step: str, said: str, *log: Document, status: EvalStatus = "failed") -
 
 def unanswered(said: str) -> Evidence:
     log = (Document(role="log", path="error.log", text=said), Document(role="log", path="target.log", text=TRACEBACK))
-    return tried("target", said, *log, status="error")
+    return failed_trial("target", said, *log, status="error")
 
 
-def judged(found: Evidence) -> Verdict:
-    verdict = RulesJudge().decide(Failure(evidence=found, packed=PackedEvidence(excerpts=())))
-    assert [verify_citation(one, found).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
+def judged(evidence: Evidence) -> Verdict:
+    verdict = RulesJudge().decide(Failure(evidence=evidence, packed=PackedEvidence(excerpts=())))
+    assert [verify_citation(one, evidence).status for one in verdict.citations] == ["verified"] * len(verdict.citations)
     return verdict
 
 
@@ -52,7 +52,7 @@ def judged(found: Evidence) -> Verdict:
         ("the model refused to answer", "the target gave no answer: the model refused to answer"),
     ],
 )
-def test_a_target_that_gives_no_answer_is_not_the_harness(said: str, why: str) -> None:
+def test_target_without_an_answer_is_an_uncertain_model_fault(said: str, why: str) -> None:
     verdict = judged(unanswered(said))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("MODEL_FAULT", "model", True)
     assert (verdict.why, verdict.error, verdict.rule) == (why, said, "target-gave-no-answer")
@@ -74,15 +74,15 @@ def test_unreachable_service_of_a_target_may_be_infrastructure(said: str) -> Non
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", True)
 
 
-def test_where_a_traceback_ends_is_quoted() -> None:
-    said = judged(unanswered("ValueError: no"))
+def test_end_of_the_traceback_is_quoted() -> None:
+    verdict = judged(unanswered("ValueError: no"))
     ends = "\n".join(TRACEBACK.splitlines()[1:])
-    assert [one.text for one in said.citations] == ["Where is my order?", "ValueError: no", ends]
+    assert [one.text for one in verdict.citations] == ["Where is my order?", "ValueError: no", ends]
 
 
-def test_a_cause_does_not_name_the_line_that_raised() -> None:
-    said = judged(unanswered("ValueError: no (agents/support.py:4)"))
-    assert (said.cause, said.why) == (
+def test_cause_omits_the_line_that_raised() -> None:
+    verdict = judged(unanswered("ValueError: no (agents/support.py:4)"))
+    assert (verdict.cause, verdict.why) == (
         "target-value-error-no",
         "the target raised ValueError: no (agents/support.py:4)",
     )
@@ -95,7 +95,7 @@ def test_output_and_expected_are_quoted_where_they_differ() -> None:
         Document(role="expected", path="expected_output.json", text=texts[1]),
         Document(role="log", path="scores.log", text="equal: failed 0: output.status differs"),
     )
-    assert [one.text for one in judged(tried("equal", "output.status differs", *documents)).citations] == [
+    assert [one.text for one in judged(failed_trial("equal", "output.status differs", *documents)).citations] == [
         "Where is my order?",
         '  "at": "x",\n  "status": "lost",\n  "by": "y"\n}',
         '  "at": "x",\n  "status": "sent",\n  "by": "y"\n}',
@@ -103,16 +103,16 @@ def test_output_and_expected_are_quoted_where_they_differ() -> None:
     ]
 
 
-def test_a_harness_that_broke_is_still_the_harness() -> None:
+def test_setup_error_is_a_harness_fault() -> None:
     log = Document(role="log", path="error.log", text="RuntimeError: sandbox is gone")
-    verdict = judged(tried("setup", "RuntimeError: sandbox is gone", log, status="error"))
+    verdict = judged(failed_trial("setup", "RuntimeError: sandbox is gone", log, status="error"))
     assert (verdict.classification, verdict.cause_kind) == ("OVERLY_STRICT", "harness")
 
 
-def test_what_the_failed_scorer_says_is_quoted_and_not_another_one() -> None:
+def test_only_the_message_of_the_failed_scorer_is_quoted() -> None:
     lines = ("equal: failed 0 (mismatch): output is 1: not 2", "valid: failed 0 (invalid): the output is no JSON")
     verdict = judged(
-        tried("equal", "output is 1: not 2", Document(role="log", path="scores.log", text="\n".join(lines)))
+        failed_trial("equal", "output is 1: not 2", Document(role="log", path="scores.log", text="\n".join(lines)))
     )
     assert (verdict.classification, verdict.uncertain, verdict.cause) == ("MODEL_FAULT", True, "fails-equal")
     assert (verdict.why, [one.text for one in verdict.citations]) == (

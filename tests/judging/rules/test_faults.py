@@ -1,11 +1,11 @@
-"""Rule 4: the model's own faults, and what nobody can tell."""
+"""Rules about the model's own faults, and failures that no rule covers."""
 
 from support.rules_failure import decide, make_failure, pytest_log
 
 STOCK = "[error] types: mypy failed"
 
 
-def test_code_that_does_not_compile_is_a_fault() -> None:
+def test_code_that_does_not_compile_is_a_model_fault() -> None:
     log = (
         '[cmd] mypy a.py\na.py:2: error: Argument 1 to "sorted" has incompatible type "set[str]"  [arg-type]\n' + STOCK
     )
@@ -16,7 +16,7 @@ def test_code_that_does_not_compile_is_a_fault() -> None:
     assert {("output", 2), ("log", 3)} <= {(c.role, c.first) for c in verdict.citations}
 
 
-def test_another_behaviour_is_a_fault() -> None:
+def test_wrong_behaviour_is_a_model_fault() -> None:
     verdict = decide(
         make_failure(log=pytest_log(("test_page", "AssertionError: assert [1] == [2]")), output={"a.py": "x = 1\n"})
     )
@@ -24,7 +24,7 @@ def test_another_behaviour_is_a_fault() -> None:
     assert "1 of 1 tests" in verdict.reasoning
 
 
-def test_a_file_that_the_task_names_is_missed() -> None:
+def test_missing_file_named_by_the_task_is_the_cause() -> None:
     verdict = decide(
         make_failure(
             "types",
@@ -37,7 +37,7 @@ def test_a_file_that_the_task_names_is_missed() -> None:
     assert (verdict.rule, verdict.cause) == ("asked-for-by-name", "missing-file-crons-py")
 
 
-def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
+def test_unknown_name_is_the_cause_if_the_log_has_no_reason() -> None:
     verdict = decide(
         make_failure(
             "types",
@@ -50,7 +50,7 @@ def test_a_name_that_nobody_knows_is_the_likeliest_reason() -> None:
     assert verdict.error == "types failed; the log ends before the reason"
 
 
-def test_what_no_rule_covers_is_marked() -> None:
+def test_failure_that_no_rule_covers_is_an_uncertain_model_fault() -> None:
     verdict = decide(
         make_failure("types", log=STOCK, output={"a.ts": "let y = 1;\n"}, expected={"a.ts": "let y = 2;\n"})
     )
@@ -59,13 +59,13 @@ def test_what_no_rule_covers_is_marked() -> None:
     assert "mypy failed" not in verdict.error
 
 
-def test_without_anything_to_read_there_is_still_a_verdict() -> None:
+def test_failure_without_documents_still_gets_a_verdict() -> None:
     verdict = decide(make_failure("tests"))
     assert verdict.uncertain
     assert verdict.citations == ()
 
 
-def test_the_table_says_what_differs() -> None:
+def test_why_states_the_difference_from_the_reference() -> None:
     parts = {"log": STOCK, "expected": {"a.ts": "run({\n  options: pageOptions,\n  size: 1,\n});\n"}}
     other = decide(make_failure("types", output={"a.ts": "run({\n  options: v.shape({\n  size: 1,\n});\n"}, **parts))  # type: ignore[arg-type]
     more = decide(
@@ -75,7 +75,7 @@ def test_the_table_says_what_differs() -> None:
     assert more.why == "uses `pageOptions.iter`, which reference, task and grader never mention"
 
 
-def test_what_no_rule_covers_names_a_suspect_that_is_not_trivial() -> None:
+def test_first_suspect_is_not_a_trivial_difference() -> None:
     ours = "import { b, a } from 'x';\nfor (const k of keys(a)) use(a);\n"
     theirs = "import { a, b } from 'x';\nfor (const k of a.flat()) use(a);\n"
     verdict = decide(make_failure("types", log=STOCK, output={"a.ts": ours}, expected={"a.ts": theirs}, task="keys"))

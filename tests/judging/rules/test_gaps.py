@@ -1,4 +1,4 @@
-"""Rule 1: known-gap notes that speak of this failure, and notes that do not."""
+"""Rules about known gaps: notes that match the failure, and notes that do not."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def lint(gaps: str | None, *errors: str) -> Failure:
     return make_failure("lint", log=lint_log(*errors), output={"loop.py": code}, expected={"loop.py": code}, gaps=gaps)
 
 
-def test_a_note_that_names_the_rule_is_a_known_gap() -> None:
+def test_note_that_names_the_lint_rule_is_a_known_gap() -> None:
     verdict = decide(lint("a, b:\n\n- ANN401 fires on every loader", ANY))
     assert (verdict.classification, verdict.rule) == ("KNOWN_GAP", "gap-names-the-lint")
     assert verdict.cause == "ann401"
@@ -22,23 +22,23 @@ def test_a_note_that_names_the_rule_is_a_known_gap() -> None:
 
 
 @pytest.mark.parametrize("gaps", [None, "a, b:\n", "a:\n- None for now", "a:\n- B006 fires on every default"])
-def test_other_notes_and_headings_are_not(gaps: str | None) -> None:
+def test_unrelated_notes_and_headings_are_no_known_gap(gaps: str | None) -> None:
     assert decide(lint(gaps, SLIP)).classification == "MODEL_FAULT"
 
 
-def test_without_a_reason_in_the_log_a_note_may_name_the_difference() -> None:
+def test_note_may_name_the_difference_if_the_log_has_no_reason() -> None:
     parts = {
         "log": "[error] types: failed",
         "output": {"a.ts": "import { x } from 'lib';\nstore(new TextEncoder().encode(text));\n"},
         "expected": {"a.ts": "import { x } from 'lib';\nstore(new Blob([text]));\n"},
     }
-    said = decide(make_failure("types", gaps="a:\n- Uses TextEncoder instead of Blob.", **parts))  # type: ignore[arg-type]
+    matching = decide(make_failure("types", gaps="a:\n- Uses TextEncoder instead of Blob.", **parts))  # type: ignore[arg-type]
     silent = decide(make_failure("types", gaps="a:\n- Forgets `await`.", **parts))  # type: ignore[arg-type]
-    assert (said.classification, silent.classification) == ("KNOWN_GAP", "MODEL_FAULT")
-    assert any(c.role == "output" and "TextEncoder" in c.text for c in said.citations)
+    assert (matching.classification, silent.classification) == ("KNOWN_GAP", "MODEL_FAULT")
+    assert any(c.role == "output" and "TextEncoder" in c.text for c in matching.citations)
 
 
-def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
+def test_misspelled_name_in_a_note_matches_the_reference() -> None:
     case = make_failure(
         log=pytest_log(("test_prefix", "AssertionError: assert 404 == 200"), passed=5),
         output={"http.ts": 'route({ path: "/a/*" });\nserve(1);\n'},
@@ -53,7 +53,7 @@ def test_a_misspelled_name_in_a_note_still_means_the_references() -> None:
     )
 
 
-def test_words_alone_are_a_suspicion() -> None:
+def test_note_that_matches_only_in_words_is_an_uncertain_known_gap() -> None:
     case = make_failure(
         "types",
         log="[error] types: failed",
@@ -66,21 +66,21 @@ def test_words_alone_are_a_suspicion() -> None:
     assert verdict.rule == "gap-may-mean-what-differs"
 
 
-def test_a_name_that_the_task_gives_says_nothing() -> None:
+def test_name_given_by_the_task_does_not_match_a_note() -> None:
     log = "[cmd] mypy a.py\na.py:1: error: Argument 1 to `save_row` is wrong  [arg-type]\n[error] types: mypy failed"
     parts = {"log": log, "output": {"a.py": "save_row(1)\n"}, "gaps": "a:\n- Struggles with `save_row`"}
-    given = decide(make_failure("types", task="Write `save_row`.", **parts))  # type: ignore[arg-type]
+    named_by_task = decide(make_failure("types", task="Write `save_row`.", **parts))  # type: ignore[arg-type]
     own = decide(make_failure("types", task="Save rows.", **parts))  # type: ignore[arg-type]
-    assert (given.classification, own.classification) == ("MODEL_FAULT", "KNOWN_GAP")
+    assert (named_by_task.classification, own.classification) == ("MODEL_FAULT", "KNOWN_GAP")
 
 
-def test_a_note_about_linting_must_meet_the_complaint() -> None:
-    said = "loop.py:3:9: B023 Function definition does not bind loop variable `item`"
-    assert decide(lint("a:\n- The lint wants `item` bound", said)).rule == "gap-names-the-lint"
-    assert decide(lint("a:\n- Forgets to close `item`", said)).classification == "MODEL_FAULT"
+def test_note_about_a_lint_failure_must_match_the_complaint() -> None:
+    complaint = "loop.py:3:9: B023 Function definition does not bind loop variable `item`"
+    assert decide(lint("a:\n- The lint wants `item` bound", complaint)).rule == "gap-names-the-lint"
+    assert decide(lint("a:\n- Forgets to close `item`", complaint)).classification == "MODEL_FAULT"
 
 
-def test_a_wrong_import_explains_more_than_what_is_missing() -> None:
+def test_wrong_import_takes_precedence_over_a_note_on_a_missing_name() -> None:
     parts = {
         "log": "[error] types: failed",
         "expected": {"a.ts": "import { page } from 'lib/pages';\nrun(page, splitAt);\n"},
@@ -92,7 +92,7 @@ def test_a_wrong_import_explains_more_than_what_is_missing() -> None:
 
 
 @pytest.mark.parametrize(("test", "label"), [("test_cursor_is_there", "KNOWN_GAP"), ("test_total", "MODEL_FAULT")])
-def test_where_a_test_says_what_failed_the_note_must_speak_of_it(test: str, label: str) -> None:
+def test_note_must_match_the_failed_test(test: str, label: str) -> None:
     case = make_failure(
         log=pytest_log((test, "AssertionError: assert 1 == 2"), passed=3),
         output={"a.ts": "export const page = { rows };\nrun(page);\n"},

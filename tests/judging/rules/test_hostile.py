@@ -1,4 +1,4 @@
-"""What a model writes into its output about its own failure changes no label, in any of the real failures."""
+"""Text that a model plants in its output changes no label of any real failure."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def with_files(evidence: Evidence, files: dict[str, str]) -> Evidence:
 
 
 def with_comments(evidence: Evidence, comment: str) -> Evidence:
-    """The comment below the code of every output file, in the language's own form."""
+    """Append the comment to every output file, in the syntax of its language."""
     documents = tuple(
         d.model_copy(update={"text": d.text + _comment(d.path, comment)}) if d.role == "output" else d
         for d in evidence.documents
@@ -54,7 +54,7 @@ def plants(evidence: Evidence) -> dict[str, Evidence]:
     }
 
 
-def test_plants_change_no_label_of_any_real_failure(real_data: Path) -> None:
+def test_planted_text_changes_no_label_of_any_real_failure(real_data: Path) -> None:
     changed = []
     number = 0
     for evidence in failures(real_data):
@@ -67,7 +67,7 @@ def test_plants_change_no_label_of_any_real_failure(real_data: Path) -> None:
     assert changed == []
 
 
-def test_comments_on_the_blamed_line_are_not_read() -> None:
+def test_comment_on_the_blamed_line_is_ignored() -> None:
     def case(comment: str) -> Verdict:
         log = "[cmd] mypy a.py\na.py:1: error: Name 'x' is not defined  [name-defined]\n[error] types: mypy failed"
         return decide(
@@ -83,7 +83,7 @@ def test_comments_on_the_blamed_line_are_not_read() -> None:
     ids=["nul", "one line", "open", "dots", "throws", "surrogate", "lines"],
 )
 @pytest.mark.benchmark
-def test_no_output_is_slow(text: str) -> None:
+def test_hostile_output_is_judged_within_five_cpu_seconds(text: str) -> None:
     case = make_failure(
         "types",
         log="[error] types: failed",
@@ -97,7 +97,7 @@ def test_no_output_is_slow(text: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["../../etc/passwd", "/etc/passwd", "a\nb.ts", "x" * 4000 + ".ts", ""])
-def test_file_names_are_only_names(path: str) -> None:
+def test_hostile_file_name_gives_only_verified_citations(path: str) -> None:
     verdict = decide(
         make_failure("types", log=f"{path}:1:1 - error TS1: bad\n[error] types", output={path: "let a = 1;\n"})
     )
@@ -115,6 +115,6 @@ def _comment(path: str, text: str) -> str:
 @pytest.mark.parametrize(
     "text", ["y" * 200_000, "y." * 100_000, "1" * 200_000, "$" * 200_000], ids=lambda text: text[:2]
 )
-def test_a_long_word_of_a_task_is_read_quickly(text: str) -> None:
+def test_long_word_in_a_task_is_read_within_one_cpu_second(text: str) -> None:
     with cpu_below(1):
         code.spelled(text)

@@ -1,4 +1,4 @@
-"""Rule 2 for linters: taste, the reference's own slips, and real faults."""
+"""Rules about linters: style, violations of the reference itself, and real defects."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def eslint(rule: str, failed: bool = False) -> Failure:
     return case.model_copy(update={"evidence": case.evidence.model_copy(update={"steps": steps})})
 
 
-def test_style_alone_is_overly_strict_where_all_tests_pass() -> None:
+def test_style_violation_is_overly_strict_if_all_tests_pass() -> None:
     verdict = decide(lint(lint_log(STYLE)))
     assert (verdict.classification, verdict.cause_kind, verdict.would_pass) == ("OVERLY_STRICT", "lint", True)
     assert verdict.cause == "plw2901"
@@ -54,7 +54,7 @@ def test_style_alone_is_overly_strict_where_all_tests_pass() -> None:
         "no-unused-vars",
     ],
 )
-def test_rules_about_taste(rule: str) -> None:
+def test_style_rule_is_overly_strict(rule: str) -> None:
     assert decide(eslint(rule)).classification == "OVERLY_STRICT"
 
 
@@ -68,21 +68,21 @@ def test_rules_about_taste(rule: str) -> None:
         "@typescript-eslint/no-unsafe-argument",
     ],
 )
-def test_rules_about_correctness(rule: str) -> None:
+def test_correctness_rule_is_a_model_fault(rule: str) -> None:
     verdict = decide(eslint(rule))
     assert (verdict.classification, verdict.would_pass, verdict.fix) == ("MODEL_FAULT", False, None)
 
 
-def test_style_where_tests_fail_too_is_not_overly_strict() -> None:
+def test_style_violation_is_a_model_fault_if_tests_fail_too() -> None:
     assert decide(eslint("prefer-const", failed=True)).classification == "MODEL_FAULT"
 
 
-def test_a_fault_among_style_is_a_fault() -> None:
+def test_defect_among_style_violations_is_a_model_fault() -> None:
     verdict = decide(lint(lint_log(STYLE, UNDEFINED)))
     assert (verdict.classification, verdict.cause) == ("MODEL_FAULT", "f821")
 
 
-def test_what_the_reference_does_too_is_overly_strict() -> None:
+def test_violation_that_the_reference_shares_is_overly_strict() -> None:
     line = "subprocess.run(command, shell=True)\n"
     same = decide(lint(lint_log("loop.py:1:1: S602 `shell=True` call"), line, line + "done()\n"))
     assert (same.rule, same.classification) == ("reference-would-fail-too", "OVERLY_STRICT")
@@ -91,8 +91,8 @@ def test_what_the_reference_does_too_is_overly_strict() -> None:
 @pytest.mark.parametrize(
     "reference", ["# noqa: S602\nsubprocess.run(command, shell=True)\n", "subprocess.run(command)\n"]
 )
-def test_unless_the_reference_is_exempt_or_does_otherwise(reference: str) -> None:
-    """A rule that is neither taste nor a certain defect, and that nobody asked for, is too strict, but uncertain."""
+def test_violation_is_uncertain_if_the_reference_is_exempt_or_differs(reference: str) -> None:
+    """A rule that is neither style nor a certain defect, and that nobody asked for, is overly strict but uncertain."""
     verdict = decide(
         lint(lint_log("loop.py:1:1: S602 `shell=True` call"), "subprocess.run(command, shell=True)\n", reference)
     )
@@ -102,7 +102,7 @@ def test_unless_the_reference_is_exempt_or_does_otherwise(reference: str) -> Non
 @pytest.mark.parametrize(
     "task", ["Write it; the code passes ruff.", "Call the command without S602.", "End it with `# noqa: S602`."]
 )
-def test_a_rule_that_the_task_names_is_asked_for(task: str) -> None:
+def test_rule_named_by_the_task_is_a_model_fault(task: str) -> None:
     case = make_failure(
         "lint", log=lint_log("loop.py:1:1: S602 `shell=True` call"), output={"loop.py": OUTPUT}, task=task
     )
@@ -111,7 +111,7 @@ def test_a_rule_that_the_task_names_is_asked_for(task: str) -> None:
     assert "task asks for" in verdict.reasoning
 
 
-def test_a_file_that_the_linter_cannot_read_breaks_no_rule() -> None:
+def test_file_that_the_linter_cannot_parse_is_a_model_fault() -> None:
     log = (
         "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n"
         "  2:3  error  Parsing error: Unexpected token }\n\n✖ 1 problem (1 error, 0 warnings)\n"
@@ -121,12 +121,12 @@ def test_a_file_that_the_linter_cannot_read_breaks_no_rule() -> None:
     assert verdict.reasoning.startswith("The linter names no rule; it says of src/app.ts:2: Parsing error")
 
 
-def test_without_a_reference_nothing_is_said_of_it() -> None:
+def test_reasoning_does_not_mention_a_missing_reference() -> None:
     case = make_failure("lint", log=lint_log(UNDEFINED), output={"loop.py": OUTPUT})
     assert decide(case).reasoning == "Breaks `F821`: Undefined name `lines`."
 
 
-def test_a_directive_concerns_only_the_rules_behind_it() -> None:
+def test_directive_in_the_task_covers_only_the_rules_it_names() -> None:
     task = "Use directives such as\n  // eslint-disable-next-line @typescript-eslint/no-unsafe-return\n"
     case = eslint("prefer-const")
     documents = tuple(d.model_copy(update={"text": task}) if d.role == "task" else d for d in case.evidence.documents)
@@ -136,7 +136,7 @@ def test_a_directive_concerns_only_the_rules_behind_it() -> None:
 
 @pytest.mark.parametrize("styles", [49, 50, 300, 1500])
 @pytest.mark.parametrize("gaps", [None, "Linting: models break `PLW2901` in loops."])
-def test_many_style_violations_hide_no_defect(styles: int, gaps: str | None) -> None:
+def test_many_style_violations_do_not_hide_a_defect(styles: int, gaps: str | None) -> None:
     code = "".join(f"value_{n} = compute({n * 7})\n" for n in range(1, styles + 2))
     lines = [f"loop.py:{n}:5: PLW2901 `for` loop variable overwritten" for n in range(1, styles + 1)]
     log = lint_log(*lines, f"loop.py:{styles + 1}:5: F821 Undefined name `lines`")
@@ -152,11 +152,11 @@ def test_many_style_violations_hide_no_defect(styles: int, gaps: str | None) -> 
 @pytest.mark.parametrize(
     "quoted", ["a  prefer-const\nb", "a  prefer-const\n\nerror: b", "a  prefer-const\n  2:4  error  Use it  quotes\nb"]
 )
-def test_a_type_that_looks_like_a_violation_of_style_hides_no_defect(quoted: str) -> None:
+def test_type_printed_like_a_style_violation_does_not_hide_a_defect(quoted: str) -> None:
     """ESLint prints a template literal type of the output with its line breaks."""
-    said = f"Unsafe argument of type `any` assigned to a parameter of type `{quoted}`"
+    message = f"Unsafe argument of type `any` assigned to a parameter of type `{quoted}`"
     log = (
-        f"[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n  2:3  error  {said}"
+        f"[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n  2:3  error  {message}"
         "  @typescript-eslint/no-unsafe-argument\n\n✖ 1 problem (1 error, 0 warnings)\n"
         "[cmd] bunx vitest run grader.test.ts\n[vitest]  RUN  v3.0.4 /x\n[vitest]  Tests  4 passed (4)"
     )

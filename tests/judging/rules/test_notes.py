@@ -1,4 +1,4 @@
-"""What a known-gaps document says, and what it does not."""
+"""Parsing the notes of a known-gaps document."""
 
 import pytest
 
@@ -22,11 +22,11 @@ def read(text: str) -> list[str]:
         "a:\n- (resolved) The rule was dropped.",
     ],
 )
-def test_these_say_nothing(text: str) -> None:
+def test_text_without_a_gap_has_no_notes(text: str) -> None:
     assert read(text) == []
 
 
-def test_praise_with_a_but_says_something() -> None:
+def test_praise_with_a_reservation_is_a_note() -> None:
     assert read("- It does a good job, looks great, but `map` is flagged") != []
 
 
@@ -42,13 +42,13 @@ def test_praise_with_a_but_says_something() -> None:
         ("isn't installing @types/node", {"@types/node"}),
     ],
 )
-def test_terms_are_what_is_quoted_or_spelled_as_code(text: str, terms: set[str]) -> None:
+def test_terms_are_quoted_or_spelled_like_code(text: str, terms: set[str]) -> None:
     assert set(note(text).terms) == terms
 
 
-def test_a_note_says_what_is_missing_and_what_should_be_there() -> None:
-    said = note("Isn't installing `@types/node` to access `process.env`")
-    assert said.missing == ("@types/node",)
+def test_note_holds_missing_and_preferred_terms() -> None:
+    installing = note("Isn't installing `@types/node` to access `process.env`")
+    assert installing.missing == ("@types/node",)
     assert note("uses `.impl` instead of a helper function.").preferred == "helper function"
 
 

@@ -36,7 +36,7 @@ INFRASTRUCTURE = {
     "001-data_modeling/004-multi_column_index": (HARNESS, False),
     "001-data_modeling/005-many_to_many": (HARNESS, False),
 }
-"""Label, kind and whether they are uncertain; any label if the evidence does not decide it."""
+"""Label, kind and whether the verdict is uncertain; UNDECIDED allows any label."""
 DEPLOY = {
     "001-data_modeling/006-literals": "Cron job name must be unique: daily",
     "001-data_modeling/007-schema_evolution": "Duplicate index name by_user in table posts",
@@ -57,13 +57,13 @@ TESTS = {
 
 @cache
 def odd(data: Path, name: str) -> dict[str, Verdict]:
-    found = (evidence for _, evidence in payloads(data / CURRENT / "odd" / name))
+    run_evidence = (evidence for _, evidence in payloads(data / CURRENT / "odd" / name))
     judge = RulesJudge()
-    return {e.eval.path: judge.decide(Failure(evidence=e, packed=PackedEvidence(excerpts=()))) for e in found}
+    return {e.eval.path: judge.decide(Failure(evidence=e, packed=PackedEvidence(excerpts=()))) for e in run_evidence}
 
 
 @pytest.mark.parametrize("path", INFRASTRUCTURE)
-def test_outages_are_named(real_data: Path, path: str) -> None:
+def test_infrastructure_case_has_the_expected_label_and_certainty(real_data: Path, path: str) -> None:
     expected, uncertain = INFRASTRUCTURE[path]
     verdict = odd(real_data, "infrastructure")[path]
     assert expected in (UNDECIDED, (verdict.classification, verdict.cause_kind))
@@ -71,7 +71,7 @@ def test_outages_are_named(real_data: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", DEPLOY)
-def test_a_deploy_says_why(real_data: Path, path: str) -> None:
+def test_failed_deploy_names_its_error(real_data: Path, path: str) -> None:
     verdict = odd(real_data, "deploy")[path]
     assert DEPLOY[path] in verdict.error
     label = OUTAGE if "fetch failed" in verdict.error else MODEL
@@ -79,20 +79,20 @@ def test_a_deploy_says_why(real_data: Path, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", TESTS)
-def test_the_references_code_is_not_blamed_for_silent_tests(real_data: Path, path: str) -> None:
+def test_silent_test_failure_is_an_uncertain_harness_fault(real_data: Path, path: str) -> None:
     verdict = odd(real_data, "tests")[path]
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == (*HARNESS, True)
     assert TESTS[path] in f"{verdict.reasoning} {verdict.cause}"
     assert "RUN v" not in verdict.error
 
 
-def test_a_static_eval_is_judged_by_its_choice(real_data: Path) -> None:
+def test_static_eval_blames_the_package_that_was_not_chosen(real_data: Path) -> None:
     verdict = odd(real_data, "tests")[STATIC]
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
     assert "@convex-dev/aggregate" in verdict.why
 
 
-def test_step_and_reason_are_found_whatever_rows_arrived(real_data: Path) -> None:
+def test_step_and_reason_are_found_for_any_set_of_recorded_rows(real_data: Path) -> None:
     for _, evidence in payloads(real_data / CURRENT / "odd" / "steps"):
         verdict = odd(real_data, "steps")[evidence.eval.path]
         if evidence.eval.name == "013-async_iterator_filter":

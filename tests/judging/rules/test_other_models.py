@@ -1,4 +1,4 @@
-"""What judges make of other models that fail the same way."""
+"""Verdicts and prompts if other models fail the same way."""
 
 import pytest
 
@@ -29,7 +29,7 @@ ALONE = decide(failed(None))
 @pytest.mark.parametrize(
     ("others", "models", "doubted"), [(1, 2, False), (2, 3, True), (2, 6, True), (2, 7, False), (4, 7, True)]
 )
-def test_a_blame_that_at_least_three_and_half_of_all_models_share_is_in_doubt(
+def test_model_fault_shared_by_three_models_and_half_of_all_is_uncertain(
     others: int, models: int, doubted: bool
 ) -> None:
     verdict = decide(failed(shared_by(others, models)))
@@ -41,23 +41,23 @@ def test_a_blame_that_at_least_three_and_half_of_all_models_share_is_in_doubt(
     assert doubted or verdict == ALONE
 
 
-def test_what_is_not_blamed_on_the_model_stays_as_it_is() -> None:
+def test_verdict_other_than_model_fault_is_unchanged() -> None:
     gap = make_failure("types", log=LOG, gaps=f"Known: {LOG}", output={"a.py": "print(leftover)\n"})
     alone = decide(gap)
     assert alone.classification != "MODEL_FAULT"
     assert decide(gap.model_copy(update={"across": shared_by(6, 7)})) == alone
 
 
-def test_a_label_that_a_person_gave_to_this_very_failure_stands() -> None:
+def test_human_label_stays_certain_if_other_models_fail_alike() -> None:
     error = 'Name "leftover" is not defined (name-defined)'
-    said = Precedent(
+    precedent = Precedent(
         report="r.md", eval="a", classification="MODEL_FAULT", by_person=True, cause="name-defined", error=error
     )
-    verdict = decide(failed(shared_by(6, 7), said))
+    verdict = decide(failed(shared_by(6, 7), precedent))
     assert (verdict.rule, verdict.uncertain) == ("people-said-before", False)
 
 
-def test_the_question_is_another_one_where_more_models_fail_alike() -> None:
+def test_key_depends_on_how_many_models_fail_alike() -> None:
     judge = RulesJudge()
     keys = [judge.key(failed(across)) for across in (None, shared_by(1, 2), shared_by(1, 3))]
     assert len(set(keys)) == 3
@@ -65,7 +65,7 @@ def test_the_question_is_another_one_where_more_models_fail_alike() -> None:
     assert judge.key(failed(renamed)) == keys[1]
 
 
-def test_a_model_reads_how_many_and_no_names() -> None:
+def test_prompt_states_the_number_of_models_but_no_names() -> None:
     beside = make_packed_failure(make_evidence()).model_copy(
         update={"across": CrossModelFailures(alike=("evil/do this",), models=4)}
     )

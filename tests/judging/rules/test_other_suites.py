@@ -1,4 +1,4 @@
-"""Failures of other suites, made by hand: the label that their maintainers would give, and why.
+"""Hand-made failures of other suites, with the label that their maintainers would give and the reason.
 
 None is taken from the runs that the rules are measured on. At least half of them are not the model's fault.
 """
@@ -15,7 +15,7 @@ MODEL, STRICT, TASK, GAP = "MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KN
 
 @dataclass(frozen=True)
 class Case:
-    """A failure with its label and the reason for it; `sure` if the verdict has to be certain, None if it may be."""
+    """A failure with its label and the reason; `sure` is the required certainty of the verdict, None for either."""
 
     failure: Failure
     label: Classification
@@ -60,7 +60,7 @@ def tsc(
 def vitest(
     task: str, *failed: tuple[str, str], passed: int = 5, output: str = "", expected: str = "", gaps: str | None = None
 ) -> Failure:
-    """What vitest 3 prints of failed tests, with their messages."""
+    """Return a failure with the output of vitest 3 on failed tests and their messages."""
     bodies = "\n\n".join(f" FAIL  grader.test.ts > {name}\nAssertionError: {said}" for name, said in failed)
     log = (
         f"[cmd] vitest run\n RUN  v3.0.4 /x\n\n❯ grader.test.ts ({len(failed) + passed} tests | {len(failed)} failed) 37ms\n\n"
@@ -281,7 +281,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_label_is_the_maintainers(name: str) -> None:
+def test_label_matches_the_maintainers(name: str) -> None:
     case = CASES[name]
     verdict = decide(case.failure)
     assert verdict.classification == case.label, f"{case.because}: {verdict.rule}: {verdict.reasoning}"
@@ -289,7 +289,7 @@ def test_the_label_is_the_maintainers(name: str) -> None:
         assert verdict.uncertain is not case.sure, f"{verdict.rule}: {verdict.reasoning}"
 
 
-def test_half_of_the_cases_are_not_the_models() -> None:
+def test_at_least_half_of_the_cases_are_not_model_faults() -> None:
     own = sum(case.label == MODEL for case in CASES.values())
     assert 25 <= len(CASES) <= 40
     assert own / len(CASES) <= 0.5

@@ -1,4 +1,4 @@
-"""What people concluded before about the same failure."""
+"""Rules about human labels of the same failure in earlier reports."""
 
 import pytest
 
@@ -25,11 +25,11 @@ def judged(precedent: Precedent) -> str | None:
     return verdict.rule
 
 
-def test_a_persons_label_for_the_same_failure_stands() -> None:
+def test_human_label_of_the_same_failure_is_used() -> None:
     assert judged(PERSON) == "people-said-before"
 
 
-def test_free_form_reports_name_the_error_in_their_reasoning() -> None:
+def test_precedent_may_name_the_error_in_its_reasoning() -> None:
     assert judged(PERSON.model_copy(update={"error": None, "reasoning": "Calls `crons.interval` with 1."})) is not None
 
 
@@ -43,11 +43,11 @@ def test_free_form_reports_name_the_error_in_their_reasoning() -> None:
         {"error": None},
     ],
 )
-def test_anything_less_is_history_only(change: dict[str, object]) -> None:
+def test_incomplete_or_unrelated_precedent_does_not_decide(change: dict[str, object]) -> None:
     assert judged(PERSON.model_copy(update=change)) != "people-said-before"
 
 
-def test_the_reason_is_told_not_where_it_was_read() -> None:
+def test_why_states_the_error_and_reasoning_names_the_report() -> None:
     verdict = decide(make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=[PERSON]))
     assert verdict.why == "`crons.interval()` is called without arguments"
     assert "`r1.md` has the same failure, which people labelled AMBIGUOUS_TASK" in verdict.reasoning
@@ -56,12 +56,12 @@ def test_the_reason_is_told_not_where_it_was_read() -> None:
 OURS = PERSON.model_copy(update={"cause": "attr-defined", "error": 'Module has no attribute "interval" (attr-defined)'})
 
 
-def test_a_reviewed_report_of_ours_counts_for_the_error_that_it_quotes() -> None:
+def test_reviewed_report_decides_for_the_error_it_quotes() -> None:
     assert judged(OURS) == "people-said-before"
 
 
 @pytest.mark.parametrize("error", ['Module has no attribute "crons" (attr-defined)', "types failed"])
-def test_another_error_is_not_the_same_failure_though_the_names_are(error: str) -> None:
+def test_other_error_is_not_the_same_failure_even_with_the_same_names(error: str) -> None:
     assert judged(OURS.model_copy(update={"error": error})) != "people-said-before"
 
 
@@ -69,7 +69,7 @@ def failure(*precedents: Precedent) -> Failure:
     return make_failure("types", log=STOCK, output={"a.py": "crons.interval(1)\n"}, precedents=precedents)
 
 
-def told(*precedents: Precedent) -> Verdict:
+def decide_with(*precedents: Precedent) -> Verdict:
     return decide(failure(*precedents))
 
 
@@ -77,15 +77,15 @@ ADA = OURS.model_copy(update={"reviewer": "Ada"})
 BEN = OURS.model_copy(update={"reviewer": "Ben", "classification": "KNOWN_GAP", "report": "r0.md"})
 
 
-def test_what_the_store_knows_to_be_the_same_failure_needs_no_words() -> None:
+def test_precedent_marked_alike_needs_no_matching_error_text() -> None:
     same = ADA.model_copy(update={"error": "told in other words", "alike": True, "model": "p/x"})
-    verdict = told(same)
+    verdict = decide_with(same)
     assert verdict.rule == "people-said-before"
     assert "`r1.md` has the same failure with p/x, which Ada labelled AMBIGUOUS_TASK" in verdict.reasoning
 
 
-def test_reviewers_who_disagree_are_no_evidence_and_make_unsure() -> None:
-    alone, verdict = told(), told(ADA, BEN)
+def test_disagreeing_reviewers_do_not_decide_and_make_the_verdict_uncertain() -> None:
+    alone, verdict = decide_with(), decide_with(ADA, BEN)
     assert verdict.rule != "people-said-before"
     assert verdict.classification == alone.classification
     assert verdict.uncertain
@@ -93,18 +93,18 @@ def test_reviewers_who_disagree_are_no_evidence_and_make_unsure() -> None:
     assert "Ada says AMBIGUOUS_TASK in `r1.md`, Ben says KNOWN_GAP in `r0.md`" in verdict.reasoning
 
 
-def test_a_disagreement_says_how_often_each_reviewer_gave_the_label() -> None:
+def test_disagreement_counts_the_labels_of_each_reviewer() -> None:
     again = [ADA.model_copy(update={"report": f"r{n}.md", "alike": True}) for n in (3, 2)]
     unnamed = BEN.model_copy(update={"reviewer": None, "alike": True})
-    verdict = told(*again, unnamed)
-    said = "Ada says AMBIGUOUS_TASK 2 times, last in `r3.md`, a reviewer says KNOWN_GAP in `r0.md`"
-    assert f"People disagree about the same failure: {said}." == describe_disagreement((*again, unnamed))
-    assert said in verdict.reasoning
+    verdict = decide_with(*again, unnamed)
+    disagreement = "Ada says AMBIGUOUS_TASK 2 times, last in `r3.md`, a reviewer says KNOWN_GAP in `r0.md`"
+    assert f"People disagree about the same failure: {disagreement}." == describe_disagreement((*again, unnamed))
+    assert disagreement in verdict.reasoning
     assert decided_by_people(failure(*again, unnamed)) is None
 
 
 def test_corrections_of_the_same_failure_decide_with_certainty() -> None:
-    """Also where the code under test may have written the error, because the failed tests are the same."""
+    """This holds even if the code under test may have written the error, because the failed tests are the same."""
     cy = ADA.model_copy(update={"reviewer": "Cy", "alike": True, "report": "r2.md", "cause_kind": "harness"})
     verdict = decided_by_people(failure(cy, ADA.model_copy(update={"alike": True})))
     assert verdict is not None
@@ -113,8 +113,8 @@ def test_corrections_of_the_same_failure_decide_with_certainty() -> None:
     assert "which Ada, Cy labelled AMBIGUOUS_TASK" in verdict.reasoning
 
 
-def test_a_correction_does_not_decide_by_a_text_that_the_output_can_throw() -> None:
-    """A build without failed tests is only known by its error, which code that runs in the build can throw."""
+def test_correction_does_not_decide_if_the_output_could_have_thrown_the_error() -> None:
+    """Without failed tests, a build is identified only by its error, which code that it runs can throw."""
     log = "[cmd] build\nUncaught Error: the registry is down\n    at run (a.py:1:1)\n[error] types: failed"
     same = ADA.model_copy(update={"alike": True, "classification": "OVERLY_STRICT"})
     case = make_failure("types", log=log, output={"a.py": "raise Error('the registry is down')\n"}, precedents=[same])
@@ -125,17 +125,17 @@ def test_a_correction_does_not_decide_by_a_text_that_the_output_can_throw() -> N
     assert decided_by_people(case.model_copy(update={"precedents": (blamed,)})) is not None
 
 
-def test_without_knowing_that_the_failure_is_the_same_a_judge_decides() -> None:
+def test_people_decide_only_with_a_human_label_of_the_same_failure() -> None:
     assert decided_by_people(failure(ADA)) is None
     assert decided_by_people(failure(ADA.model_copy(update={"alike": True, "by_person": False}))) is None
 
 
-def test_who_thinks_again_does_not_disagree() -> None:
-    verdict = told(BEN.model_copy(update={"reviewer": "Ada"}), ADA)
+def test_reviewer_who_changes_a_label_does_not_disagree() -> None:
+    verdict = decide_with(BEN.model_copy(update={"reviewer": "Ada"}), ADA)
     assert (verdict.rule, verdict.classification) == ("people-said-before", "KNOWN_GAP")
 
 
-def test_a_disagreement_about_another_failure_is_none_about_this() -> None:
+def test_disagreement_about_another_failure_is_ignored() -> None:
     other = {"error": "`storage.store` in a mutation"}
-    verdict = told(ADA.model_copy(update=other), BEN.model_copy(update=other))
+    verdict = decide_with(ADA.model_copy(update=other), BEN.model_copy(update=other))
     assert "disagree" not in verdict.reasoning

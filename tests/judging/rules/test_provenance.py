@@ -107,7 +107,7 @@ LABEL = 'label("run every second");\n'
 
 
 def split(text: str) -> str:
-    """An expression that builds a text from pieces of two characters, so that the code contains none of its words."""
+    """Return an expression that builds the text from two-character pieces so the code contains none of its words."""
     return " + ".join(json.dumps(text[at : at + 2]) for at in range(0, len(text), 2))
 
 
@@ -125,7 +125,7 @@ def case(
     reason: str | None = None,
     error: str | None = None,
 ) -> Failure:
-    """A failed eval whose steps before the failed one passed."""
+    """Return a failed eval whose steps before the failed one passed."""
     documents = [
         Document(role="task", path="TASK.txt", text="List every row, and serve the rows over HTTP."),
         Document(role="log", path="run.log", text="=== Eval: basics/001-rows ===\n" + log),
@@ -146,20 +146,20 @@ def case(
     return Failure(evidence=evidence, packed=PackedEvidence(excerpts=()), across=across, precedents=tuple(precedents))
 
 
-def judged(found: Failure) -> Verdict:
-    return RulesJudge().decide(found)
+def judged(failure: Failure) -> Verdict:
+    return RulesJudge().decide(failure)
 
 
 def clears_nobody(verdict: Verdict) -> bool:
-    """Whether a verdict blames the model, or is uncertain and claims no pass."""
+    """Return whether a verdict blames the model, or is uncertain and claims no pass."""
     guess = verdict.uncertain and verdict.confidence <= 0.5 and not verdict.would_pass
     return verdict.classification == "MODEL_FAULT" or guess
 
 
 def vitest(version: int, *lines: str, failed: int, passed: int = 0, printed: str = "") -> str:
-    """What vitest prints, each line with the runner's tag."""
+    """Return the output of vitest, each line with the runner's tag."""
     counts = f"{failed} failed" + (f" | {passed} passed" if passed else "")
-    told = [
+    shown_lines = [
         f" RUN  v{version}.0.18 /evals",
         "",
         *(printed.split("\n") if printed else []),
@@ -169,7 +169,7 @@ def vitest(version: int, *lines: str, failed: int, passed: int = 0, printed: str
         " Test Files  1 failed (1)",
         f"      Tests  {counts} ({failed + passed})",
     ]
-    return "[error] vitest: Error: Tests failed (ratio: 0)\n" + "\n".join(f"[vitest] {line}" for line in told)
+    return "[error] vitest: Error: Tests failed (ratio: 0)\n" + "\n".join(f"[vitest] {line}" for line in shown_lines)
 
 
 def convex_output(message: str, thrown: str) -> dict[str, str]:
@@ -179,13 +179,15 @@ def convex_output(message: str, thrown: str) -> dict[str, str]:
 
 def of_convex(message: str, thrown: str, version: int) -> Failure:
     """A Convex function throws: the client's error holds the server's."""
-    said = ["→ [CONVEX Q(index:list)] [Request ID: c1a1] Server Error", f"  Uncaught {thrown}: {message}"]
+    error_lines = ["→ [CONVEX Q(index:list)] [Request ID: c1a1] Server Error", f"  Uncaught {thrown}: {message}"]
     frames = ["      at handler (../convex/index.ts:2:3)", "", "    Called by client"]
     lines = [f"   × {name} 12ms" for name in ("lists every row", "answers over HTTP")]
     if version == 3:
-        lines = [line for name in lines for line in (name, f"     {said[0]}", f"     {said[1]}", *frames)]
+        lines = [line for name in lines for line in (name, f"     {error_lines[0]}", f"     {error_lines[1]}", *frames)]
     printed = (
-        "" if version == 3 else f"stdout | grader.test.ts > lists every row\n{said[0][2:]}\n{said[1]}\n{frames[0]}\n"
+        ""
+        if version == 3
+        else f"stdout | grader.test.ts > lists every row\n{error_lines[0][2:]}\n{error_lines[1]}\n{frames[0]}\n"
     )
     log = vitest(version, *lines, failed=2, printed=printed)
     return case(log, step="tests", output=convex_output(message, thrown), grader={"grader.test.ts": GRADER_TS})
@@ -233,7 +235,7 @@ def printed(message: str) -> Failure:
 
 
 def pytest_log(message: str, thrown: str, *frames: str, captured: str = "", names: Sequence[str] = ()) -> str:
-    """What pytest prints in the sample suite: no tags, a traceback with its frames, and captured prints."""
+    """Return the output of pytest in the sample suite: no tags, a traceback with its frames, captured prints."""
     bodies = []
     for name in names or ("test_rows", "test_serves"):
         shown = "\n\n".join(f">       call()\n\n{frame}: " for frame in frames[:-1])
@@ -295,7 +297,7 @@ def forged_section(message: str, thrown: str) -> Failure:
 
 def at_push(message: str, thrown: str) -> Failure:
     """Module code throws while the deployment analyses it."""
-    told = (
+    tool_output = (
         "convex dev:\n- Preparing Convex functions...\n"
         "✖ Error: Unable to start push to http://localhost:3210\n"
         "✖ Error fetching POST  http://localhost:3210/api/deploy2/start_push 400 Bad Request: InvalidModules: "
@@ -303,9 +305,9 @@ def at_push(message: str, thrown: str) -> Failure:
         "    at <anonymous> (../convex/index.ts:1:7)\n"
     )
     heading = "[error] Deploying generated backend on port 3210: Error: Failed to deploy:"
-    log = f"[cmd] bunx convex dev --once\n{heading}\n{told}"
+    log = f"[cmd] bunx convex dev --once\n{heading}\n{tool_output}"
     output = {"convex/index.ts": f"{LABEL}throw new {thrown}({split(message)});\n"}
-    error = f"Error: Failed to deploy:\n{told}"
+    error = f"Error: Failed to deploy:\n{tool_output}"
     return case(
         log, step="deploy", output=output, grader={"grader.test.ts": GRADER_TS}, error=error, reason="convex dev fail"
     )
@@ -352,10 +354,10 @@ def script_at_install(message: str) -> Failure:
 
 def slow_script_at_install(message: str) -> Failure:
     """A script of the output's own package waits until the runner stops the installation."""
-    said = "Error: bun install timed out after 120s"
-    log = f"[cmd] bun install\n[error] Installing dependencies (bun install): {said}\n[error] install: {said}"
+    timeout = "Error: bun install timed out after 120s"
+    log = f"[cmd] bun install\n[error] Installing dependencies (bun install): {timeout}\n[error] install: {timeout}"
     output = {"package.json": json.dumps({"scripts": {"prepare": "sleep 900"}}), "a.js": f"say({split(message)})"}
-    return case(log, step="install", output=output, grader={}, gaps=None, error=said, reason="install fail")
+    return case(log, step="install", output=output, grader={}, gaps=None, error=timeout, reason="install fail")
 
 
 def own_registry(message: str) -> Failure:
@@ -386,9 +388,9 @@ def type_with_line_breaks(message: str) -> Failure:
 def push_without_a_record(message: str) -> Failure:
     """The row of the failed step is missing, and the thrown message looks like the end of its section."""
     thrown = f"boom\n[error] deploy: Error: Failed to deploy:\nconvex dev:\n✖ TypeError: {message}\n[cmd] next"
-    found = at_push(thrown, "Error")
-    steps = tuple(step.model_copy(update={"error": None}) for step in found.evidence.steps)
-    return found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})})
+    failure = at_push(thrown, "Error")
+    steps = tuple(step.model_copy(update={"error": None}) for step in failure.evidence.steps)
+    return failure.model_copy(update={"evidence": failure.evidence.model_copy(update={"steps": steps})})
 
 
 def asserted_value(message: str) -> Failure:
@@ -414,7 +416,7 @@ def connects_late(message: str) -> Failure:
 
 
 def printed_heading(message: str) -> Failure:
-    """The output prints the heading under which the runner tells of the reference."""
+    """The output prints the heading under which the runner reports on the reference."""
     captured = f"[error] (answer) convex dev: Error: {message}"
     log = pytest_log("assert [] == [1]", "AssertionError", "test_grader.py:9", captured=captured, names=("test_rows",))
     return python_case(log, f"def rows():\n    print({split(captured)})\n    return []\n")
@@ -460,10 +462,10 @@ def marks_at_install(message: str) -> Failure:
 
 def slow_build_script(message: str) -> Failure:
     """A script of the output waits until the runner stops the build."""
-    said = "npm run build timed out after 90s"
+    timeout_message = "npm run build timed out after 90s"
     output = {"build.js": f"{LABEL}for (;;) say({split(message)});\n"}
-    log = f"[cmd] npm run build\n[error] build: {said}"
-    return case(log, step="build", output=output, grader={}, steps=("files", "install", "build"), error=said)
+    log = f"[cmd] npm run build\n[error] build: {timeout_message}"
+    return case(log, step="build", output=output, grader={}, steps=("files", "install", "build"), error=timeout_message)
 
 
 SHAPES: dict[str, Callable[[str], Failure]] = {
@@ -513,16 +515,18 @@ def test_text_of_an_earlier_report_never_excuses_with_certainty(shape: Callable[
             report="r.md", eval="basics/001-rows", step="tests", classification="OVERLY_STRICT", cause="c",
             error=message, by_person=True, reviewer="ann", reasoning="it is the grader's",
         )  # fmt: skip
-        found = shape(message, "RuntimeError").model_copy(update={"precedents": (earlier,)})
-        assert clears_nobody(judged(found)), message
+        failure = shape(message, "RuntimeError").model_copy(update={"precedents": (earlier,)})
+        assert clears_nobody(judged(failure)), message
 
 
 def test_other_models_failing_alike_make_the_label_certain() -> None:
     """An output cannot write the text of other models' failures."""
     log = vitest(3, "   × lists every row 12ms", "     → fetch failed", failed=1)
-    found = case(log, step="tests", output={"convex/index.ts": LABEL}, grader={"grader.test.ts": GRADER_TS}, gaps=None)
-    alone = judged(found)
-    alike = judged(found.model_copy(update={"across": CrossModelFailures(models=4, alike=("a/b", "c/d", "e/f"))}))
+    failure = case(
+        log, step="tests", output={"convex/index.ts": LABEL}, grader={"grader.test.ts": GRADER_TS}, gaps=None
+    )
+    alone = judged(failure)
+    alike = judged(failure.model_copy(update={"across": CrossModelFailures(models=4, alike=("a/b", "c/d", "e/f"))}))
     assert (alone.classification, alone.uncertain, alone.would_pass) == ("OVERLY_STRICT", True, False)
     assert (alike.classification, alike.uncertain, alike.would_pass) == ("OVERLY_STRICT", False, True)
 
@@ -561,13 +565,13 @@ def test_broken_test_case_does_not_prove_a_harness_fault() -> None:
     assert clears_nobody(verdict)
 
 
-def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
-    """Where the source records no step of the tests, only the log says that they passed."""
+def test_printed_summary_of_passed_tests_does_not_clear_the_model_with_certainty() -> None:
+    """If the source records no test step, only the log says that the tests passed."""
     log = "[error] lint: ruff failed\na.py:1:1: E501 Line too long\n[cmd] pytest\n3 passed in 0.1s\n[ok] tests"
-    found = make_failure("lint", log=log, output={"a.py": "x = 1\n"})
-    sure = decide(found)
-    steps = tuple(step for step in found.evidence.steps if step.name != "tests")
-    unknown = decide(found.model_copy(update={"evidence": found.evidence.model_copy(update={"steps": steps})}))
+    failure = make_failure("lint", log=log, output={"a.py": "x = 1\n"})
+    sure = decide(failure)
+    steps = tuple(step for step in failure.evidence.steps if step.name != "tests")
+    unknown = decide(failure.model_copy(update={"evidence": failure.evidence.model_copy(update={"steps": steps})}))
     assert not sure.uncertain
     assert clears_nobody(unknown)
 
@@ -577,17 +581,20 @@ def test_a_printed_summary_of_passed_tests_proves_nothing() -> None:
     "marks", ["", "[CONVEX Q(index:list)] [Request ID: c1a1] Server Error\n[vitest]   Uncaught Error: "]
 )
 def test_real_failures_are_not_excused_by_replaced_messages(real_data: Path, message: str, marks: str) -> None:
-    """The messages of all failed tests in the real runs, replaced by an outage."""
+    """Replace the messages of all failed tests in the real runs by an outage."""
     number = 0
     for evidence in failures(real_data):
-        said = {d: re.sub(r"(→ ).*", lambda m: m[1] + marks + message, d.text) for d in evidence.of("log")}
-        if evidence.eval.failed_step != "tests" or not any(d.text != text for d, text in said.items()):
+        replaced_texts = {d: re.sub(r"(→ ).*", lambda m: m[1] + marks + message, d.text) for d in evidence.of("log")}
+        if evidence.eval.failed_step != "tests" or not any(d.text != text for d, text in replaced_texts.items()):
             continue
         number += 1
-        documents = tuple(d.model_copy(update={"text": said.get(d, d.text)}) for d in evidence.documents)
+        documents = tuple(d.model_copy(update={"text": replaced_texts.get(d, d.text)}) for d in evidence.documents)
         verdict = judged(
             Failure(evidence=evidence.model_copy(update={"documents": documents}), packed=PackedEvidence(excerpts=()))
         )
-        by_code = ("gap-names-what-is-written", "gap-names-what-is-missing")  # what the code is, not what it says
+        by_code = (
+            "gap-names-what-is-written",
+            "gap-names-what-is-missing",
+        )  # these look at the code, not at its messages
         assert clears_nobody(verdict) or verdict.rule in by_code, (evidence.eval.path, verdict.rule)
     assert number > 10

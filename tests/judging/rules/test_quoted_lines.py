@@ -11,7 +11,7 @@ STOCK = "[error] types: failed\n"
 
 
 def quoted(verdict: Verdict) -> list[tuple[str, str]]:
-    """Role and text of what a report prints."""
+    """Return role and text of the snippets that a report prints."""
     return [(snippet.role, snippet.text) for snippet in snippets(verdict.citations, verdict.error)]
 
 
@@ -28,7 +28,7 @@ def typescript(error: str, output: str, expected: str) -> Verdict:
     "text",
     ["handler: async (ctx, args) => {", "http.route({", "internal,", "} as const;", "returns: {", "});", "try {"],
 )
-def test_a_line_that_only_opens_or_closes_shows_nothing(text: str) -> None:
+def test_line_that_only_opens_or_closes_a_block_is_bare(text: str) -> None:
     assert is_bare(text)
 
 
@@ -44,11 +44,11 @@ def test_a_line_that_only_opens_or_closes_shows_nothing(text: str) -> None:
         "recentPosts.map((post) =>",
     ],
 )
-def test_a_line_with_a_call_a_value_or_a_name_does(text: str) -> None:
+def test_line_with_a_call_value_or_name_is_not_bare(text: str) -> None:
     assert not is_bare(text)
 
 
-def test_the_head_of_a_function_is_replaced_by_the_line_that_the_error_names() -> None:
+def test_line_that_fits_the_error_is_quoted_instead_of_the_function_head() -> None:
     head = "handler: async (ctx) => {\n" + "".join(f"  step({n});\n" for n in range(6))
     ours = head + '  return { done: false, why: "no rows" };\n}\n'
     theirs = head + '  return {\n    done: false,\n    why: "no rows",\n  } as const;\n}\n'
@@ -64,7 +64,7 @@ def test_the_head_of_a_function_is_replaced_by_the_line_that_the_error_names() -
     assert verdict.why == "gives `done` the type `boolean` where `false` is needed (TS2322)"
 
 
-def test_a_call_of_several_lines_answers_a_call_of_one() -> None:
+def test_one_line_call_is_compared_with_a_multi_line_call() -> None:
     ours = 'crons.interval("run every second", { seconds: 1 }, run);\n'
     theirs = 'crons.interval(\n  "run every second",\n  { seconds: 1 },\n  run,\n  {},\n);\n'
     verdict = typescript("(1,1): error TS2554: Expected 4 arguments, but got 3.", ours, theirs)
@@ -82,14 +82,14 @@ def test_a_definition_is_compared_with_the_definition_of_the_same_name() -> None
     ]
 
 
-def test_nothing_is_quoted_where_nothing_stands_out() -> None:
+def test_nothing_is_quoted_if_no_line_stands_out() -> None:
     verdict = unexplained("const total = 1;\n", "const sum = 2;\n")
     assert quoted(verdict) == []
     assert verdict.why == "the log ends before the reason"
     assert verdict.reasoning == "No line stands out: `a.ts` differs in 1 line."
 
 
-def test_a_word_of_the_task_is_no_function_that_the_task_knows() -> None:
+def test_plain_word_in_the_task_does_not_make_a_function_known() -> None:
     verdict = unexplained(
         "returns: v.tuple([user, post]),\nother: 1,\n",
         "returns: v.array(v.union(user, post)),\nother: 1,\n",
@@ -108,7 +108,7 @@ def test_a_function_that_the_task_writes_as_code_is_known() -> None:
     assert verdict.rule is None
 
 
-def test_the_assertion_that_failed_is_quoted_and_not_the_title_of_its_test() -> None:
+def test_failed_assertion_is_quoted_instead_of_the_test_title() -> None:
     grader = "def test_page():\n    assert size() == 3\n    assert page(1) == ['a']\n"
     log = pytest_log(("test_page", "AssertionError: assert [] == ['a']"), passed=3)
     verdict = decide(make_failure(log=log, output={"a.py": "x = 1\n"}, grader={"test_grader.py": grader}))
@@ -116,7 +116,7 @@ def test_the_assertion_that_failed_is_quoted_and_not_the_title_of_its_test() -> 
     assert not any("def test_page" in text for _, text in quoted(verdict))
 
 
-def test_no_assertion_is_quoted_where_the_log_does_not_tell_which_failed() -> None:
+def test_no_assertion_is_quoted_if_the_log_does_not_say_which_failed() -> None:
     grader = 'test("lists items", async () => {\n  expect(a).toBe(1);\n  expect(b).toBe(2);\n});\n'
     verdict = decide(
         make_failure(log=vitest_log("lists items"), output={"a.ts": "let x = 1;\n"}, grader={"grader.test.ts": grader})
@@ -124,7 +124,7 @@ def test_no_assertion_is_quoted_where_the_log_does_not_tell_which_failed() -> No
     assert not any(role == "grader" for role, _ in quoted(verdict))
 
 
-def test_a_grader_that_retries_is_not_told_to_retry() -> None:
+def test_fix_does_not_suggest_retries_that_the_grader_already_makes() -> None:
     grader = (
         "async function fetchWithRetry(url, retries = 3) {}\n"
         "test('lists items', async () => {\n  await fetchWithRetry(`${site}/a`);\n});\n"
@@ -141,7 +141,7 @@ def test_a_grader_that_retries_is_not_told_to_retry() -> None:
     ]
 
 
-def test_error_and_cause_are_the_same_lint_rule() -> None:
+def test_error_and_cause_name_the_same_lint_rule() -> None:
     log = (
         "[error] Linting (eslint): Error: Failed to lint code:\n\n/tmp/out/src/app.ts\n"
         "  1:3  error  'React' is not defined  no-undef\n"

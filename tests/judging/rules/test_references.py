@@ -1,4 +1,4 @@
-"""Rules about tests of an agent's work: what the same tests said of the reference answer decides how sure they are."""
+"""Rules about tests of an agent's work: results of the reference answer decide how certain a verdict is."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,9 +61,9 @@ def graded(
     return Evidence(eval=eval, steps=tuple(steps), documents=tuple(documents))
 
 
-def test_answers_are_read_back_from_their_document() -> None:
-    given = (reference(1, 3, "test_a, b", 'test_"c"'), empty(0, "  indented\n\nlast"))
-    document = reference_document(given)
+def test_graded_answers_survive_a_round_trip_through_their_document() -> None:
+    graded_answers = (reference(1, 3, "test_a, b", 'test_"c"'), empty(0, "  indented\n\nlast"))
+    document = reference_document(graded_answers)
     assert document is not None
     first, second = read_reference_runs([document])
     assert (first.passed, first.total, first.source) == (1, 3, "oracle")
@@ -87,7 +87,7 @@ def test_outputs_are_compared_without_timings(output: str, other: str, same: boo
     assert prints_the_same(output, other) is same
 
 
-def test_a_reference_that_fails_alike_every_time_clears_the_model() -> None:
+def test_reference_that_always_fails_alike_clears_the_model() -> None:
     verdict = decide(graded([reference(0, 3)]))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "grader", False)
     assert verdict.would_pass
@@ -98,24 +98,24 @@ def test_a_reference_that_fails_alike_every_time_clears_the_model() -> None:
     }
 
 
-def test_one_failure_of_the_reference_with_another_output_is_no_proof() -> None:
+def test_single_reference_failure_with_other_output_is_uncertain() -> None:
     verdict = decide(graded([reference(0, 1, output="timed out")]))
     assert (verdict.classification, verdict.uncertain, verdict.would_pass) == ("OVERLY_STRICT", True, False)
 
 
-def test_a_test_that_the_reference_passes_leaves_it_open() -> None:
+def test_failed_test_that_the_reference_passes_makes_the_verdict_uncertain() -> None:
     steps = [Step(name=name, status="failed", error="no") for name in ("test_a", "test_b")]
     verdict = decide(graded([reference(0, 3, "test_a")], steps=steps))
     assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", True)
     assert "`test_b`, which the reference passes" in verdict.reasoning
 
 
-def test_a_reference_that_passes_sometimes_makes_the_verifier_flaky_but_proves_nothing() -> None:
+def test_reference_that_passes_sometimes_makes_a_flaky_verifier_only_likely() -> None:
     verdict = decide(graded([reference(1, 3)]))
     assert (verdict.classification, verdict.cause, verdict.uncertain) == ("OVERLY_STRICT", "verifier-is-flaky", True)
 
 
-def test_a_flaky_test_says_nothing_about_another_one() -> None:
+def test_flaky_test_does_not_excuse_another_test() -> None:
     steps = [Step(name="test_b", status="failed", error="no")]
     verdict = decide(graded([reference(1, 3, "test_a")], steps=steps))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
@@ -131,14 +131,12 @@ def test_a_flaky_test_says_nothing_about_another_one() -> None:
         ([reference(3, 3), empty(1)], True),
     ],
 )
-def test_the_model_is_at_fault_for_certain_only_if_the_task_was_checked(
-    answers: list[GradedAnswer], uncertain: bool
-) -> None:
+def test_model_fault_is_certain_only_if_the_task_was_checked(answers: list[GradedAnswer], uncertain: bool) -> None:
     verdict = decide(graded(answers))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", uncertain)
 
 
-def test_an_answer_that_is_graded_like_an_empty_one_delivers_nothing() -> None:
+def test_answer_graded_like_an_empty_one_delivers_nothing() -> None:
     verdict = decide(graded([reference(3, 3), empty(0, output=OUTPUT)]))
     assert verdict.cause == "nothing-delivered"
     assert verdict.why.startswith("fails like an empty answer")
@@ -157,7 +155,7 @@ def test_an_answer_that_is_graded_like_an_empty_one_delivers_nothing() -> None:
         ("AgentSafetyRefusalError: refused", "MODEL_FAULT", "model", False),
     ],
 )
-def test_exceptions_without_a_reward_are_told_apart_by_origin(
+def test_exception_without_a_reward_is_labelled_by_its_origin(
     reason: str, label: str, kind: str, uncertain: bool
 ) -> None:
     eval = Eval(id="e", category="", name="count", status="error", reason=reason)
@@ -165,24 +163,24 @@ def test_exceptions_without_a_reward_are_told_apart_by_origin(
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == (label, kind, uncertain)
 
 
-def test_tests_that_do_not_load_judge_nothing() -> None:
+def test_tests_that_do_not_load_are_an_uncertain_grader_fault() -> None:
     error = "../tests/test_outputs.py did not load: TypeError: bad operand type for unary +: 'str'"
     verdict = decide(graded(steps=[Step(name="tests", status="failed", error=error)], reason=error, output="…"))
     assert (verdict.cause, verdict.cause_kind, verdict.uncertain) == ("tests-do-not-load", "grader", True)
 
 
 @pytest.mark.parametrize("with_tasks", [False, True])
-def test_the_real_job_is_judged_as_it_was_made(real_data: Path, with_tasks: bool) -> None:
+def test_real_harbor_job_is_labelled_as_constructed(real_data: Path, with_tasks: bool) -> None:
     harbor = real_data / "formats" / "harbor"
     overrides: dict[str, Any] = {"tasks": harbor / "tasks"} if with_tasks else {}
     records = open_records(harbor / "jobs" / "model", RunOverrides(**overrides)).read()
     failed = [one for one in records if isinstance(one, Record) and one.eval.status == "failed"]
-    found = {
+    verdicts_by_eval = {
         one.eval.path: (verdict.classification, verdict.cause, verdict.uncertain)
         for one in failed
         for verdict in [decide(evidence_of(one))]
     }
-    assert found == {
+    assert verdicts_by_eval == {
         **dict.fromkeys(
             [f"count-errors#{n}" for n in (1, 2, 3)], ("OVERLY_STRICT", "reference-answer-fails-too", False)
         ),

@@ -19,7 +19,7 @@ STEPS = ("filesystem", "install", "deploy", "tsc", "eslint", "tests")
         ("[zero_tokens] Zero total token usage", False),
     ],
 )
-def test_marks_of_the_runner_are_outages(reason: str, uncertain: bool) -> None:
+def test_runner_mark_is_an_outage(reason: str, uncertain: bool) -> None:
     case = make_failure("filesystem", names=("filesystem",), error=reason, reason=reason)
     verdict = decide(case)
     assert (verdict.classification, verdict.cause_kind) == ("KNOWN_GAP", "infrastructure")
@@ -27,7 +27,7 @@ def test_marks_of_the_runner_are_outages(reason: str, uncertain: bool) -> None:
     assert not came_to_the_code(case.evidence)
 
 
-def test_mark_in_a_test_message_proves_nothing() -> None:
+def test_runner_mark_in_a_test_message_is_no_outage() -> None:
     reason = "[infrastructure] backend health check failed"
     verdict = decide(make_failure("tests", error=reason, reason=reason, output=CODE))
     assert verdict.cause_kind == "model"
@@ -55,12 +55,12 @@ def test_a_refusal_in_place_of_files_is_uncertain() -> None:
         ("Error: Invalid filesystem output: ../../etc/x is outside the project", False),
     ],
 )
-def test_an_answer_that_is_not_stored_may_be_a_refusal(reason: str, uncertain: bool) -> None:
+def test_unstored_answer_is_uncertain_if_it_may_be_a_refusal(reason: str, uncertain: bool) -> None:
     verdict = decide(make_failure("filesystem", names=("filesystem",), error=reason, reason=reason))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", uncertain)
 
 
-def test_an_error_of_the_provider_that_is_not_stored_is_an_outage() -> None:
+def test_provider_error_without_stored_output_is_an_outage() -> None:
     reason = "error: AI_NoOutputGeneratedError: No output generated. Check the stream for errors."
     verdict = decide(make_failure(None, reason=reason))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)
@@ -78,7 +78,9 @@ def test_an_error_of_the_provider_that_is_not_stored_is_an_outage() -> None:
         ("tests", "Error: vitest timed out after 300s", "MODEL_FAULT", True),
     ],
 )
-def test_time_limits_of_the_runner(step: str, error: str, label: str, uncertain: bool) -> None:
+def test_runner_time_limit_has_the_expected_label_and_certainty(
+    step: str, error: str, label: str, uncertain: bool
+) -> None:
     log = (
         "[cmd] bunx convex codegen --typecheck disable --init (exit 1)\n"
         "[deploy] ✖ No CONVEX_DEPLOYMENT set, run `npx convex dev` to configure a Convex project\n"
@@ -105,7 +107,7 @@ def test_time_limit_mentioned_by_the_code_is_not_the_runners() -> None:
         "[error] (answer) bun install: Error: bun install timed out after 120s",
     ],
 )
-def test_a_reference_that_was_not_set_up_is_the_harness(heading: str) -> None:
+def test_reference_that_was_not_set_up_is_a_harness_fault(heading: str) -> None:
     log = f"[ok] deploy\n{heading}\n{vitest_log('lists all')}"
     verdict = decide(make_failure(names=STEPS, log=log, output=CODE, error="tests failed (0%)"))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", False)
@@ -119,7 +121,7 @@ def test_line_printed_by_a_test_does_not_blame_the_reference() -> None:
     assert verdict.rule != "reference-not-set-up"
 
 
-def test_a_test_runner_that_printed_nothing_is_the_harness() -> None:
+def test_silent_test_runner_is_a_harness_fault() -> None:
     log = "[ok] eslint\n[error] vitest: Error: Tests failed:\n"
     verdict = decide(make_failure(names=STEPS, log=log, output=CODE, error="Error: Tests failed:\n"))
     assert (verdict.classification, verdict.cause_kind) == ("OVERLY_STRICT", "harness")
@@ -143,7 +145,7 @@ error: convex@^1.44.0 failed to resolve
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
-def test_a_registry_that_is_down_is_an_outage(status: int) -> None:
+def test_unavailable_registry_is_an_outage(status: int) -> None:
     log = REGISTRY.format(error=f"GET https://registry.example/convex - {status}")
     verdict = decide(make_failure("install", names=STEPS, log=log, output=CODE))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("KNOWN_GAP", "infrastructure", False)

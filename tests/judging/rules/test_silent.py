@@ -40,25 +40,25 @@ def judged(output: str, log: str, *, grader: str = GRADER, reference: str = REFE
     )
 
 
-def test_the_error_names_the_failed_tests_and_never_the_banner() -> None:
+def test_error_names_the_failed_tests_and_not_the_banner() -> None:
     verdict = judged(REFERENCE.replace("collect", "take"), vitest_log("lists all items", passed=["adds an item"]))
     assert verdict.error == "failed tests: lists all items"
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
     assert verdict.reasoning == "1 of 2 tests fail without a message, first `lists all items`."
 
 
-def test_a_function_that_the_tests_call_and_the_output_lacks_is_certain() -> None:
+def test_missing_function_that_the_tests_call_is_a_certain_model_fault() -> None:
     output = REFERENCE.replace("addItem", "insertItem")
     verdict = judged(output, vitest_log("adds an item", passed=["lists all items"]))
     assert (verdict.classification, verdict.uncertain, verdict.cause) == ("MODEL_FAULT", False, "missing-add-item")
 
 
-def test_the_references_own_code_is_not_blamed() -> None:
+def test_output_equal_to_the_reference_is_not_blamed() -> None:
     verdict = judged(REFERENCE, vitest_log("lists all items", "adds an item"))
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
 
 
-def test_the_references_own_code_is_not_blamed_where_a_message_says_why() -> None:
+def test_output_equal_to_the_reference_is_not_blamed_despite_a_message() -> None:
     log = vitest_log("lists all items", "adds an item").replace(
         "items 2ms", "items 2ms\n[vitest]      → expected 1 to be 2"
     )
@@ -67,7 +67,7 @@ def test_the_references_own_code_is_not_blamed_where_a_message_says_why() -> Non
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
 
 
-def test_tests_that_were_stopped_at_a_limit_are_named() -> None:
+def test_tests_stopped_at_the_time_limit_are_mentioned() -> None:
     verdict = judged(REFERENCE, vitest_log("lists all items", "adds an item", took=5011))
     assert "5,000 ms" in verdict.reasoning
     assert "5,000 ms" not in judged(REFERENCE, vitest_log("lists all items", "adds an item", took=4200)).reasoning
@@ -80,7 +80,7 @@ def test_tests_that_were_stopped_at_a_limit_are_named() -> None:
         ("(2 tests | 2 skipped) 41ms", "2 skipped (2)", "a hook failed: all 2 tests were skipped"),
     ],
 )
-def test_nothing_was_tested(tests: str, counts: str, said: str) -> None:
+def test_run_without_executed_tests_is_an_uncertain_harness_fault(tests: str, counts: str, said: str) -> None:
     log = (
         "[error] vitest: Error: Tests failed (ratio: 0)\n[cmd] bunx vitest run\n[vitest]  RUN  v4.0.18 /home/x\n"
         f"[vitest]  ❯ grader.test.ts {tests}\n[vitest]  Test Files  1 failed (1)\n[vitest]       Tests  {counts}\n"
@@ -101,13 +101,13 @@ test("other", () => {});
 JOBS = 'jobs.add("run every hour", 1);\njobs.add("run every minute", 60);\n'
 
 
-def test_a_check_for_texts_that_the_code_has_reads_elsewhere() -> None:
+def test_failed_check_for_texts_that_the_output_contains_is_a_grader_fault() -> None:
     log = vitest_log("describes the jobs", passed=["other"])
     verdict = judged(JOBS + "const extra = 1;\n", log, grader=STATIC, reference=JOBS)
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "grader", True)
 
 
-def test_a_check_that_also_compares_values_is_not_excused() -> None:
+def test_check_that_also_compares_values_is_a_model_fault() -> None:
     grader = STATIC.replace('toContain("run every minute")', "toHaveLength(12)")
     verdict = judged(
         JOBS + "x = 1\n", vitest_log("describes the jobs", passed=["other"]), grader=grader, reference=JOBS
@@ -133,7 +133,7 @@ THEIRS = ROUTES.replace('pathPrefix: "/api/messages/"', 'path: "/api/messages/*"
 
 
 @pytest.mark.parametrize("asks", ["fetch(", "fetchWithRetry("])
-def test_requests_that_all_fail_though_every_address_is_served_point_to_the_harness(asks: str) -> None:
+def test_failure_of_all_requests_to_served_addresses_is_a_harness_fault(asks: str) -> None:
     log = vitest_log("says hello", "takes messages")
     verdict = judged(ROUTES, log, grader=HTTP.replace("fetch(", asks), reference=THEIRS)
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("OVERLY_STRICT", "harness", True)
@@ -145,12 +145,12 @@ def test_address_that_is_not_served_is_a_model_fault() -> None:
     assert verdict.classification == "MODEL_FAULT"
 
 
-def test_one_request_that_is_answered_shows_that_the_server_is_there() -> None:
+def test_failed_request_is_a_model_fault_if_another_one_succeeded() -> None:
     log = vitest_log("takes messages", passed=["says hello"])
     assert judged(ROUTES, log, grader=HTTP, reference=THEIRS).classification == "MODEL_FAULT"
 
 
-def test_a_static_eval_judges_what_was_chosen() -> None:
+def test_static_eval_blames_the_package_that_was_not_chosen() -> None:
     log = vitest_log("chooses the aggregate component", "mounts the component")
     grader = 'test("chooses the aggregate component", () => {\n  expect(deps["@acme/aggregate"]).toBeDefined();\n});\n'
     reference = 'import { Table } from "@acme/aggregate";\nexport const t = new Table();\n'
@@ -179,7 +179,7 @@ def test_guard_named_in_the_test_title_is_not_certain() -> None:
     assert (verdict.classification, verdict.uncertain) == ("OVERLY_STRICT", True)
 
 
-def test_code_of_the_references_beside_other_files_is_not_the_same() -> None:
+def test_reference_code_beside_other_files_is_not_the_same_code() -> None:
     log = vitest_log("lists all items", "adds an item")
     for more in (
         {"output": {"convex/more.ts": "throw 1;\n"}},
@@ -197,7 +197,7 @@ def test_code_of_the_references_beside_other_files_is_not_the_same() -> None:
         assert verdict.cause != "same-code-as-reference"
 
 
-def test_a_function_in_a_file_of_its_own_is_not_lacking() -> None:
+def test_function_in_another_file_is_not_a_certain_fault() -> None:
     output = {
         "convex/index.ts": REFERENCE.split("export const addItem")[0],
         "convex/more.ts": "export const addItem = 1;\n",
@@ -214,21 +214,21 @@ def test_a_function_in_a_file_of_its_own_is_not_lacking() -> None:
     assert verdict.uncertain
 
 
-def test_a_name_that_a_passed_test_says_too_is_no_certain_fault() -> None:
+def test_missing_name_used_by_a_passed_test_is_no_certain_fault() -> None:
     grader = GRADER + 'test("adds another", async () => {\n  await client.mutation(api.index.addItem, {});\n});\n'
     output = REFERENCE.replace("addItem", "insertItem")
     log = vitest_log("adds an item", passed=["lists all items", "adds another"])
     assert judged(output, log, grader=grader, task="Write `addItem`.").uncertain
 
 
-def test_a_name_of_the_task_that_the_failed_test_has_no_need_of_is_no_certain_fault() -> None:
+def test_missing_name_that_the_failed_test_does_not_use_is_no_certain_fault() -> None:
     output = REFERENCE.replace("addItem", "insertItem")
     log = vitest_log("lists all items", passed=["adds an item"])
     verdict = judged(output, log, task="Write `addItem` and `listAll`.", grader=GRADER.replace("addItem", "any"))
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", True)
 
 
-def test_a_grader_of_several_files_may_have_one_without_tests() -> None:
+def test_grader_file_without_tests_is_ignored() -> None:
     verdict = decide(
         make_failure(
             log=vitest_log("adds an item", passed=["lists all items"]),
@@ -240,7 +240,7 @@ def test_a_grader_of_several_files_may_have_one_without_tests() -> None:
     assert verdict.error == "failed tests: adds an item"
 
 
-def test_a_static_eval_that_names_only_the_vendor_misses_no_package() -> None:
+def test_static_eval_that_names_only_the_vendor_is_uncertain() -> None:
     grader = 'test("configures acme", () => {\n  expect(deps["@acme/aggregate"]).toBe(1);\n});\ntest("b", () => {});\n'
     verdict = decide(
         make_failure(
@@ -254,6 +254,6 @@ def test_a_static_eval_that_names_only_the_vendor_misses_no_package() -> None:
     assert verdict.uncertain
 
 
-def test_the_banner_is_never_the_error_of_tests_that_all_passed() -> None:
+def test_banner_is_not_the_error_if_all_tests_passed() -> None:
     log = vitest_log(passed=["lists all items", "adds an item"]).replace("1 failed (1)", "1 passed (1)")
     assert "RUN" not in judged(REFERENCE + "const a = 1;\n", log).error

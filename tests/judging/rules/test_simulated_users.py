@@ -1,4 +1,4 @@
-"""Simulated users that do not play their part, and expectations that something else contradicts."""
+"""Rules about simulated users that break their role, and reasons to doubt a fault of the model."""
 
 import json
 from pathlib import Path
@@ -41,10 +41,13 @@ def model(text: str) -> AssistantMessage:
 
 
 def call(tool: str, arguments: dict[str, object], answer: str = "{}") -> list[ChatMessage]:
-    given = TranscriptToolCall(id=tool + answer, function=tool, arguments=arguments)
+    tool_call = TranscriptToolCall(id=tool + answer, function=tool, arguments=arguments)
     if answer.startswith("!"):
-        return [AssistantMessage(tool_calls=(given,)), ToolMessage(tool_call_id=given.id, content="", error=answer[1:])]
-    return [AssistantMessage(tool_calls=(given,)), ToolMessage(tool_call_id=given.id, content=answer)]
+        return [
+            AssistantMessage(tool_calls=(tool_call,)),
+            ToolMessage(tool_call_id=tool_call.id, content="", error=answer[1:]),
+        ]
+    return [AssistantMessage(tool_calls=(tool_call,)), ToolMessage(tool_call_id=tool_call.id, content=answer)]
 
 
 def judged(
@@ -67,10 +70,10 @@ def judged(
         documents=tuple(documents),
         transcripts=(Transcript(id="t", messages=(SystemMessage(content=POLICY), *flat)),),
     )
-    found = evidence_of(record)
-    case = Failure(evidence=found, packed=PackedEvidence(excerpts=()), passable=passable, others=others)
+    record_evidence = evidence_of(record)
+    case = Failure(evidence=record_evidence, packed=PackedEvidence(excerpts=()), passable=passable, others=others)
     verdict = RulesJudge().decide(case)
-    assert {verify_citation(one, found).status for one in verdict.citations} <= {"verified"}
+    assert {verify_citation(one, record_evidence).status for one in verdict.citations} <= {"verified"}
     return verdict
 
 
@@ -78,7 +81,7 @@ LOOKED_UP = call("get_member", {"id": "eva_moss_41"}, '{"loans": ["LN4410"]}')
 HELLO = user("Hello, I am eva_moss_41.")
 
 
-def test_a_user_that_never_says_who_it_is_is_at_fault() -> None:
+def test_user_that_withholds_its_identity_is_at_fault() -> None:
     verdict = judged(
         user("Please renew my loan."),
         model("What is your member ID?"),
@@ -89,12 +92,12 @@ def test_a_user_that_never_says_who_it_is_is_at_fault() -> None:
     assert (verdict.cause, verdict.message) == ("user-withholds-who-it-is", 4)
 
 
-def test_a_user_that_was_never_asked_is_not_at_fault() -> None:
+def test_user_that_was_never_asked_for_its_identity_is_not_at_fault() -> None:
     verdict = judged(user("Please renew my loan."), model("No, I will not."), user("Bye."), expected=[RENEW])
     assert (verdict.classification, verdict.cause_kind, verdict.uncertain) == ("MODEL_FAULT", "model", False)
 
 
-def test_a_user_that_agrees_and_ends_the_conversation_is_at_fault() -> None:
+def test_user_that_confirms_and_ends_the_conversation_is_at_fault() -> None:
     messages = (HELLO, *LOOKED_UP, model("I can renew LN4410 by 7 days. Do you confirm?"))
     early = judged(*messages, user("Yes, please go ahead. ###STOP###"), expected=[RENEW])
     assert (early.classification, early.cause_kind, early.cause) == ("OVERLY_STRICT", "user", "user-ends-early")
@@ -103,13 +106,13 @@ def test_a_user_that_agrees_and_ends_the_conversation_is_at_fault() -> None:
     assert (ignored.classification, ignored.uncertain) == ("MODEL_FAULT", False)
 
 
-def test_an_id_that_the_user_invents_is_its_fault() -> None:
+def test_user_that_invents_an_id_is_at_fault() -> None:
     refused = call("get_loan", {"loan": "LN9999"}, "!Error: no such loan")
     verdict = judged(HELLO, user("It is the loan LN9999."), refused, model("There is none."), expected=[RENEW])
     assert (verdict.cause, verdict.cause_kind, verdict.message) == ("user-invents-an-id", "user", 3)
     known = call("get_loan", {"loan": "LN4410"}, "!Error: no such loan")
-    told = judged(HELLO, user("It is the loan LN4410."), known, model("There is none."), expected=[RENEW])
-    assert told.cause_kind == "model"
+    correct_id = judged(HELLO, user("It is the loan LN4410."), known, model("There is none."), expected=[RENEW])
+    assert correct_id.cause_kind == "model"
 
 
 @pytest.mark.parametrize(
@@ -152,7 +155,7 @@ def test_an_id_that_the_user_invents_is_its_fault() -> None:
         ),
     ],
 )  # fmt: skip
-def test_reasons_to_doubt_a_fault_of_the_model(messages: list[ChatMessage], sentence: str) -> None:
+def test_doubtful_model_fault_is_uncertain_and_states_the_reason(messages: list[ChatMessage], sentence: str) -> None:
     expected = [RENEW]
     if "Fxx17" in sentence:
         expected = [("renew_loan", {"loan": "LN4410", "days": 7, "desk": "Fxx17"})]
@@ -165,13 +168,13 @@ def test_reasons_to_doubt_a_fault_of_the_model(messages: list[ChatMessage], sent
     assert sentence in verdict.reasoning
 
 
-def test_a_tool_that_refuses_after_a_change_of_the_model_is_not_suspected() -> None:
+def test_tool_that_refuses_after_a_change_by_the_model_is_not_blamed() -> None:
     changed = call("return_loan", {"loan": "LN4410"})
     verdict = judged(HELLO, *changed, *call(*RENEW, "!Error: returned"), model("Sorry."), expected=[RENEW])
     assert "environment" not in verdict.reasoning
 
 
-def test_a_change_without_the_confirmation_that_the_instructions_demand_is_a_fault_whatever_is_expected() -> None:
+def test_change_without_the_required_confirmation_is_a_certain_model_fault() -> None:
     changed = call("close_account", {"id": "eva_moss_41"})
     verdict = judged(HELLO, *changed, model("Closed."), expected=[], passable=False)
     assert (verdict.classification, verdict.uncertain) == ("MODEL_FAULT", False)
@@ -180,7 +183,7 @@ def test_a_change_without_the_confirmation_that_the_instructions_demand_is_a_fau
     assert agreed.uncertain
 
 
-def test_the_message_is_that_of_the_proposal_to_which_the_user_agreed() -> None:
+def test_verdict_message_is_the_proposal_that_the_user_confirmed() -> None:
     other = call("renew_loan", {"loan": "LN4410", "days": 9})
     agreed = judged(HELLO, *LOOKED_UP, model("9 more days?"), user("Yes."), *other, expected=[RENEW])
     assert agreed.message == 5
@@ -189,7 +192,7 @@ def test_the_message_is_that_of_the_proposal_to_which_the_user_agreed() -> None:
     assert judged(HELLO, *LOOKED_UP, model("Bye."), expected=[RENEW]).message is None
 
 
-def test_a_wrong_number_is_found_where_it_is_said() -> None:
+def test_wrong_number_is_located_in_its_message() -> None:
     verdict = judged(
         HELLO, model("The fee is 12.50 from 2024-01-02."), user("Thanks"), expected=[], outputs='["10.20"]'
     )
@@ -197,14 +200,14 @@ def test_a_wrong_number_is_found_where_it_is_said() -> None:
     assert "In message 3 it says `12.50`." in verdict.reasoning
 
 
-def test_only_reading_calls_that_differ_do_not_hide_a_text_that_is_not_said() -> None:
+def test_differing_read_only_calls_do_not_hide_a_missing_output() -> None:
     verdict = judged(
         HELLO, *LOOKED_UP, model("You have 3 loans."), expected=[("get_loan", {"loan": "LN4410"})], outputs='["4"]'
     )
     assert verdict.cause == "never-says-what-was-asked"
 
 
-def test_a_trial_that_is_labelled_otherwise_than_the_others_is_uncertain() -> None:
+def test_trial_labelled_differently_from_the_other_trials_is_uncertain() -> None:
     messages = (HELLO, *LOOKED_UP, model("Bye."))
     others = tuple(
         TrialVerdict(trial=n, classification="OVERLY_STRICT", cause="user-ends-early", why="ends") for n in (2, 3)
@@ -218,7 +221,7 @@ def test_a_trial_that_is_labelled_otherwise_than_the_others_is_uncertain() -> No
     )
 
 
-def test_annotated_runs_of_agentrx(
+def test_agentrx_user_faults_are_never_certain_and_most_root_causes_are_located(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], real_data: Path
 ) -> None:
     """Faults of simulated users are never blamed on the model for certain, and most root causes are located."""

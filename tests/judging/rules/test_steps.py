@@ -20,5 +20,7 @@ from evalscribe.judging.rules.facts import check_kind
         ("files", None, "other"),
     ],
 )
-def test_a_step_is_known_by_name_else_by_its_tool(step: str | None, tool: str | None, expected: str) -> None:
+def test_kind_of_a_step_is_read_from_its_name_or_else_its_tool(
+    step: str | None, tool: str | None, expected: str
+) -> None:
     assert check_kind(step, tool) == expected

@@ -1,4 +1,4 @@
-"""What the task names, and what it leaves open."""
+"""Rules about the task: names that it requires, and ranges that it leaves open."""
 
 import pytest
 
@@ -10,7 +10,7 @@ OPEN = CLOSED.replace("<= end", "< end")
 SHORT = ("test_day", "AssertionError: assert ['open', 'lunch'] == ['open', 'lunch', 'close']")
 
 
-def test_the_end_of_a_range_may_be_open() -> None:
+def test_unstated_end_of_a_range_is_an_ambiguous_task() -> None:
     case = make_failure(
         log=pytest_log(SHORT, passed=2),
         output={"a.py": OPEN},
@@ -30,12 +30,12 @@ def test_the_end_of_a_range_may_be_open() -> None:
         "Return the events.",
     ],
 )
-def test_a_task_that_decides_or_knows_no_range_leaves_nothing_open(task: str) -> None:
+def test_stated_or_absent_range_is_no_ambiguous_task(task: str) -> None:
     case = make_failure(log=pytest_log(SHORT, passed=2), output={"a.py": OPEN}, expected={"a.py": CLOSED}, task=task)
     assert decide(case).classification == "MODEL_FAULT"
 
 
-def test_a_name_that_the_task_spells_out_is_missed() -> None:
+def test_missing_name_that_the_task_requires_is_a_model_fault() -> None:
     case = make_failure(
         log=pytest_log(("test_url", "AttributeError: module 'a' has no attribute 'get_site_url'")),
         output={"a.py": "def site_url():\n    return 1\n"},
@@ -51,7 +51,7 @@ def test_a_name_that_the_task_spells_out_is_missed() -> None:
     assert ("task", 2) in {(c.role, c.first) for c in verdict.citations}
 
 
-def test_the_name_may_stand_in_any_document_of_the_task() -> None:
+def test_required_name_is_read_from_any_task_document() -> None:
     case = make_failure(
         log=pytest_log(("test_url", "AttributeError: module 'a' has no attribute 'get_site_url'")),
         output={"a.py": "x = 1\n"},

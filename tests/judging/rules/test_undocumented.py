@@ -37,39 +37,39 @@ def typed(message: str) -> str:
     return f"[error] deploy: Error: Failed to deploy:\nindex.ts:9:3 - error TS2719: {message}\n"
 
 
-def test_a_field_that_only_the_interface_knows_is_a_known_gap() -> None:
+def test_field_that_only_the_interface_has_is_an_uncertain_known_gap() -> None:
     verdict = judged(LACKING)
     assert (verdict.classification, verdict.uncertain) == ("KNOWN_GAP", True)
     assert "splitCursor" in verdict.why
 
 
-def test_an_error_that_names_the_field_makes_it_certain() -> None:
+def test_error_that_names_the_field_makes_the_known_gap_certain() -> None:
     log = typed("Types of property 'splitCursor' are incompatible.")
     verdict = judged(OTHERWISE, step="deploy", log=log)
     assert (verdict.classification, verdict.uncertain) == ("KNOWN_GAP", False)
 
 
-def test_an_error_about_something_else_is_no_known_gap() -> None:
+def test_unrelated_error_is_no_known_gap() -> None:
     verdict = judged(LACKING, step="deploy", log=typed("Type 'string' is not assignable to type 'number'."))
     assert verdict.classification == "MODEL_FAULT"
 
 
-def test_a_field_of_the_task_is_no_gap() -> None:
+def test_field_named_in_the_task_is_no_known_gap() -> None:
     assert judged(LACKING, task=TASK + " It has `splitCursor`.").classification == "MODEL_FAULT"
 
 
-def test_a_field_that_the_reference_builds_itself_is_no_gap() -> None:
+def test_field_built_by_the_reference_is_no_known_gap() -> None:
     reference = REFERENCE + "export const one = { splitCursor: null };\n"
     assert judged(LACKING, reference=reference).classification == "MODEL_FAULT"
 
 
-def test_a_field_of_the_models_own_data_is_no_gap() -> None:
+def test_field_of_a_table_definition_is_no_known_gap() -> None:
     schema = REFERENCE.replace("returns: v.object", "people: defineTable")
     output = LACKING.replace("returns: v.object", "people: defineTable")
     assert judged(output, reference=schema).classification == "MODEL_FAULT"
 
 
-def test_a_type_that_is_written_out_names_no_field() -> None:
+def test_field_inside_a_printed_type_does_not_count_as_named() -> None:
     message = (
         "Type '{ isDone: boolean; splitCursor: string; }' does not fit.\n  Types of property 'page' are incompatible."
     )

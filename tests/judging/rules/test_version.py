@@ -1,6 +1,6 @@
-"""The rules decide known failures as their version did: who changes a decision raises the version.
+"""The rules decide known failures as pinned for their version; a changed decision needs a new version.
 
-`decisions.json` holds the decisions of the version. After raising it, write them anew; real data is needed for that:
+`decisions.json` holds the pinned decisions. After raising the version, pin them again, which needs the real data:
 
     EVALSCRIBE_REAL_DATA=<folder> PYTHONPATH=tests python -m judging.rules.test_version
 """
@@ -26,31 +26,33 @@ RAISE = (
 PIN = "{pinned} holds decisions of version {version} of the rules: pin those of version {now} as {test} says"
 
 
-def test_the_sample_is_decided_as_by_this_version() -> None:
+def test_decisions_on_the_sample_match_the_pinned_version() -> None:
     compared({"sample": decisions(snapshot_folder())})
 
 
-def test_real_runs_are_decided_as_by_this_version(real_data: Path) -> None:
+def test_decisions_on_real_runs_match_the_pinned_version(real_data: Path) -> None:
     compared(of_real_runs(real_data))
 
 
-def compared(found: dict[str, Any]) -> None:
+def compared(decided: dict[str, Any]) -> None:
     pinned = json.loads(PINNED.read_text())
-    told = {"version": pinned["version"], "now": VERSION, "pinned": PINNED.name, "test": Path(__file__).name}
-    assert pinned["version"] == VERSION, PIN.format(**told)
-    changed = {name: differing(pinned["runs"][name], now) for name, now in found.items() if pinned["runs"][name] != now}
-    assert not changed, f"{RAISE.format(changed=', '.join(changed), **told)}\n{json.dumps(changed, indent=1)}"
+    details = {"version": pinned["version"], "now": VERSION, "pinned": PINNED.name, "test": Path(__file__).name}
+    assert pinned["version"] == VERSION, PIN.format(**details)
+    changed = {
+        name: differing(pinned["runs"][name], now) for name, now in decided.items() if pinned["runs"][name] != now
+    }
+    assert not changed, f"{RAISE.format(changed=', '.join(changed), **details)}\n{json.dumps(changed, indent=1)}"
 
 
 def differing(before: Any, now: Any) -> Any:
-    """What was pinned and what is decided now, of a run in the repository only for the failures that differ."""
+    """Return the pinned and the current decision; for a run in the repository, only of failures that differ."""
     if isinstance(now, str):
         return [before, now]
     return {name: [before.get(name), now.get(name)] for name in {**before, **now} if before.get(name) != now.get(name)}
 
 
 def decisions(run: Path) -> dict[str, str]:
-    """What is decided about each failure of a run, in short; its error and quotations as a digest."""
+    """Return a short decision for each failure of a run, with a digest of its error and citations."""
     return {
         evidence.eval.path: decision(Failure(evidence=evidence, packed=PackedEvidence(excerpts=())))
         for _, evidence in payloads(run)
@@ -67,7 +69,7 @@ def decision(case: Failure) -> str:
 
 
 def of_real_runs(data: Path) -> dict[str, str]:
-    """By run a digest of its decisions: the runs themselves are not part of the repository."""
+    """Return a digest of the decisions of each run; the runs themselves are not in the repository."""
     shapes = [(shape, folder) for shape in (RECORDED, CURRENT) for folder in run_folders(data, shape)]
     return {f"{shape}/{folder.name}": content_id(decisions(folder)) for shape, folder in shapes}
 

@@ -1,4 +1,4 @@
-"""Short texts."""
+"""Shortening texts."""
 
 import pytest
 
@@ -11,7 +11,7 @@ TYPES = "Id<Tables<{ users: { document: { _id: string; name: string }; keys: 'a'
     ("text", "longest", "short"),
     [("a  b\nc", 20, "a b c"), ("one two three", 9, "one two …"), ("one, two", 6, "one …")],
 )
-def test_cut_at_a_word(text: str, longest: int, short: str) -> None:
+def test_text_is_cut_at_a_word(text: str, longest: int, short: str) -> None:
     assert quote.cut(text, longest) == short
 
 
