@@ -22,7 +22,7 @@ def server_url(shared_url: str) -> str:
 
 @pytest.fixture(params=["file", "server"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Where checkpoints are."""
+    """Place of the checkpoints: a file or a database on a server."""
     if request.param == "file":
         return tmp_path / "checkpoints.db"
     url: str = request.getfixturevalue("server_url")

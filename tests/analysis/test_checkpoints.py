@@ -1,4 +1,4 @@
-"""A checkpoint tells where a run is, in plain JSON, and never grows."""
+"""A checkpoint has the state of a run as plain JSON, and its size does not grow."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def queue_of(judge: ScriptedJudge, count: int = 9, run_id: str = "run1") -> Judg
     return JudgeQueue(run=run, groups=make_groups(run), case_of=make_failures(run), judge=judge, store=MemoryStore())
 
 
-async def test_state_is_ids_counts_and_status(place: Path | str) -> None:
+async def test_state_has_only_ids_counts_and_a_status(place: Path | str) -> None:
     await judge_groups(queue_of(ScriptedJudge()), place)
     state = await last_state(place)
     assert json.loads(json.dumps(state)) == state
@@ -42,7 +42,7 @@ async def test_state_is_ids_counts_and_status(place: Path | str) -> None:
     assert state["counts"] == {"total": 9, "judged": 9, "cached": 0, "unclassified": 0}
 
 
-async def test_a_stopped_run_says_so(place: Path | str) -> None:
+async def test_state_of_a_stopped_run_is_stopped(place: Path | str) -> None:
     async def script(path: str) -> None:
         raise AccessError("wrong key")
 
@@ -51,7 +51,7 @@ async def test_a_stopped_run_says_so(place: Path | str) -> None:
     assert (await last_state(place))["status"] == "stopped"
 
 
-async def test_starts_do_not_add_up(tmp_path: Path) -> None:
+async def test_repeated_starts_do_not_grow_the_file(tmp_path: Path) -> None:
     sizes = []
     for _ in range(6):
         outcome = await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
@@ -60,7 +60,7 @@ async def test_starts_do_not_add_up(tmp_path: Path) -> None:
     assert sizes[-1] <= sizes[1]
 
 
-async def test_starts_do_not_add_up_on_a_server(server_url: str) -> None:
+async def test_repeated_starts_do_not_add_rows_on_a_server(server_url: str) -> None:
     rows = []
     for _ in range(3):
         assert (await judge_groups(queue_of(ScriptedJudge()), server_url)).counts.total == 9
@@ -71,30 +71,30 @@ async def test_starts_do_not_add_up_on_a_server(server_url: str) -> None:
     assert rows[0] == rows[1] == rows[2]
 
 
-async def test_a_connection_that_breaks_while_the_lanes_wait_is_made_anew(server_url: str) -> None:
+async def test_connection_broken_during_judging_is_replaced(server_url: str) -> None:
     ended = []
 
     async def script(path: str) -> None:
         others = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database() "
         async with await psycopg.AsyncConnection.connect(server_url, autocommit=True) as raw:
-            found = await raw.execute((others + "AND pid <> pg_backend_pid()").encode())
-            ended.extend(await found.fetchall())
+            cursor = await raw.execute((others + "AND pid <> pg_backend_pid()").encode())
+            ended.extend(await cursor.fetchall())
 
     assert (await judge_groups(queue_of(ScriptedJudge(script), 1), server_url)).counts.judged == 1
     assert ended
     assert (await last_state(server_url))["status"] == "done"
 
 
-async def test_evidence_and_verdicts_are_in_no_checkpoint(tmp_path: Path) -> None:
+async def test_checkpoints_contain_no_evidence_or_verdicts(tmp_path: Path) -> None:
     await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
-    assert b"run1" in kept
-    assert b"some-cause" not in kept
-    assert b"basics" not in kept
+    stored_bytes = b"".join(path.read_bytes() for path in tmp_path.iterdir())  # noqa: ASYNC240
+    assert b"run1" in stored_bytes
+    assert b"some-cause" not in stored_bytes
+    assert b"basics" not in stored_bytes
 
 
-async def test_a_planted_checkpoint_is_never_read(tmp_path: Path) -> None:
-    """Reading one makes objects of what it names, and the folder may be somebody else's."""
+async def test_planted_checkpoint_is_not_read(tmp_path: Path) -> None:
+    """Reading a checkpoint creates the objects that it names, and the folder can be hostile."""
     await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     with closing(sqlite3.connect(tmp_path / "c.db")) as raw, raw:
         raw.execute("UPDATE checkpoints SET checkpoint = ?, metadata = ?", [b"\xc1", b"\xc1"])
@@ -104,40 +104,40 @@ async def test_a_planted_checkpoint_is_never_read(tmp_path: Path) -> None:
     assert outcome.counts.judged == 9
 
 
-async def test_damaged_checkpoints(tmp_path: Path) -> None:
+async def test_damaged_checkpoint_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "c.db").write_bytes(b"not a database" * 1000)
     with pytest.raises(DataError, match=r"c\.db cannot be used.*\n.*move that file away"):
         await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
 
 
-async def test_a_planted_value_in_a_checkpoint_runs_nothing(tmp_path: Path) -> None:
-    """By default LangGraph calls whatever function a checkpoint names."""
+async def test_planted_value_in_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
+    """By default, LangGraph calls any function that a checkpoint names."""
     await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     with closing(sqlite3.connect(tmp_path / "c.db")) as planted, planted:
-        planted.execute("UPDATE checkpoints SET type = 'msgpack', checkpoint = ?", [call(tmp_path / "made")])
+        planted.execute("UPDATE checkpoints SET type = 'msgpack', checkpoint = ?", [packed_call(tmp_path / "made")])
     with suppress(Exception):
         await last_state(tmp_path / "c.db")
     await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     assert not (tmp_path / "made").exists()
 
 
-async def test_a_planted_value_on_a_server_runs_nothing(server_url: str, tmp_path: Path) -> None:
+async def test_planted_value_on_a_server_runs_no_code(server_url: str, tmp_path: Path) -> None:
     await judge_groups(queue_of(ScriptedJudge()), server_url)
     with psycopg.connect(server_url) as planted:
         changed = f"UPDATE {SCHEMA}.checkpoint_blobs SET type = 'msgpack', blob = %s".encode()
-        assert planted.execute(changed, [call(tmp_path / "made")]).rowcount
+        assert planted.execute(changed, [packed_call(tmp_path / "made")]).rowcount
     with suppress(Exception):
         await last_state(server_url)
     await judge_groups(queue_of(ScriptedJudge()), server_url)
     assert not (tmp_path / "made").exists()
 
 
-def call(folder: Path) -> bytes:
-    """A value that makes a folder when it is read without care."""
+def packed_call(folder: Path) -> bytes:
+    """Return a value that creates a folder if it is read without protection."""
     return ormsgpack.packb([ormsgpack.Ext(0, ormsgpack.packb(("os", "mkdir", str(folder))))])
 
 
-async def test_several_at_once_make_the_tables_on_a_server(server_url: str) -> None:
+async def test_concurrent_runs_create_the_tables_on_a_server(server_url: str) -> None:
     queues = [queue_of(ScriptedJudge(), run_id=f"run{n}") for n in range(4)]
     outcomes = await asyncio.gather(*(judge_groups(queue, server_url) for queue in queues))
     assert [outcome.counts.judged for outcome in outcomes] == [9] * 4

@@ -31,7 +31,7 @@ from support.judge_panel import Panelists, answer, rubric, subject
 
 FAILURES = 10
 WITH_REFERENCE = 11
-"""Files of the sample's outputs that a reference answers."""
+"""Number of files in the sample's outputs that have a reference."""
 COUNTED: dict[str, Callable[..., Any]] = {
     "located": locate.locate_all,
     "tests read": locate.tests,
@@ -67,7 +67,7 @@ def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Options:
     return Options(judge="rules")
 
 
-async def test_analyzing_computes_each_thing_once_for_each_failure(options: Options) -> None:
+async def test_analysis_computes_each_step_once_per_failure(options: Options) -> None:
     async with Workspace(options) as workspace:
         with calls() as counts:
             await analyze(workspace, "sample", StudioWatcher())
@@ -75,7 +75,7 @@ async def test_analyzing_computes_each_thing_once_for_each_failure(options: Opti
     assert counts == {**once, "diffed": WITH_REFERENCE}
 
 
-async def test_analyzing_again_asks_no_rule(options: Options) -> None:
+async def test_second_analysis_runs_no_rule(options: Options) -> None:
     async with Workspace(options) as workspace:
         await analyze(workspace, "sample", StudioWatcher())
         with calls() as counts:
@@ -84,8 +84,8 @@ async def test_analyzing_again_asks_no_rule(options: Options) -> None:
     assert counts["packed"] == FAILURES
 
 
-async def test_collating_in_another_process_takes_the_verdicts_from_the_store(options: Options) -> None:
-    """As a thread does that is resumed after all was judged."""
+async def test_collating_in_another_process_reads_verdicts_from_the_store(options: Options) -> None:
+    """A thread that is resumed after judging does this."""
     async with Workspace(options) as workspace:
         done = await analyze(workspace, "sample", StudioWatcher())
         async with open_analysis(workspace, "sample", StudioWatcher()) as analysis:
@@ -99,7 +99,7 @@ async def test_collating_in_another_process_takes_the_verdicts_from_the_store(op
     assert counts["rules run"] == 0
 
 
-async def test_a_label_written_after_collating_stays(options: Options) -> None:
+async def test_label_written_after_collating_is_kept(options: Options) -> None:
     async with Workspace(options) as workspace:
         done = await analyze(workspace, "sample", StudioWatcher())
         assert isinstance(done, AnalysisResult)
@@ -114,7 +114,7 @@ async def test_a_label_written_after_collating_stays(options: Options) -> None:
     )
 
 
-async def test_explaining_computes_each_thing_once(options: Options) -> None:
+async def test_explain_computes_each_step_once(options: Options) -> None:
     async with Workspace(options) as workspace:
         with calls() as counts:
             await explain(workspace, "sample", "text/004-tags", StudioWatcher())
@@ -130,13 +130,13 @@ async def test_judging_a_record_loads_it_and_builds_its_request_once(tmp_path: P
         loads.append("run-1")
         return LoadedSubject(subject())
 
-    waiting = PendingSubject(name="run-1", load=load)
+    pending = PendingSubject(name="run-1", load=load)
     with closing(open_collections(tmp_path)) as results, calls() as counts:
         judge = LoadedRubricJudge(RubricJudge(rubric(), Panelists([answer()]), results=results))
-        assert estimate_judging(judge, [waiting]).input_tokens
-        loaded = waiting.take()
+        assert estimate_judging(judge, [pending]).input_tokens
+        loaded = pending.take()
         assert isinstance(loaded, LoadedSubject)
         await judge.judge(loaded)
     assert loads == ["run-1"]
     assert counts == {"requests built": 1}
-    assert isinstance(waiting.take(), LoadedSubject), "what was taken is loaded anew"
+    assert isinstance(pending.take(), LoadedSubject), "what was taken is loaded anew"

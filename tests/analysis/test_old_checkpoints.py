@@ -1,4 +1,4 @@
-"""Checkpoints name nothing of our code, so that they outlive it; those of an earlier graph are started anew."""
+"""Checkpoints name no module of evalscribe, so that renames do not break them; older ones are restarted."""
 
 import sqlite3
 from contextlib import closing
@@ -20,7 +20,7 @@ from support.analysis_graph import (
 )
 
 KILLED = "sent0run0of0paid0work00000000000"
-"""The run whose analysis was killed while its lanes waited for answers."""
+"""Id of the run whose analysis was killed while its workers waited for answers."""
 
 
 def queue_of(judge: ScriptedJudge) -> JudgeQueue:
@@ -29,49 +29,49 @@ def queue_of(judge: ScriptedJudge) -> JudgeQueue:
 
 
 @pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """Checkpoints that the code of commit 29486c6 left."""
+def old_checkpoints(tmp_path: Path) -> Path:
+    """Checkpoints written by the code of commit 29486c6."""
     paid_work.unpack(tmp_path / "workspace")
     return tmp_path / "workspace" / ".evalscribe" / "checkpoints.db"
 
 
 def modules(database: Path) -> set[str]:
-    """Of all that is stored: the modules whose objects are made on reading."""
+    """Return the modules whose objects are created when the stored values are read."""
     with closing(sqlite3.connect(database)) as raw:
-        stored = [one for (one,) in raw.execute("SELECT checkpoint FROM checkpoints")]
-        stored += [one for (one,) in raw.execute("SELECT value FROM writes WHERE type = 'msgpack'")]
-    found = set[str]()
+        stored = [value for (value,) in raw.execute("SELECT checkpoint FROM checkpoints")]
+        stored += [value for (value,) in raw.execute("SELECT value FROM writes WHERE type = 'msgpack'")]
+    module_names = set[str]()
 
     def named(_code: int, data: bytes) -> object:
         inner = ormsgpack.unpackb(data, ext_hook=named)
         if isinstance(inner, list) and inner and isinstance(inner[0], str):
-            found.add(inner[0])
+            module_names.add(inner[0])
         return inner
 
-    for one in stored:
-        ormsgpack.unpackb(one, ext_hook=named)
-    return found
+    for value in stored:
+        ormsgpack.unpackb(value, ext_hook=named)
+    return module_names
 
 
-def test_those_of_29486c6_name_no_module_of_ours(old: Path) -> None:
-    assert modules(old) == {"langgraph.types"}
+def test_checkpoints_of_29486c6_name_no_module_of_evalscribe(old_checkpoints: Path) -> None:
+    assert modules(old_checkpoints) == {"langgraph.types"}
 
 
-async def test_those_of_today_name_no_module_of_ours(tmp_path: Path) -> None:
+async def test_current_checkpoints_name_no_module_of_evalscribe(tmp_path: Path) -> None:
     await judge_groups(queue_of(ScriptedJudge()), tmp_path / "c.db")
     assert modules(tmp_path / "c.db") == {"langgraph.types"}
 
 
-async def test_a_thread_that_an_earlier_graph_left_is_started_anew(old: Path) -> None:
-    """The earlier nodes may be gone; the store decides what is left to judge."""
-    with closing(sqlite3.connect(old)) as raw, raw:
+async def test_thread_of_an_earlier_graph_is_restarted(old_checkpoints: Path) -> None:
+    """The earlier nodes might not exist now. The store decides what is still to be judged."""
+    with closing(sqlite3.connect(old_checkpoints)) as raw, raw:
         for table in ("checkpoints", "writes"):
             raw.execute(f"UPDATE {table} SET thread_id = 'run1' WHERE thread_id = ?", [KILLED])
-    assert (await last_state(old))["status"] == "judging"
-    outcome = await judge_groups(queue_of(ScriptedJudge()), old)
+    assert (await last_state(old_checkpoints))["status"] == "judging"
+    outcome = await judge_groups(queue_of(ScriptedJudge()), old_checkpoints)
     assert outcome.counts.judged == 3
-    assert (await last_state(old))["status"] == "done"
-    with closing(sqlite3.connect(old)) as raw:
+    assert (await last_state(old_checkpoints))["status"] == "done"
+    with closing(sqlite3.connect(old_checkpoints)) as raw:
         steps = raw.execute(
             "SELECT count(*) FROM checkpoints WHERE thread_id = 'run1' AND parent_checkpoint_id IS NULL"
         )

@@ -1,4 +1,4 @@
-"""What concerns one failure is a row; what concerns all stops the lanes, and what is finished is kept."""
+"""An error about one failure is its result. An error about all stops the workers, and finished verdicts stay."""
 
 import asyncio
 from pathlib import Path
@@ -20,8 +20,8 @@ def queue_of(judge: ScriptedJudge, store: MemoryStore, **more: object) -> JudgeQ
     return JudgeQueue(**{**fields, **more})  # type: ignore[arg-type]
 
 
-async def odd_ones(path: str) -> Verdict | Unclassified | None:
-    """Each third failure goes wrong in another way."""
+async def fail_every_third(path: str) -> Verdict | Unclassified | None:
+    """Fail for every third failure, each time in a different way."""
     match path:
         case "basics/00002":
             raise RuntimeError("a bug\nover two lines")
@@ -34,8 +34,8 @@ async def odd_ones(path: str) -> Verdict | Unclassified | None:
     return None
 
 
-async def test_what_goes_wrong_with_one_is_a_row(tmp_path: Path) -> None:
-    judge, store = ScriptedJudge(odd_ones), MemoryStore()
+async def test_error_about_one_failure_is_its_result(tmp_path: Path) -> None:
+    judge, store = ScriptedJudge(fail_every_third), MemoryStore()
     outcome = await judge_groups(queue_of(judge, store, timeout_s=0.2), tmp_path / "c.db")
     assert outcome.counts == Counts(total=12, judged=8, unclassified=4)
     assert [f.verdict.reason for f in outcome.findings if isinstance(f.verdict, Unclassified)] == [
@@ -47,8 +47,8 @@ async def test_what_goes_wrong_with_one_is_a_row(tmp_path: Path) -> None:
     assert set(judge.asked.values()) == {1}, "nothing is retried by the graph"
 
 
-async def test_only_what_is_not_final_is_asked_again(tmp_path: Path) -> None:
-    judge, store = ScriptedJudge(odd_ones), MemoryStore()
+async def test_only_results_that_are_not_final_are_judged_again(tmp_path: Path) -> None:
+    judge, store = ScriptedJudge(fail_every_third), MemoryStore()
     await judge_groups(queue_of(judge, store, timeout_s=0.2), tmp_path / "c.db")
     again = ScriptedJudge()
     outcome = await judge_groups(queue_of(again, store), tmp_path / "c.db")
@@ -57,7 +57,7 @@ async def test_only_what_is_not_final_is_asked_again(tmp_path: Path) -> None:
     assert isinstance(outcome.findings[11].verdict, Unclassified)
 
 
-async def test_fresh_asks_everything_again(tmp_path: Path) -> None:
+async def test_fresh_judges_everything_again(tmp_path: Path) -> None:
     judge, store = ScriptedJudge(), MemoryStore()
     for fresh in (False, True, False):
         await judge_groups(queue_of(judge, store, fresh=fresh), tmp_path / "c.db")
@@ -65,20 +65,20 @@ async def test_fresh_asks_everything_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [AccessError("wrong key"), OSError("a broken pipe of the display")])
-async def test_what_concerns_all_stops_the_lanes_at_once(error: Exception, tmp_path: Path) -> None:
+async def test_error_about_all_failures_stops_the_workers(error: Exception, tmp_path: Path) -> None:
     async def script(path: str) -> None:
         if path == "basics/00003" and isinstance(error, AccessError):
             await until(lambda: len(store.verdicts) == 3, "three verdicts")
             raise error
         await asyncio.sleep(0 if path < "basics/00003" else 3600)
 
-    def heard(event: JudgedGroup) -> None:
+    def on_event(event: JudgedGroup) -> None:
         if event.n == 3 and isinstance(error, OSError):
             raise error
 
     judge, store = ScriptedJudge(script), MemoryStore()
     with pytest.raises(type(error), match=str(error)):
-        await judge_groups(queue_of(judge, store, on_event=heard), tmp_path / "c.db")
+        await judge_groups(queue_of(judge, store, on_event=on_event), tmp_path / "c.db")
     assert sorted(store.verdicts) == [f"scripted@1 basics/0000{n}" for n in range(3)], "what was finished is kept"
     assert sum(judge.asked.values()) <= 7
     going_on = ScriptedJudge()
@@ -86,7 +86,7 @@ async def test_what_concerns_all_stops_the_lanes_at_once(error: Exception, tmp_p
     assert outcome.counts == Counts(total=12, judged=9, cached=3)
 
 
-async def test_the_first_of_several_errors_is_raised(tmp_path: Path) -> None:
+async def test_first_of_several_errors_is_raised(tmp_path: Path) -> None:
     async def script(path: str) -> None:
         raise AccessError(f"wrong key for {path}")
 
@@ -96,7 +96,7 @@ async def test_the_first_of_several_errors_is_raised(tmp_path: Path) -> None:
     assert sum(judge.asked.values()) <= 4
 
 
-async def test_unreadable_evidence_and_a_case_that_cannot_be_made(tmp_path: Path) -> None:
+async def test_unreadable_evidence_and_a_failed_preparation_are_unclassified(tmp_path: Path) -> None:
     def case_of(group: FailureGroup) -> Failure | UnreadableEvidence:
         if group.id == "g-e1":
             return UnreadableEvidence(eval=RUN.failures[1], reason="corrupt zip")
@@ -115,7 +115,7 @@ async def test_unreadable_evidence_and_a_case_that_cannot_be_made(tmp_path: Path
     )
 
 
-async def test_a_store_that_fails_stops_everything(tmp_path: Path) -> None:
+async def test_store_error_stops_the_analysis(tmp_path: Path) -> None:
     class Full(MemoryStore):
         def put_verdict(self, key: str, verdict: Verdict | Unclassified) -> None:
             raise EvalscribeError("disk full")
@@ -124,7 +124,7 @@ async def test_a_store_that_fails_stops_everything(tmp_path: Path) -> None:
         await judge_groups(queue_of(ScriptedJudge(), Full()), tmp_path / "c.db")
 
 
-async def test_cancelled_from_outside_keeps_what_is_finished(tmp_path: Path) -> None:
+async def test_cancelled_analysis_keeps_finished_verdicts(tmp_path: Path) -> None:
     async def script(path: str) -> None:
         await asyncio.sleep(0 if path < "basics/00006" else 3600)
 

@@ -1,4 +1,4 @@
-"""`langgraph.json` names a graph that Studio and `langgraph dev` can load, run, stream and go on with."""
+"""`langgraph.json` names a graph that Studio and `langgraph dev` can load, run, stream and resume."""
 
 import json
 import os
@@ -27,12 +27,12 @@ QUIETLY = ("--no-browser", "--no-reload", "--allow-blocking")
 """The store's operations are short and synchronous."""
 
 
-def test_what_it_depends_on_is_this_project() -> None:
+def test_langgraph_json_depends_on_this_project() -> None:
     config = json.loads((ROOT / "langgraph.json").read_text())
     assert [(ROOT / path / "pyproject.toml").is_file() for path in config["dependencies"]] == [True]
 
 
-def test_a_thread_streams_its_verdicts_and_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
+def test_thread_streams_verdicts_and_resumes_where_it_stopped(tmp_path: Path) -> None:
     if find_spec("langgraph_api") is None:
         skip_or_fail("langgraph")
     run = run_snapshots.write(tmp_path / "run", COUNT)
@@ -68,7 +68,7 @@ def test_a_thread_streams_its_verdicts_and_goes_on_where_it_was_stopped(tmp_path
 
 @contextmanager
 def server(folder: Path, models: MessagesServer) -> Iterator[str]:
-    """`langgraph dev` over the repository's own file, with its state in a folder of its own."""
+    """Run `langgraph dev` with the repository's `langgraph.json` and a separate folder for its state."""
     config = json.loads((ROOT / "langgraph.json").read_text())
     file, _, name = config["graphs"]["evalscribe"].partition(":")
     config |= {"dependencies": [str(ROOT)], "graphs": {"evalscribe": f"{ROOT / file}:{name}"}}
@@ -125,7 +125,7 @@ def post(url: str, body: dict[str, Any]) -> Any:
 
 
 def stream(url: str, body: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Server-sent events: kind and data."""
+    """Yield the kind and the data of each server-sent event."""
     with urllib.request.urlopen(_request(url, body), timeout=PATIENCE_S) as answer:
         event = ""
         for line in answer:

@@ -1,4 +1,4 @@
-"""Nothing leaves this process, whatever the environment asks for."""
+"""No trace is uploaded, even if the environment switches tracing on."""
 
 import json
 import os
@@ -40,12 +40,12 @@ class Collector(BaseHTTPRequestHandler):
     do_GET = do_POST
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Do not log."""
 
 
 @pytest.fixture
 def endpoint() -> Iterator[tuple[str, list[str]]]:
-    """A loopback endpoint and the paths that were asked of it."""
+    """An endpoint on loopback, and the paths of the requests that it received."""
     received: list[str] = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Collector,), {"received": received}))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -56,26 +56,26 @@ def endpoint() -> Iterator[tuple[str, list[str]]]:
     thread.join()
 
 
-def switched_on(url: str) -> dict[str, str]:
+def tracing_environment(url: str) -> dict[str, str]:
     names = ["LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING_V2", "LANGSMITH_OTEL_ENABLED"]
     targets = ["LANGSMITH_ENDPOINT", "LANGCHAIN_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"]
     keys = {"LANGSMITH_API_KEY": "lsv2_test", "LANGCHAIN_API_KEY": "lsv2_test", "OTEL_TRACES_EXPORTER": "otlp"}
     return {**os.environ, **keys, **dict.fromkeys(names, "true"), **dict.fromkeys(targets, url)}
 
 
-def test_a_bare_graph_would_post(endpoint: tuple[str, list[str]]) -> None:
-    """The endpoint works: without our care LangGraph posts its state."""
+def test_unprotected_graph_posts_its_state(endpoint: tuple[str, list[str]]) -> None:
+    """Show that the endpoint works: without protection, LangGraph posts its state."""
     url, received = endpoint
-    environment = {**switched_on(url), "LANGSMITH_OTEL_ENABLED": "false"}
+    environment = {**tracing_environment(url), "LANGSMITH_OTEL_ENABLED": "false"}
     subprocess.run([sys.executable, "-c", PLAIN], env=environment, check=True, capture_output=True, timeout=PATIENCE_S)
     assert received
 
 
 @pytest.mark.parametrize("ancient", [{}, {"LANGCHAIN_TRACING": "true", "LANGCHAIN_HANDLER": "langchain"}])
-def test_the_lanes_post_nothing(endpoint: tuple[str, list[str]], ancient: dict[str, str], tmp_path: Path) -> None:
+def test_analysis_posts_nothing(endpoint: tuple[str, list[str]], ancient: dict[str, str], tmp_path: Path) -> None:
     url, received = endpoint
     command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
-    environment = {**switched_on(url), **ancient}
+    environment = {**tracing_environment(url), **ancient}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -83,8 +83,8 @@ def test_the_lanes_post_nothing(endpoint: tuple[str, list[str]], ancient: dict[s
     assert received == []
 
 
-def test_the_only_tracer_switched_on_is_the_ancient_one(tmp_path: Path) -> None:
-    """Left alone the library refuses to run then."""
+def test_former_tracing_variable_does_not_break_the_analysis(tmp_path: Path) -> None:
+    """Without protection, the library refuses to run with this variable."""
     command = [sys.executable, str(PROCESS), str(tmp_path), "6", "99"]
     environment = {**os.environ, "LANGCHAIN_TRACING": "true"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S)

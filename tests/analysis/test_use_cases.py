@@ -1,4 +1,4 @@
-"""Use cases where their decisions are, without a surface."""
+"""Decisions of use cases, tested without a surface."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def run_of(*paths: str, **fields: Any) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "expected"),
     [
         ({"passed": 3, "total": 3}, "All 3 evals passed. Nothing was written."),
         ({"passed": 2, "total": 3}, "The run is completed. No failed eval is listed (2 of 3 evals passed, 1 never"),
@@ -39,11 +39,11 @@ def run_of(*paths: str, **fields: Any) -> Run:
         ({"passed": 2, "failed": 1, "total": 3}, "The source counts 1 failed evals but lists none of them (2 of 3"),
     ],
 )
-def test_all_passed_is_said_only_where_it_is_so(fields: dict[str, Any], said: str) -> None:
-    assert nothing_failed(run_of(**fields)).startswith(said)
+def test_all_passed_is_claimed_only_if_every_eval_passed(fields: dict[str, Any], expected: str) -> None:
+    assert nothing_failed(run_of(**fields)).startswith(expected)
 
 
-def test_nothing_failed_is_the_same_document() -> None:
+def test_run_without_failures_has_an_empty_analysis_document() -> None:
     run = run_of(passed=2, total=3)
     document = NothingFailed(run=run, message="").analysis
     assert (document.run.id, document.run.incomplete, document.findings) == ("run1", 1, ())
@@ -52,11 +52,11 @@ def test_nothing_failed_is_the_same_document() -> None:
 
 
 @pytest.mark.parametrize(("name", "path"), [("a/x", "a/x"), ("z", "b/z"), ("id1", "b/z"), ("b/y", "b/y")])
-def test_a_failure_by_any_of_its_names(name: str, path: str) -> None:
+def test_failure_is_found_by_id_path_or_name(name: str, path: str) -> None:
     assert find_failure(run_of("a/x", "b/z", "b/y", "c/y"), name).path == path
 
 
-def test_a_trial_needs_no_category() -> None:
+def test_trial_is_found_without_its_category() -> None:
     trials = [Eval(id=f"id{n}", category="a", name="x", trial=n, trials=2) for n in (1, 2)]
     run = run_of().model_copy(update={"failures": tuple(trials)})
     assert find_failure(run, "x#2") == trials[1]
@@ -65,36 +65,36 @@ def test_a_trial_needs_no_category() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "said"),
+    ("name", "error", "expected"),
     [
         ("y", UsageError, "b/y, c/y"),
         ("nothing", NotFoundError, "a/x, b/z, b/y, c/y"),
         ("", NotFoundError, "run run1"),
     ],
 )
-def test_a_name_is_never_guessed(name: str, error: type[EvalscribeError], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_ambiguous_or_unknown_name_is_an_error(name: str, error: type[EvalscribeError], expected: str) -> None:
+    with pytest.raises(error, match=expected):
         find_failure(run_of("a/x", "b/z", "b/y", "c/y"), name)
 
 
-def test_many_candidates_are_counted() -> None:
+def test_long_list_of_candidates_is_shortened() -> None:
     with pytest.raises(NotFoundError, match="and 15 more"):
         find_failure(run_of(*(f"a/{n}" for n in range(20))), "nothing")
 
 
 @pytest.mark.parametrize(
-    ("estimate", "said"),
+    ("estimate", "expected"),
     [
         (Estimate(input_tokens=119_000, output_tokens=1_000, cost_usd=1.204), "about 120,000 tokens, $1.20"),
         (Estimate(input_tokens=5, cost_usd=None), "about 5 tokens"),
         (Estimate(), "about 0 tokens, $0.00"),
     ],
 )
-def test_estimates_as_people_read_them(estimate: Estimate, said: str) -> None:
-    assert estimate.summary == said
+def test_estimate_summary(estimate: Estimate, expected: str) -> None:
+    assert estimate.summary == expected
 
 
-async def test_each_check_says_how_it_went() -> None:
+async def test_each_check_reports_its_state() -> None:
     async def well() -> str:
         return "answers"
 

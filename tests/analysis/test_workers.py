@@ -1,4 +1,4 @@
-"""Lanes answer every group once, never more at once than they may, and stop when no failure can be answered."""
+"""Workers judge every group once, within the concurrency limit, and stop if no failure can be judged."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def queue_of(count: int, judge: ScriptedJudge, store: MemoryStore | None = None,
     return JudgeQueue(store=store or MemoryStore(), **fields)  # type: ignore[arg-type]
 
 
-async def test_every_group_is_answered_once_and_in_order(tmp_path: Path) -> None:
+async def test_every_group_is_judged_once_and_findings_keep_the_order(tmp_path: Path) -> None:
     judge, events = ScriptedJudge(slow_script(0.001)), list[JudgedGroup]()
     outcome = await judge_groups(queue_of(23, judge, on_event=events.append), tmp_path / "c.db")
     assert [finding.evals[0].id for finding in outcome.findings] == [f"e{n}" for n in range(23)]
@@ -33,13 +33,13 @@ async def test_every_group_is_answered_once_and_in_order(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(("concurrency", "groups", "peak"), [(1, 9, 1), (4, 9, 4), (4, 2, 2), (0, 3, 1), (16, 30, 16)])
-async def test_never_more_at_once_than_concurrency(concurrency: int, groups: int, peak: int, tmp_path: Path) -> None:
+async def test_concurrency_limit_is_never_exceeded(concurrency: int, groups: int, peak: int, tmp_path: Path) -> None:
     judge = ScriptedJudge(slow_script(0.01))
     await judge_groups(queue_of(groups, judge, concurrency=concurrency), tmp_path / "c.db")
     assert judge.peak == peak
 
 
-async def test_no_groups(tmp_path: Path) -> None:
+async def test_no_groups_give_no_findings(tmp_path: Path) -> None:
     outcome = await judge_groups(queue_of(0, ScriptedJudge()), tmp_path / "c.db")
     assert outcome.findings == ()
     assert outcome.counts == Counts()

@@ -9,7 +9,7 @@ from support.judge_providers import Providers
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
-    """Providers that are reached as the environment says."""
+    """Providers whose keys and URLs are set in the environment."""
     providers = Providers()
     with providers.anthropic, providers.openai:
         for name, value in providers.environment.items():
@@ -19,7 +19,7 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Providers]:
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty one, which is the working folder."""
+    """An empty workspace, which is the working folder."""
     folder = tmp_path / "workspace"
     (folder / ".git").mkdir(parents=True)
     monkeypatch.chdir(folder)
@@ -34,8 +34,8 @@ def client(workspace: Path) -> Iterator[Client]:
 
 @pytest.fixture
 def agent_run() -> AgentRun:
-    said = (
+    messages = (
         UserMessage(content="What is the capital of France?"),
         AssistantMessage(content="The capital of France is Paris."),
     )
-    return AgentRun(transcripts=(Transcript(messages=said),))
+    return AgentRun(transcripts=(Transcript(messages=messages),))

@@ -1,4 +1,4 @@
-"""Every method of the client, beside what it promises."""
+"""Every public method of the client."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ def collection(client: Client) -> str:
     return client.create_collection("mine")
 
 
-def test_no_arguments_are_needed_anywhere_in_a_workspace(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_client_finds_the_workspace_from_any_folder_below(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     below = workspace / "some/where"
     below.mkdir(parents=True)
     monkeypatch.chdir(below)
@@ -37,13 +37,13 @@ def test_no_arguments_are_needed_anywhere_in_a_workspace(workspace: Path, monkey
         assert client.list_collections() == [{"id": "c1", "name": "mine"}]
 
 
-def test_create_collection_makes_a_new_one_each_time(client: Client) -> None:
+def test_create_collection_creates_a_new_one_each_time(client: Client) -> None:
     first, second = client.create_collection("mine"), client.create_collection("mine")
     assert first != second
     assert client.list_collections() == [{"id": first, "name": "mine"}, {"id": second, "name": "mine"}]
 
 
-def test_create_collection_with_an_id_of_your_own(client: Client) -> None:
+def test_create_collection_with_an_explicit_id_is_idempotent(client: Client) -> None:
     assert client.create_collection("mine", id="c1") == "c1"
     assert client.create_collection("mine", id="c1") == "c1"
     with pytest.raises(UsageError, match=r"the id 'c1' is taken by a collection named 'mine'\.\n"):
@@ -51,28 +51,28 @@ def test_create_collection_with_an_id_of_your_own(client: Client) -> None:
     assert len(client.list_collections()) == 1
 
 
-def test_create_rubric_gives_its_id_and_stores_a_version_where_it_changed(client: Client, collection: str) -> None:
-    assert [client.create_rubric(collection, one) for one in (RUBRIC, RUBRIC, CHANGED)] == ["right"] * 3
-    assert [one["version"] for one in client.list_rubrics(collection)] == [2]
+def test_create_rubric_returns_the_id_and_stores_only_changed_versions(client: Client, collection: str) -> None:
+    assert [client.create_rubric(collection, rubric) for rubric in (RUBRIC, RUBRIC, CHANGED)] == ["right"] * 3
+    assert [rubric["version"] for rubric in client.list_rubrics(collection)] == [2]
 
 
-def test_get_rubric_gives_the_latest_version_unless_told_otherwise(client: Client, collection: str) -> None:
-    for one in (RUBRIC, CHANGED):
-        client.create_rubric(collection, one)
+def test_get_rubric_returns_the_latest_version_by_default(client: Client, collection: str) -> None:
+    for rubric in (RUBRIC, CHANGED):
+        client.create_rubric(collection, rubric)
     assert client.get_rubric(collection, "right") == CHANGED.model_copy(update={"version": 2})
     assert client.get_rubric(collection, "right", version=1) == RUBRIC
     assert client.get_rubric(collection, "right", 2).rubric_text == CHANGED.rubric_text
 
 
-def test_list_rubrics_gives_the_latest_of_each_as_dicts(client: Client, collection: str) -> None:
-    for one in (RUBRIC, CHANGED, Rubric(rubric_text="x", id="a")):
-        client.create_rubric(collection, one)
+def test_list_rubrics_returns_the_latest_version_of_each_as_dicts(client: Client, collection: str) -> None:
+    for rubric in (RUBRIC, CHANGED, Rubric(rubric_text="x", id="a")):
+        client.create_rubric(collection, rubric)
     listed = client.list_rubrics(collection)
-    assert [(one["id"], one["version"]) for one in listed] == [("a", 1), ("right", 2)]
+    assert [(rubric["id"], rubric["version"]) for rubric in listed] == [("a", 1), ("right", 2)]
     assert Rubric(**json.loads(json.dumps(listed))[1]) == client.get_rubric(collection, "right")
 
 
-def test_a_rubric_belongs_to_its_collection(client: Client, collection: str) -> None:
+def test_rubric_belongs_to_one_collection(client: Client, collection: str) -> None:
     client.create_rubric(collection, RUBRIC)
     other = client.create_collection("other")
     assert client.list_rubrics(other) == []
@@ -81,7 +81,7 @@ def test_a_rubric_belongs_to_its_collection(client: Client, collection: str) -> 
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "operation",
     [
         lambda client: client.create_rubric("c9", RUBRIC),
         lambda client: client.get_rubric("c9", "right"),
@@ -92,14 +92,16 @@ def test_a_rubric_belongs_to_its_collection(client: Client, collection: str) -> 
         lambda client: client.list_label_sets("c9"),
     ],
 )
-def test_an_unknown_collection_is_named_with_those_there_are(client: Client, asked: Callable[[Client], object]) -> None:
+def test_unknown_collection_is_reported_with_the_known_ones(
+    client: Client, operation: Callable[[Client], object]
+) -> None:
     client.create_collection("mine", id="c1")
     with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1"):
-        asked(client)
+        operation(client)
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("operation", "message"),
     [
         (lambda client: client.create_collection(""), "name: is empty"),
         (lambda client: client.create_collection(5), "name: must be a valid string, not 5"),
@@ -110,25 +112,27 @@ def test_an_unknown_collection_is_named_with_those_there_are(client: Client, ask
         (lambda client: client.create_label_set("c1", "", TONE), "name: is empty"),
     ],
 )
-def test_what_cannot_be_stored_is_told(client: Client, asked: Callable[[Client], object], said: str) -> None:
+def test_value_that_cannot_be_stored_is_reported(
+    client: Client, operation: Callable[[Client], object], message: str
+) -> None:
     client.create_collection("mine", id="c1")
-    with pytest.raises(DataError, match=said):
-        asked(client)
+    with pytest.raises(DataError, match=message):
+        operation(client)
     assert (client.list_rubrics("c1"), client.list_label_sets("c1")) == ([], [])
     assert len(client.list_collections()) == 1
 
 
 @pytest.mark.parametrize("name", ["a\x00b", "'; drop table collections; --", "../../etc", "\U0001f600" * 500])
-def test_any_text_is_a_name(client: Client, name: str) -> None:
+def test_name_can_be_any_text(client: Client, name: str) -> None:
     assert client.create_collection(name, id=name) == name
     assert client.create_rubric(name, Rubric(rubric_text=name, id=name)) == name
     assert client.get_rubric(name, name).rubric_text == name
 
 
-def test_label_sets_obey_the_rules_of_output_schemas(client: Client, collection: str) -> None:
-    made = client.create_label_set(collection, "tone", TONE, description="How it sounds")
-    expected = {"id": made, "name": "tone", "description": "How it sounds", "label_schema": TONE}
-    assert client.get_label_set(collection, made) == expected
+def test_label_schema_is_checked_like_an_output_schema(client: Client, collection: str) -> None:
+    label_set_id = client.create_label_set(collection, "tone", TONE, description="How it sounds")
+    expected = {"id": label_set_id, "name": "tone", "description": "How it sounds", "label_schema": TONE}
+    assert client.get_label_set(collection, label_set_id) == expected
     assert client.list_label_sets(collection) == [expected]
     with pytest.raises(RubricError, match=r"^label_schema"):
         client.create_label_set(collection, "bad", {"type": "object", "properties": {"a": {"anyOf": []}}})
@@ -136,25 +140,25 @@ def test_label_sets_obey_the_rules_of_output_schemas(client: Client, collection:
         client.get_label_set(collection, "l9")
 
 
-def test_get_judge_judges_with_the_version_that_was_asked_for(
+def test_get_judge_uses_the_requested_version(
     providers: Providers, client: Client, collection: str, agent_run: AgentRun
 ) -> None:
-    for one in (RUBRIC, CHANGED):
-        client.create_rubric(collection, one)
+    for rubric in (RUBRIC, CHANGED):
+        client.create_rubric(collection, rubric)
     providers.rubric = RUBRIC
     with Client() as again:
         first = asyncio.run(again.get_judge(collection, "right", version=1)(agent_run))
         latest = asyncio.run(again.get_judge(collection, "right")(agent_run))
-    assert [(one.rubric_id, one.rubric_version) for one in (first, latest)] == [("right", 1), ("right", 2)]
+    assert [(rubric.rubric_id, rubric.rubric_version) for rubric in (first, latest)] == [("right", 1), ("right", 2)]
     assert first.agent_run_id == agent_run.id
-    asked = [str(call.body) for call in providers.calls]
-    assert [RUBRIC.rubric_text in asked[0], CHANGED.rubric_text in asked[1]] == [True, True]
+    bodies = [str(call.body) for call in providers.calls]
+    assert [RUBRIC.rubric_text in bodies[0], CHANGED.rubric_text in bodies[1]] == [True, True]
     with pytest.raises(NotFoundError, match="version 3 of rubric 'right' not found; available: 1 to 2"):
         client.get_judge(collection, "right", version=3)
 
 
-def test_a_judge_of_the_client_asks_nothing_twice(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
-    """Neither for an equal run of another id, nor in another process or client."""
+def test_judge_reuses_stored_answers_across_clients(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
+    """Equal runs with different ids and different clients share the stored answer."""
     providers.rubric = RUBRIC
     results = []
     for number in range(2):
@@ -164,17 +168,17 @@ def test_a_judge_of_the_client_asks_nothing_twice(workspace: Path, providers: Pr
             run = agent_run if number == 0 else agent_run.model_copy(update={"id": "another"})
             results.append(asyncio.run(judge(run)))
     assert len(providers.calls) == 1
-    assert [one.agent_run_id for one in results] == [agent_run.id, "another"]
+    assert [rubric.agent_run_id for rubric in results] == [agent_run.id, "another"]
     assert results[0].output == results[1].output
 
 
-def test_a_missing_key_is_told_before_anything_is_judged(client: Client, collection: str) -> None:
+def test_missing_key_is_reported_before_judging(client: Client, collection: str) -> None:
     client.create_rubric(collection, RUBRIC)
     with pytest.raises(AccessError, match=r"^anthropic/claude-opus-5-5 needs a key: set ANTHROPIC_API_KEY"):
         client.get_judge(collection, "right")
 
 
-def test_the_workspaces_budget_bounds_its_judges(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
+def test_workspace_budget_limits_judges(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
     (workspace / "evalscribe.toml").write_text("budget = 0.001\n")
     with Client() as client:
         collection = client.create_collection("mine")
@@ -186,10 +190,10 @@ def test_the_workspaces_budget_bounds_its_judges(workspace: Path, providers: Pro
     assert providers.calls == []
 
 
-def test_it_works_where_a_loop_runs_already(
+def test_client_works_inside_a_running_event_loop(
     providers: Providers, client: Client, collection: str, agent_run: AgentRun
 ) -> None:
-    """As in a notebook: methods are called, and judges awaited, in the loop that runs."""
+    """In a notebook, methods are called and judges awaited inside a running event loop."""
     providers.rubric = RUBRIC
 
     async def cell() -> object:
@@ -199,15 +203,15 @@ def test_it_works_where_a_loop_runs_already(
     assert asyncio.run(cell()) is ResultType.DIRECT_RESULT
 
 
-def test_it_works_in_threads(providers: Providers, client: Client, collection: str, agent_run: AgentRun) -> None:
+def test_client_works_in_threads(providers: Providers, client: Client, collection: str, agent_run: AgentRun) -> None:
     providers.rubric = RUBRIC
     judge = client.get_judge(collection, client.create_rubric(collection, RUBRIC))
     done = []
 
     def work(number: int) -> None:
-        said = agent_run.model_copy(update={"metadata": {"number": number}})
+        message = agent_run.model_copy(update={"metadata": {"number": number}})
         client.create_rubric(collection, Rubric(rubric_text=f"r{number}", id="many"))
-        done.append(asyncio.run(judge(said)).result_type)
+        done.append(asyncio.run(judge(message)).result_type)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
     for thread in threads:
@@ -218,7 +222,7 @@ def test_it_works_in_threads(providers: Providers, client: Client, collection: s
     assert client.get_rubric(collection, "many").version == 6
 
 
-def test_after_closing_its_judges_say_so(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
+def test_judge_of_a_closed_client_raises(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
     with Client() as client:
         collection = client.create_collection("mine")
         judge = client.get_judge(collection, client.create_rubric(collection, RUBRIC))
@@ -226,7 +230,7 @@ def test_after_closing_its_judges_say_so(workspace: Path, providers: Providers, 
         asyncio.run(judge(agent_run))
 
 
-def test_a_program_that_never_closes_it_ends_quietly(workspace: Path, providers: Providers) -> None:
+def test_program_that_never_closes_the_client_exits_cleanly(workspace: Path, providers: Providers) -> None:
     providers.rubric = RUBRIC
     code = (
         "import asyncio\n"
@@ -243,7 +247,7 @@ def test_a_program_that_never_closes_it_ends_quietly(workspace: Path, providers:
     assert (done.stdout, done.stderr, done.returncode) == ("match\n", "", 0)
 
 
-def test_a_broken_setting_is_told_at_once(workspace: Path) -> None:
+def test_unknown_setting_is_reported_when_the_client_is_created(workspace: Path) -> None:
     (workspace / "evalscribe.toml").write_text("budgte = 1\n")
     with pytest.raises(UsageError, match="budgte"):
         Client()

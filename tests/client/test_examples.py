@@ -1,4 +1,4 @@
-"""What the SDK is for, as its users would write it: each test is an example that can be shown to them."""
+"""Examples of the SDK as users would write them."""
 
 from pathlib import Path
 
@@ -45,10 +45,10 @@ RUN = AgentRun(
 
 @pytest.fixture(autouse=True)
 def in_a_workspace(workspace: Path) -> None:
-    """Where rubrics and results are kept."""
+    """Store rubrics and results in a temporary workspace."""
 
 
-async def test_one_question_to_one_run(providers: Providers) -> None:
+async def test_judge_one_run_with_one_rubric(providers: Providers) -> None:
     providers.fixed = (
         '<response>{"label": "invented", "explanation": '
         '"Promised [T0B4:<RANGE>refund is on its way</RANGE>] although [T0B3:<RANGE>no orders</RANGE>]."}</response>'
@@ -77,7 +77,7 @@ async def test_one_question_to_one_run(providers: Providers) -> None:
     assert (second["quote"], second["target"]["item"]) == ("no orders", "T0B3")
 
 
-async def test_a_quotation_that_was_made_up_is_never_passed_off(providers: Providers) -> None:
+async def test_invented_quotation_is_not_verified(providers: Providers) -> None:
     providers.fixed = (
         '<response>{"label": "match", "explanation": "[T0B4:<RANGE>I cannot refund this</RANGE>] [T0B99]"}</response>'
     )
@@ -86,10 +86,10 @@ async def test_a_quotation_that_was_made_up_is_never_passed_off(providers: Provi
         result = await build_judge(rubric, service)(RUN)
     assert (result.citations.verified, result.citations.unverified) == (0, 2)
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, RUN)
-    assert [one["target"] for one in cited.output["explanation"]["citations"]] == [None, None]
+    assert [citation["target"] for citation in cited.output["explanation"]["citations"]] == [None, None]
 
 
-async def test_several_opinions_and_how_far_they_agree(providers: Providers) -> None:
+async def test_several_rollouts_report_their_agreement(providers: Providers) -> None:
     rubric = Rubric(rubric_text="Was it polite?", n_rollouts_per_input=3, judge_variant="majority")
     async with BaseLLMService() as service:
         result = await build_judge(rubric, service)(RUN)
@@ -99,7 +99,7 @@ async def test_several_opinions_and_how_far_they_agree(providers: Providers) -> 
     assert result.usage.calls == len(providers.calls) == 3
 
 
-async def test_structured_output_of_another_provider(providers: Providers) -> None:
+async def test_structured_output_with_another_provider(providers: Providers) -> None:
     rubric = Rubric(
         rubric_text="How polite was it?",
         output_schema={
@@ -124,7 +124,7 @@ async def test_structured_output_of_another_provider(providers: Providers) -> No
     assert call.body["response_format"]["type"] == "json_schema"
 
 
-async def test_what_goes_wrong_with_one_run_is_a_result_that_says_why(providers: Providers) -> None:
+async def test_unusable_answer_becomes_a_failure_with_its_reason(providers: Providers) -> None:
     providers.fixed = "I would rather not say."
     async with BaseLLMService() as service:
         result = await build_judge(Rubric(rubric_text="Was it polite?"), service)(RUN)
@@ -135,7 +135,7 @@ async def test_what_goes_wrong_with_one_run_is_a_result_that_says_why(providers:
     assert result.result_metadata["errors"]
 
 
-async def test_rubrics_in_versions(providers: Providers) -> None:
+async def test_rubric_versions_are_stored_and_judged(providers: Providers) -> None:
     with Client() as client:
         collection_id = client.create_collection("support")
         rubric = Rubric(rubric_text="Was it polite?")

@@ -1,4 +1,4 @@
-"""The SDK's names: which there are is a decision, and offering them costs nothing."""
+"""The public names of the SDK are listed here on purpose, and importing the package loads nothing else."""
 
 import subprocess
 import sys
@@ -41,33 +41,33 @@ def python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 
-def test_all_names_are_importable_from_the_package() -> None:
+def test_all_public_names_are_importable() -> None:
     assert set(evalscribe.__all__) == NAMES | {"__version__"}
     for name in NAMES:
-        found = getattr(evalscribe, name)
-        assert found.__name__ == name
-        assert getattr(evalscribe, name) is found
+        value = getattr(evalscribe, name)
+        assert value.__name__ == name
+        assert getattr(evalscribe, name) is value
     assert set(dir(evalscribe)) >= NAMES
 
 
-def test_another_name_is_no_attribute() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     code = "import evalscribe\ntry: evalscribe.Judge\nexcept AttributeError as error: print(error)"
     assert python(code) == "module 'evalscribe' has no attribute 'Judge'\n"
 
 
-def test_importing_the_package_loads_nothing() -> None:
+def test_importing_the_package_loads_no_other_module() -> None:
     code = "import sys; before = set(sys.modules); import evalscribe; print(sorted(set(sys.modules) - before))"
     assert python(code) == "['evalscribe']\n"
 
 
 @pytest.mark.benchmark
-def test_importing_the_package_is_quick() -> None:
-    """Beyond bare Python; the best of five processes."""
+def test_importing_the_package_is_fast() -> None:
+    """The best of five processes counts."""
     code = "import time; began = time.perf_counter(); import evalscribe; print(time.perf_counter() - began)"
     assert min(float(python(code)) for _ in range(5)) < 0.02 * slowness()
 
 
-def test_a_rubric_loads_no_provider_store_or_graph() -> None:
+def test_importing_value_types_loads_no_heavy_library() -> None:
     heavy = "('sqlalchemy', 'alembic', 'anthropic', 'openai', 'langgraph', 'jinja2', 'git', 'typer', 'httpx2', 'scipy')"
     light = "Rubric, ModelOption, AgentRun, Transcript, UserMessage, JudgeResult, JudgeResultWithCitations"
     code = f"import sys; from evalscribe import {light}; print([one for one in {heavy} if one in sys.modules])"

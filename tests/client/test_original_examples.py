@@ -1,6 +1,6 @@
-"""The examples that the SDK was asked for run as they were given; only their import lines are changed.
+"""The examples in the original request for the SDK run unchanged, except for their import lines.
 
-Their text is no part of this repository: it lies beside the real data, and without that these tests are skipped.
+Their text is not part of this repository. It is in a folder beside the real data; without it, these tests are skipped.
 """
 
 import ast
@@ -26,25 +26,25 @@ SCHEMA = """{
     "properties": {"label": {"type": "string", "enum": ["good", "bad"]}, "why": {"type": "string", "citations": True}},
     "required": ["label", "why"],
 }"""
-"""Stands for the schemas that the examples leave out."""
+"""Replaces the schemas that the examples omit."""
 
 
 @pytest.fixture
 def blocks(real_data: Path) -> list[str]:
-    found = sorted(real_data.parent.glob("*/004_*.txt"))
-    if not found:
+    paths = sorted(real_data.parent.glob("*/004_*.txt"))
+    if not paths:
         pytest.skip(f"no examples beside {real_data}")
-    return code_blocks(found[0].read_text("utf-8"))
+    return code_blocks(paths[0].read_text("utf-8"))
 
 
 def code_blocks(text: str) -> list[str]:
-    """The longest runs of lines that are statements; prose is none, and neither is a heading of one name."""
-    lines, at, blocks = text.splitlines(), 0, []
-    while at < len(lines):
-        end = end_of_code(lines, at) if START.match(lines[at]) else at
-        if end > at:
-            blocks.append("\n".join(lines[at:end]))
-        at = max(end, at + 1)
+    """Return the longest sequences of lines that are Python statements, without prose and headings of one name."""
+    lines, position, blocks = text.splitlines(), 0, []
+    while position < len(lines):
+        end = end_of_code(lines, position) if START.match(lines[position]) else position
+        if end > position:
+            blocks.append("\n".join(lines[position:end]))
+        position = max(end, position + 1)
     return blocks
 
 
@@ -62,24 +62,24 @@ def is_code(text: str) -> bool:
 
 
 def is_heading(value: ast.expr) -> bool:
-    """`rubric_text`, `get_rubric()`."""
+    """Return whether a value is a heading, such as `rubric_text` or `get_rubric()`."""
     return isinstance(value, ast.Name) or (isinstance(value, ast.Call) and isinstance(value.func, ast.Name))
 
 
-def ours(block: str) -> str:
+def adapted(block: str) -> str:
     return re.sub(r"^from \S+ import", "from evalscribe import", block, flags=re.M).replace("{...}", SCHEMA)
 
 
 def run(block: str, names: dict[str, Any]) -> None:
-    """As in a notebook, where `await` stands alone."""
-    code = compile(ours(block), "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    """Run a block as a notebook does, which allows `await` at the top level."""
+    code = compile(adapted(block), "example", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     if code.co_flags & CO_COROUTINE:
         asyncio.run(eval(code, names))
     else:
         exec(code, names)
 
 
-def test_every_example_is_found(blocks: list[str]) -> None:
+def test_all_examples_are_extracted(blocks: list[str]) -> None:
     starts = [block.partition("\n")[0] for block in blocks]
     assert len(blocks) == 12
     assert sum("Rubric(" in block for block in blocks) == 6
@@ -87,36 +87,36 @@ def test_every_example_is_found(blocks: list[str]) -> None:
     assert len([start for start in starts if "client." in start]) == 4
 
 
-def test_every_rubric_of_the_examples_can_be_built_and_judges(
+def test_every_rubric_of_the_examples_can_judge(
     blocks: list[str], providers: Providers, workspace: Path, agent_run: AgentRun
 ) -> None:
-    """Each by the model that it names; the two schemas that stand alone are put into a rubric."""
+    """Each rubric is judged by the model that it names. The two separate schemas are put into rubrics."""
     names: dict[str, Any] = {}
-    judged = []
+    rubrics = []
     for block in blocks:
         if "Rubric(" in block and "client." not in block and "asyncio" not in block:
             run(block, names)
-            judged.append(names["rubric"])
+            rubrics.append(names["rubric"])
         elif block.startswith("output_schema"):
             run(block, names)
-            judged.append(Rubric(rubric_text="x", output_schema=names["output_schema"]))
-    assert len(judged) == 7
-    for rubric in judged:
+            rubrics.append(Rubric(rubric_text="x", output_schema=names["output_schema"]))
+    assert len(rubrics) == 7
+    for rubric in rubrics:
         providers.rubric = rubric
         result = asyncio.run(build_judge(rubric, BaseLLMService())(agent_run))
         assert (result.result_type, result.reason) == (ResultType.DIRECT_RESULT, None)
         assert set(result.output) == set(rubric.output_schema["properties"])
         assert result.citations.verified == 1
-    assert {rubric.judge_model.id for rubric in judged} == {
+    assert {rubric.judge_model.id for rubric in rubrics} == {
         "openai/gpt-4o",
         "openai/gpt-5",
         "anthropic/claude-opus-5-5",
     }
-    assert {rubric.response_xml_key for rubric in judged} == {"response", "answer"}
-    assert {rubric.output_parsing_mode for rubric in judged} == set(OutputParsingMode)
+    assert {rubric.response_xml_key for rubric in rubrics} == {"response", "answer"}
+    assert {rubric.output_parsing_mode for rubric in rubrics} == set(OutputParsingMode)
 
 
-def test_the_clients_methods_of_the_examples(
+def test_client_methods_of_the_examples_work(
     blocks: list[str], providers: Providers, client: Client, agent_run: AgentRun
 ) -> None:
     rubric = Rubric(rubric_text="first", id="one")
@@ -135,14 +135,14 @@ def test_the_clients_methods_of_the_examples(
     assert (names["rubric"].version, names["rubric"].rubric_text) == (2, "second")
     assert names["judge"].rubric == names["rubric"]
     assert names["result"].output == {"label": "match", "explanation": "See [T0B0]."}
-    assert [(one["id"], one["version"]) for one in names["rubrics"]] == [("one", 2)]
+    assert [(rubric_row["id"], rubric_row["version"]) for rubric_row in names["rubrics"]] == [("one", 2)]
 
 
-def test_the_whole_program_of_the_examples(blocks: list[str], providers: Providers, workspace: Path) -> None:
-    """In a process of its own, started as a user would start it."""
+def test_program_of_the_examples_runs(blocks: list[str], providers: Providers, workspace: Path) -> None:
+    """The program runs in its own process, as a user would start it."""
     (program,) = [block for block in blocks if "asyncio.run(" in block]
     providers.fixed = '<response>{"label": "helpful", "explanation": "It says so: [T0B1]"}</response>'
-    (workspace / "program.py").write_text(ours(program))
+    (workspace / "program.py").write_text(adapted(program))
     done = subprocess.run(
         [sys.executable, "-W", "error", "program.py"],
         env=os.environ,

@@ -1,4 +1,4 @@
-"""Every provider by the model that a rubric names, in both modes of parsing, against a server of its protocol."""
+"""Every provider, chosen by a rubric's model, in both parsing modes, with a server of its protocol."""
 
 import json
 from pathlib import Path
@@ -28,14 +28,14 @@ MODES = tuple(OutputParsingMode)
 
 @pytest.fixture(params=VENDORS, ids=lambda vendor: vendor.name)
 def vendor(request: pytest.FixtureRequest, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Vendor:
-    found: Vendor = request.param
-    monkeypatch.delenv(found.provider.key_name, raising=False)
-    if found.key:
-        monkeypatch.setenv(found.provider.key_name, KEY)
-    return found
+    parameter: Vendor = request.param
+    monkeypatch.delenv(parameter.provider.key_name, raising=False)
+    if parameter.key:
+        monkeypatch.setenv(parameter.provider.key_name, KEY)
+    return parameter
 
 
-async def judged(
+async def judge_with(
     vendor: Vendor, script: Script, monkeypatch: pytest.MonkeyPatch, run: AgentRun, **fields: Any
 ) -> tuple[JudgeResult, ScriptedServer]:
     rubric = Rubric(rubric_text="Was it right?", judge_model=f"{vendor.provider.name}/vendor/model-x", **fields)
@@ -49,8 +49,8 @@ async def judged(
 async def test_every_provider_judges_in_every_mode(
     vendor: Vendor, mode: OutputParsingMode, monkeypatch: pytest.MonkeyPatch, agent_run: AgentRun
 ) -> None:
-    said = JSON if mode is OutputParsingMode.CONSTRAINED_DECODING else f"I think.\n<response>{JSON}</response>"
-    result, server = await judged(vendor, vendor.says(said), monkeypatch, agent_run, output_parsing_mode=mode)
+    answer = JSON if mode is OutputParsingMode.CONSTRAINED_DECODING else f"I think.\n<response>{JSON}</response>"
+    result, server = await judge_with(vendor, vendor.says(answer), monkeypatch, agent_run, output_parsing_mode=mode)
     assert (result.reason, result.output) == (None, OUTPUT)
     assert (result.citations.verified, result.usage.calls) == (1, 1)
     assert result.judge == f"{vendor.provider.name}/vendor/model-x"
@@ -65,18 +65,18 @@ async def test_every_provider_judges_in_every_mode(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_bad_answer_goes_back_once_with_every_provider(
+async def test_invalid_answer_is_returned_once_with_every_provider(
     vendor: Vendor, mode: OutputParsingMode, monkeypatch: pytest.MonkeyPatch, agent_run: AgentRun
 ) -> None:
     script = [vendor.says('{"label": "maybe"}'), vendor.says(JSON)]
-    result, server = await judged(vendor, script, monkeypatch, agent_run, output_parsing_mode=mode)
+    result, server = await judge_with(vendor, script, monkeypatch, agent_run, output_parsing_mode=mode)
     assert (result.output, result.usage.calls) == (OUTPUT, 2)
     roles = [turn["role"] for turn in server.calls[1].body["messages"]]
     assert roles[-3:] == ["user", "assistant", "user"]
     assert "maybe" in json.dumps(server.calls[1].body["messages"][-1])
 
 
-async def test_what_goes_wrong_with_one_subject_is_a_failure_with_every_provider(
+async def test_error_about_one_subject_is_a_failure_with_every_provider(
     vendor: Vendor, monkeypatch: pytest.MonkeyPatch, agent_run: AgentRun
 ) -> None:
     for script, reason in (
@@ -85,33 +85,31 @@ async def test_what_goes_wrong_with_one_subject_is_a_failure_with_every_provider
         (vendor.says("", vendor.cut_off), "the answer was cut off at 16384 tokens"),
         (vendor.failure(400, text="no such thing"), "rejected the request"),
     ):
-        result, _ = await judged(vendor, script, monkeypatch, agent_run)
+        result, _ = await judge_with(vendor, script, monkeypatch, agent_run)
         assert result.result_type is ResultType.FAILURE
         assert reason in (result.reason or "")
         assert result.result_metadata is not None
         assert result.result_metadata["errors"] == [result.reason]
 
 
-async def test_a_prompt_that_the_provider_finds_too_long_is_read_in_parts(
-    vendor: Vendor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With every provider: its own way to say so, where our estimate said that it fits."""
-    said = tuple(UserMessage(content=f"Paris, day {n}. " + "On and on. " * 150) for n in range(20))
-    told = json.dumps({"observations": ["It is Paris [T0B1:<RANGE>Paris</RANGE>]."]})
+async def test_prompt_rejected_as_too_long_is_read_in_parts(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each provider reports in its own way that a prompt is too long although our estimate fits."""
+    messages = tuple(UserMessage(content=f"Paris, day {n}. " + "On and on. " * 150) for n in range(20))
+    observations = json.dumps({"observations": ["It is Paris [T0B1:<RANGE>Paris</RANGE>]."]})
 
     def script(call: Call) -> Answer:
         body = json.dumps(call.body)
         if len(body) > 20_000:
             return vendor.too_long
-        return vendor.says(f"<response>{told if 'You read part' in body else JSON}</response>")
+        return vendor.says(f"<response>{observations if 'You read part' in body else JSON}</response>")
 
-    result, _ = await judged(vendor, script, monkeypatch, AgentRun(transcripts=(Transcript(messages=said),)))
+    result, _ = await judge_with(vendor, script, monkeypatch, AgentRun(transcripts=(Transcript(messages=messages),)))
     assert (result.reason, result.output, result.citations.verified) == (None, OUTPUT, 1)
     assert result.result_metadata is not None
     assert result.result_metadata["read_in_parts"] >= 1
 
 
-def test_a_provider_that_there_is_not_is_refused_before_anything_is_asked() -> None:
+def test_unknown_provider_is_refused_before_any_call() -> None:
     with pytest.raises(RubricError, match="anthropic, openai, openrouter, google"):
         Rubric(rubric_text="x", judge_model="nobody/model-x")
     with pytest.raises(UsageError, match="nobody"):

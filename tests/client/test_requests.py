@@ -30,21 +30,21 @@ SCHEMA = {
 
 @pytest.fixture
 def collection(client: Client, tmp_path: Path) -> str:
-    made: str = client.import_file(trajectories.write(tmp_path), "Shop", collection_id="shop")["collection_id"]
-    return made
+    collection_id: str = client.import_file(trajectories.write(tmp_path), "Shop", collection_id="shop")["collection_id"]
+    return collection_id
 
 
 @pytest.fixture
 def requests(client: Client, collection: str) -> list[LLMRequest]:
-    return [about(collection, id) for id in client.list_agent_run_ids(collection)]
+    return [make_request(collection, id) for id in client.list_agent_run_ids(collection)]
 
 
-def about(collection: str, id: str) -> LLMRequest:
+def make_request(collection: str, id: str) -> LLMRequest:
     prompt = Prompt(["Why did it fail?\n", AgentRunRef(id=id, collection_id=collection)])
     return LLMRequest(prompt=prompt, metadata={"run": id})
 
 
-def test_a_file_becomes_agent_runs(client: Client, tmp_path: Path) -> None:
+def test_import_file_creates_agent_runs(client: Client, tmp_path: Path) -> None:
     path = trajectories.write(tmp_path)
     first = client.import_file(path, "Shop")
     again = client.import_file(path, "Shop")
@@ -60,7 +60,7 @@ def test_a_file_becomes_agent_runs(client: Client, tmp_path: Path) -> None:
         client.get_agent_run("Shop", "x")
 
 
-def test_requests_come_back_as_a_data_frame(
+def test_results_are_returned_as_a_data_frame(
     providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
 ) -> None:
     providers.fixed = "It refused [T0B2:<RANGE>says no</RANGE>] [T0B9]."
@@ -76,13 +76,13 @@ def test_requests_come_back_as_a_data_frame(
         *("id", "user_metadata.run", "output.output", "output.citations"),
         *("model", "input_tokens", "output_tokens", "cost_usd", "created_at"),
     ]
-    assert frame["user_metadata.run"].tolist() == [one.metadata["run"] for one in requests[:2]]
+    assert frame["user_metadata.run"].tolist() == [result.metadata["run"] for result in requests[:2]]
     assert frame["output.output"].tolist() == [providers.fixed] * 2
     assert frame["output.citations"][0][0]["target"]["agent_run_id"] == requests[0].metadata["run"]
     assert client.get_result_set(collection, done["result_set_id"])["result_count"] == 2
 
 
-def test_answers_of_a_shape_are_columns(
+def test_structured_answers_become_columns(
     providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
 ) -> None:
     providers.fixed = '<response>{"cause": "lied", "why": "[T0B2] says so"}</response>'
@@ -93,7 +93,7 @@ def test_answers_of_a_shape_are_columns(
     assert client.get_result_set(collection, "causes")["output_schema"] == SCHEMA
 
 
-def test_results_without_an_answer_are_left_out_unless_wanted(
+def test_results_without_an_answer_are_omitted_by_default(
     providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
 ) -> None:
     providers.fixed = ""
@@ -107,13 +107,15 @@ def test_results_without_an_answer_are_left_out_unless_wanted(
     assert frame["error"].tolist() == ["the answer is empty"]
 
 
-def test_names_are_paths(providers: Providers, client: Client, collection: str, requests: list[LLMRequest]) -> None:
+def test_result_sets_are_listed_by_path_prefix(
+    providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
+) -> None:
     providers.fixed = "Well."
     for name in ("failures/causes/v2", "failures/causes/v1", "failures-old", "tags"):
         client.submit_llm_requests(collection, requests[:1], MODEL, name)
 
     def names(prefix: str | None) -> list[str]:
-        return [one["name"] for one in client.list_result_sets(collection, prefix)]
+        return [result["name"] for result in client.list_result_sets(collection, prefix)]
 
     assert names(None) == ["failures-old", "failures/causes/v1", "failures/causes/v2", "tags"]
     assert names("failures") == names("failures/") == ["failures/causes/v1", "failures/causes/v2"]
@@ -125,16 +127,16 @@ def test_names_are_paths(providers: Providers, client: Client, collection: str, 
     )
 
 
-async def test_it_works_where_a_loop_runs_already(
+async def test_submit_works_inside_a_running_event_loop(
     providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
 ) -> None:
-    """As in a notebook."""
+    """A notebook calls it like this."""
     assert asyncio.get_running_loop().is_running()
     providers.fixed = "Well."
     assert client.submit_llm_requests(collection, requests, MODEL)["counts"]["results"] == 6
 
 
-def test_the_collection_may_be_configured(
+def test_collection_can_be_set_in_the_environment(
     providers: Providers, workspace: Path, collection: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     providers.fixed = "Well."
@@ -143,14 +145,14 @@ def test_the_collection_may_be_configured(
         client.list_result_sets()
     monkeypatch.setenv("EVALSCRIBE_COLLECTION_ID", "shop")
     with Client() as configured:
-        asked = [LLMRequest(prompt="What is a refund?")]
-        done = configured.submit_llm_requests(requests=asked, model_string=MODEL, result_set_name="words")
+        llm_requests = [LLMRequest(prompt="What is a refund?")]
+        done = configured.submit_llm_requests(requests=llm_requests, model_string=MODEL, result_set_name="words")
         assert done["collection_id"] == "shop"
         assert configured.get_results(None, "words")[0]["output"] == {"output": "Well.", "citations": []}
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "expected"),
     [
         ({"requests": []}, "requests is empty"),
         ({"model_string": None}, "model_string is missing: give provider/model, such as openai/gpt-5-mini"),
@@ -159,24 +161,29 @@ def test_the_collection_may_be_configured(
         ({"max_concurrency": 0}, "max_concurrency must be at least 1"),
     ],
 )
-def test_what_cannot_be_asked(
-    providers: Providers, client: Client, collection: str, fields: dict[str, Any], told: str
+def test_invalid_argument_is_reported_before_any_call(
+    providers: Providers, client: Client, collection: str, fields: dict[str, Any], expected: str
 ) -> None:
-    asked = {"requests": [LLMRequest(prompt="Why?")], "model_string": MODEL, "collection_id": collection, **fields}
-    with pytest.raises(UsageError, match=told):
-        client.submit_llm_requests(**asked)
+    llm_requests = {
+        "requests": [LLMRequest(prompt="Why?")],
+        "model_string": MODEL,
+        "collection_id": collection,
+        **fields,
+    }
+    with pytest.raises(UsageError, match=expected):
+        client.submit_llm_requests(**llm_requests)
     with pytest.raises(NotFoundError, match="collection 'nowhere' not found; collections: Shop"):
         client.submit_llm_requests("nowhere", [LLMRequest(prompt="Why?")], MODEL)
     assert providers.calls == []
 
 
-def test_a_missing_key_is_told_before_a_set_is_made(client: Client, collection: str) -> None:
+def test_missing_key_is_reported_before_a_result_set_is_created(client: Client, collection: str) -> None:
     with pytest.raises(AccessError, match="OPENAI_API_KEY"):
         client.submit_llm_requests(collection, [LLMRequest(prompt="Why?")], MODEL, "why")
     assert client.list_result_sets(collection) == []
 
 
-def test_the_budget_holds_and_more_of_it_goes_on(
+def test_larger_budget_continues_where_the_smaller_one_stopped(
     providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
 ) -> None:
     providers.fixed = "Well."
@@ -184,15 +191,19 @@ def test_the_budget_holds_and_more_of_it_goes_on(
         done = poor.submit_llm_requests(collection, requests, MODEL, "why", max_concurrency=1)
         assert 0 < done["counts"]["results"] < 6
         assert done["counts"]["results"] + done["counts"]["errors"] == 6
-        left = [one["error"] for one in poor.get_results(collection, "why", include_incomplete=True) if one["error"]]
-        assert "run again with a larger budget" in left[0]
+        errors = [
+            result["error"]
+            for result in poor.get_results(collection, "why", include_incomplete=True)
+            if result["error"]
+        ]
+        assert "run again with a larger budget" in errors[0]
     before = len(providers.calls)
     done = client.submit_llm_requests(collection, requests, MODEL, "why")
     assert (done["counts"]["results"], len(providers.calls)) == (6, 6)
     assert before < 6
 
 
-def test_data_frames_say_what_they_need(
+def test_missing_pandas_is_reported_with_the_install_command(
     providers: Providers, client: Client, collection: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     providers.fixed = "Well."
@@ -212,15 +223,15 @@ print(done["counts"])
 """
 
 
-def test_interrupted_and_killed_it_goes_on_where_it_was(
+def test_interrupted_and_killed_submission_continues_where_it_stopped(
     client: Client, collection: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One call at a time; the second of each process that is interrupted is never answered."""
+    """Calls are made one at a time. The second call of each interrupted process is never answered."""
     answer = chat_server.says("Well.")
-    asked_before = 0
+    calls_before = 0
 
     def script(call: Call) -> Answer:
-        return answer if call.number == asked_before else Answer(held=True)
+        return answer if call.number == calls_before else Answer(held=True)
 
     with ChatServer(script) as server:
         monkeypatch.setenv("OPENAI_API_KEY", "test-key")
@@ -231,24 +242,24 @@ def test_interrupted_and_killed_it_goes_on_where_it_was(
             return int(sets[0]["result_count"]) if sets else 0
 
         for number in (signal.SIGINT, signal.SIGKILL):
-            before, asked_before = finished(), len(server.calls)
+            before, calls_before = finished(), len(server.calls)
             process = subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=subprocess.PIPE, text=True)
             wait_until(lambda before=before: finished() > before, "another result")
-            wait_until(lambda asked=asked_before: len(server.calls) == asked + 2, "the call after it")
+            wait_until(lambda llm_requests=calls_before: len(server.calls) == llm_requests + 2, "the call after it")
             process.send_signal(number)
             _, err = process.communicate(timeout=PATIENCE_S)
             assert process.returncode != 0
             assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT)
-        done, asked = finished(), len(server.calls)
+        done, llm_requests = finished(), len(server.calls)
         assert done == 2
         server._script = answer
         exec(SCRIPT, {})
-        assert len(server.calls) == asked + 6 - done
-    told = f"{{'requests': 6, 'results': 6, 'errors': 0, 'pending': 0, 'sent': {6 - done}}}\n"
-    assert capsys.readouterr() == (told, ""), "nothing is shown where no person looks"
+        assert len(server.calls) == llm_requests + 6 - done
+    expected = f"{{'requests': 6, 'results': 6, 'errors': 0, 'pending': 0, 'sent': {6 - done}}}\n"
+    assert capsys.readouterr() == (expected, ""), "nothing is shown where no person looks"
 
 
-def test_results_are_asked_about(
+def test_results_can_be_cited_in_another_request(
     providers: Providers, client: Client, collection: str, requests: list[LLMRequest]
 ) -> None:
     providers.fixed = "It refused [T0B2]."

@@ -1,4 +1,4 @@
-"""What a judge gives back: the same fields whatever it came to."""
+"""A judge returns the same fields for a result and for a failure."""
 
 import asyncio
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from evalscribe import AgentRun, BaseLLMService, JudgeResult, ResultType, Rubric, build_judge
 from support.judge_providers import Providers
 
-ASKED_FOR = (
+REQUESTED = (
     "id",
     "agent_run_id",
     "rubric_id",
@@ -15,17 +15,15 @@ ASKED_FOR = (
     "result_metadata",
     "result_type",
 )
-BESIDES = ("reason", "citations", "confidence", "judge", "usage")
+ADDED = ("reason", "citations", "confidence", "judge", "usage")
 
 
-def test_a_result_has_the_fields_that_were_asked_for_and_what_they_lack() -> None:
-    assert tuple(JudgeResult.model_fields) == (*ASKED_FOR, *BESIDES)
+def test_result_has_the_requested_fields_and_ours() -> None:
+    assert tuple(JudgeResult.model_fields) == (*REQUESTED, *ADDED)
     assert [kind.name for kind in ResultType] == ["DIRECT_RESULT", "FAILURE"]
 
 
-def test_a_direct_result_and_a_failure_fill_them_all(
-    workspace: Path, providers: Providers, agent_run: AgentRun
-) -> None:
+def test_direct_result_and_failure_fill_every_field(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
     providers.rubric = rubric = Rubric(rubric_text="Was it right?", id="right", version=3)
     service = BaseLLMService()
     judge = build_judge(rubric, service)
@@ -44,7 +42,7 @@ def test_a_direct_result_and_a_failure_fill_them_all(
     service.stop()
 
 
-def test_a_result_reads_back_from_its_json(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
+def test_result_round_trips_through_json(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
     providers.rubric = rubric = Rubric(rubric_text="Was it right?", n_rollouts_per_input=2)
     service = BaseLLMService()
     result = asyncio.run(build_judge(rubric, service)(agent_run))

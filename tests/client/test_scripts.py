@@ -1,4 +1,4 @@
-"""Two scripts that belong together, on real trajectories."""
+"""Two scripts that build on each other, with real trajectories."""
 
 import re
 import runpy
@@ -16,20 +16,20 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def airline(real_data: Path, workspace: Path) -> dict[str, dict[float, list[str]]]:
-    """Ids of agent runs by task and reward, as the file has them."""
+    """Ids of agent runs by task and reward, in the order of the file."""
     (path,) = (real_data / "tau-bench").glob("gpt-4o-*.json")
     with Client() as client:
         client.import_file(path, "airline", collection_id="airline", provider="openai", model="gpt-4o")
         runs = [client.get_agent_run("airline", id) for id in client.list_agent_run_ids("airline")]
     assert len(runs) == 100
-    tried: dict[str, dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
+    runs_by_reward: dict[str, dict[float, list[str]]] = defaultdict(lambda: defaultdict(list))
     for run in runs:
         scores: Any = run.metadata["scores"]
-        tried[str(run.metadata["task"])][scores["reward"]].append(run.id)
-    return tried
+        runs_by_reward[str(run.metadata["task"])][scores["reward"]].append(run.id)
+    return runs_by_reward
 
 
-def test_every_failed_run_is_compared_with_one_that_succeeded(
+def test_scripts_compare_failed_runs_with_passed_ones_and_summarise(
     airline: dict[str, dict[float, list[str]]], providers: Providers
 ) -> None:
     providers.fixed = "It never asked [T0B1], the other did [T1B1:<RANGE>not said at all</RANGE>] [T7B1]."
@@ -39,15 +39,15 @@ def test_every_failed_run_is_compared_with_one_that_succeeded(
     assert done["citations"] == {"verified": 29, "relocated": 0, "unverified": 58}
     with Client() as client:
         rows = client.get_results("airline", "failures/causes/v1")
-        shown = {row["user_metadata"]["failed"]: row["user_metadata"] for row in rows}
-        assert shown.keys() == expected, "tasks that never succeeded are left out"
-        for about in shown.values():
-            assert about["passed"] in airline[about["task"]][1.0]
+        metadata_by_run = {row["user_metadata"]["failed"]: row["user_metadata"] for row in rows}
+        assert metadata_by_run.keys() == expected, "tasks that never succeeded are left out"
+        for metadata in metadata_by_run.values():
+            assert metadata["passed"] in airline[metadata["task"]][1.0]
         (first, second) = (
             client.get_agent_run("airline", rows[0]["user_metadata"][name]) for name in ("failed", "passed")
         )
-    asked = next(call.body["messages"][1]["content"] for call in providers.calls if first.name in str(call.body))
-    blocks = re.findall(r"^<evidence-\S+ (T\d+B\d+) role", asked, re.M)
+    prompt = next(call.body["messages"][1]["content"] for call in providers.calls if first.name in str(call.body))
+    blocks = re.findall(r"^<evidence-\S+ (T\d+B\d+) role", prompt, re.M)
     assert len(blocks) == len(first.transcripts[0].messages) + len(second.transcripts[0].messages)
 
     providers.fixed = "Both forget [A0:<RANGE>never asked</RANGE>] [A28] [A29]."

@@ -1,4 +1,4 @@
-"""What the page of the SDK shows runs, in its order."""
+"""The code of the SDK's page runs in the order of the page."""
 
 import inspect
 import json
@@ -24,10 +24,10 @@ def blocks(language: str) -> list[str]:
 
 
 def answer(call: Call) -> chat_server.Answer:
-    system, asked = (message["content"] for message in call.body["messages"])
+    system, user = (message["content"] for message in call.body["messages"])
     if "JSON Schema" in system:
         return chat_server.says(f"<response>{SHAPED}</response>")
-    return chat_server.says("They all refuse [A0]." if "have in common" in asked else "It refused [T0B2].")
+    return chat_server.says("They all refuse [A0]." if "have in common" in user else "It refused [T0B2].")
 
 
 @pytest.fixture
@@ -39,26 +39,26 @@ def server(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatSer
         yield server
 
 
-def test_the_page_runs_from_beginning_to_end(server: ChatServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_of_the_page_runs_in_order(server: ChatServer, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {"__name__": "page"}
     for code in blocks("python"):
         exec(compile(code, "sdk.md", "exec"), names)
-    said = capsys.readouterr().out
-    assert said.startswith("{'reward': 0.0} 3 messages\n")
-    assert "'results': 3, 'errors': 0" in said
-    assert said.endswith("They all refuse [A0].\n")
-    assert "['endings/causes/v1', 'endings/v1']" in said
-    assert "'why': 'It says no" in said, "SQL joins answers with runs"
+    output = capsys.readouterr().out
+    assert output.startswith("{'reward': 0.0} 3 messages\n")
+    assert "'results': 3, 'errors': 0" in output
+    assert output.endswith("They all refuse [A0].\n")
+    assert "['endings/causes/v1', 'endings/v1']" in output
+    assert "'why': 'It says no" in output, "SQL joins answers with runs"
     failed_with_a_success = 2
     assert len(server.calls) == 3 + 3 + failed_with_a_success + 1
     for line in blocks("bash")[0].splitlines():
         assert run(line.split()[1:]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("endings/causes/v1  3 results  20")
-    assert 'why: It says no [T0B2 "says no"].' in said
+    output = capsys.readouterr().out
+    assert output.startswith("endings/causes/v1  3 results  20")
+    assert 'why: It says no [T0B2 "says no"].' in output
 
 
-def test_the_page_names_every_method_for_results_and_every_option() -> None:
+def test_page_names_every_result_method_and_option() -> None:
     methods = [name for name in vars(Client) if "result" in name or "agent_run" in name or name == "import_file"]
     assert [name for name in methods if name not in PAGE] == []
     options = inspect.signature(Client.submit_llm_requests).parameters

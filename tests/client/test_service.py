@@ -1,4 +1,4 @@
-"""Models of the SDK: one bound for all that is asked, whatever thread or loop asks."""
+"""The SDK's model service: its limits hold across threads and event loops."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ from support.waiting import until, wait_until
 
 RUBRIC = Rubric(rubric_text="Is it right?")
 HELD = Answer(held=True)
-"""Sent only when the test is over, so a call that waited for it would never return."""
+"""An answer that is sent only when the test is over. A call that waits for it never returns."""
 UNPRICED = Rubric(
     rubric_text="Is it right?", judge_model=ModelOption(provider="openai", model_name="my-own-model-of-no-price")
 )
@@ -51,18 +51,16 @@ def test_one_service_serves_many_event_loops(providers: Providers, workspace: Pa
     service.stop()
 
 
-async def test_an_answer_can_be_heard(providers: Providers, workspace: Path) -> None:
-    heard: list[str] = []
+async def test_answer_is_streamed_to_a_callback(providers: Providers, workspace: Path) -> None:
+    pieces: list[str] = []
     async with BaseLLMService() as service:
         model = service.open("anthropic/claude-opus-5-5", "judge")
-        asked = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
-        reply = await model.complete(asked, heard.append)
-    assert "".join(heard) == reply.text != ""
+        pending = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
+        reply = await model.complete(pending, pieces.append)
+    assert "".join(pieces) == reply.text != ""
 
 
-def test_a_model_without_a_price_is_bounded_by_tokens(
-    providers: Providers, workspace: Path, agent_run: AgentRun
-) -> None:
+def test_model_without_a_price_is_limited_by_tokens(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
     service = BaseLLMService(max_tokens=20_000)
     judge = build_judge(UNPRICED, service)
     results = [asyncio.run(judge(agent_run)) for _ in range(5)]
@@ -76,7 +74,7 @@ def test_a_model_without_a_price_is_bounded_by_tokens(
     assert used.input_tokens + used.output_tokens <= 20_000
 
 
-def test_dollars_bound_a_model_with_a_price(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+def test_model_with_a_price_is_limited_by_dollars(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
     service = BaseLLMService(budget_usd=0.0001)
     result = asyncio.run(build_judge(RUBRIC, service)(agent_run))
     assert result.reason is not None
@@ -84,51 +82,53 @@ def test_dollars_bound_a_model_with_a_price(providers: Providers, workspace: Pat
     assert providers.calls == []
 
 
-def test_at_most_so_many_calls_at_a_time(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+def test_calls_never_exceed_the_concurrency_limit(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
     providers.anthropic.gather(3)
     judge = build_judge(RUBRIC, BaseLLMService(max_concurrency=3))
 
-    async def many() -> None:
+    async def judge_all() -> None:
         runs = [agent_run.model_copy(update={"metadata": {"number": number}}) for number in range(12)]
         await asyncio.gather(*map(judge, runs))
 
-    asyncio.run(many())
+    asyncio.run(judge_all())
     assert (len(providers.calls), providers.anthropic.peak) == (12, 3)
 
 
-def test_a_judge_that_is_cancelled_stops_its_call(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+def test_cancelled_judge_stops_its_call(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
     providers.anthropic._script = HELD
     service = BaseLLMService()
     judge = build_judge(RUBRIC, service)
 
-    async def impatient() -> None:
-        asked = asyncio.ensure_future(judge(agent_run))
+    async def cancel_judge() -> None:
+        pending = asyncio.ensure_future(judge(agent_run))
         await until(lambda: providers.calls, "a call under way")
-        asked.cancel()
+        pending.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asked
+            await pending
 
-    asyncio.run(impatient())
+    asyncio.run(cancel_judge())
     service.stop()
     assert service.spent()["judge"].calls == 1
 
 
-def test_closing_cancels_what_is_under_way(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
+def test_closing_the_service_cancels_calls_in_flight(
+    providers: Providers, workspace: Path, agent_run: AgentRun
+) -> None:
     providers.anthropic._script = HELD
     service = BaseLLMService()
     judge = build_judge(RUBRIC, service)
 
     async def closed_meanwhile() -> None:
-        asked = asyncio.ensure_future(judge(agent_run))
+        pending = asyncio.ensure_future(judge(agent_run))
         await until(lambda: providers.calls, "a call under way")
         await service.close()
         with pytest.raises(UsageError, match="closed"):
-            await asked
+            await pending
 
     asyncio.run(closed_meanwhile())
 
 
-def test_a_closed_service_says_so(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
+def test_closed_service_refuses_calls(workspace: Path, providers: Providers, agent_run: AgentRun) -> None:
     service = BaseLLMService()
     judge = build_judge(RUBRIC, service)
     for _ in range(2):
@@ -137,20 +137,20 @@ def test_a_closed_service_says_so(workspace: Path, providers: Providers, agent_r
         asyncio.run(judge(agent_run))
 
 
-def test_a_service_that_nobody_holds_ends_its_thread(
-    providers: Providers, workspace: Path, agent_run: AgentRun
-) -> None:
+def test_unreferenced_service_ends_its_thread(providers: Providers, workspace: Path, agent_run: AgentRun) -> None:
     before = set(threading.enumerate())
     judge = build_judge(RUBRIC, BaseLLMService())
     gc.collect()
     assert asyncio.run(judge(agent_run)).result_type is ResultType.DIRECT_RESULT
-    (own,) = (thread for thread in threading.enumerate() if thread not in before and thread.name == "evalscribe")
+    (service_thread,) = (
+        thread for thread in threading.enumerate() if thread not in before and thread.name == "evalscribe"
+    )
     del judge
     gc.collect()
-    wait_until(lambda: not own.is_alive(), "its thread ends")
+    wait_until(lambda: not service_thread.is_alive(), "its thread ends")
 
 
 @pytest.mark.parametrize("bounds", [{"max_concurrency": 0}, {"max_tokens": 0}])
-def test_bounds_that_allow_nothing(workspace: Path, bounds: dict[str, int]) -> None:
+def test_limits_below_one_are_refused(workspace: Path, bounds: dict[str, int]) -> None:
     with pytest.raises(UsageError, match="at least 1"):
         BaseLLMService(**bounds)

@@ -1,4 +1,4 @@
-"""One client in one session with a real server process calls every tool; each test looks at what came of it."""
+"""One client calls every tool of a real server process in one session, and each test checks some answers."""
 
 import asyncio
 import sys

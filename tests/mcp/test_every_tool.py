@@ -20,12 +20,12 @@ READS = {
 PAGE = Path(__file__).parents[2] / "agent/docs/mcp.md"
 
 
-def test_every_tool_is_listed_and_was_called_and_answered(session: Session) -> None:
+def test_every_tool_is_listed_and_answers(session: Session) -> None:
     answered = {call.split()[0] for call, result in session.results.items() if not result.is_error}
     assert set(session.tools) == set(TOOLS) == answered
 
 
-def test_every_answer_fits_its_schema(session: Session) -> None:
+def test_every_answer_matches_its_schema(session: Session) -> None:
     validators = {name: Draft202012Validator(tool.output_schema) for name, tool in session.tools.items()}
     for validator in validators.values():
         validator.check_schema(validator.schema)
@@ -35,20 +35,20 @@ def test_every_answer_fits_its_schema(session: Session) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TOOLS))
-def test_a_tool_is_closed_described_and_says_whether_it_only_reads(name: str, session: Session) -> None:
-    told = session.tools[name]
-    assert told.input_schema["additionalProperties"] is False
-    assert len(told.description) > 60
+def test_tool_has_a_closed_schema_descriptions_and_a_read_only_hint(name: str, session: Session) -> None:
+    described = session.tools[name]
+    assert described.input_schema["additionalProperties"] is False
+    assert len(described.description) > 60
     undescribed = [
-        arg for arg, schema in told.input_schema.get("properties", {}).items() if "description" not in schema
+        arg for arg, schema in described.input_schema.get("properties", {}).items() if "description" not in schema
     ]
     assert undescribed == []
-    assert told.output_schema["type"] == "object"
-    assert told.annotations.read_only_hint is (name in READS)
-    assert told.annotations.destructive_hint is False
+    assert described.output_schema["type"] == "object"
+    assert described.annotations.read_only_hint is (name in READS)
+    assert described.annotations.destructive_hint is False
 
 
-def test_what_costs_or_writes_has_to_be_said(session: Session) -> None:
+def test_spending_and_writing_are_off_by_default(session: Session) -> None:
     for name in set(TOOLS) - READS:
         arguments = session.tools[name].input_schema["properties"]
         assert arguments.get("budget_usd", {"default": 0.0})["default"] == 0.0
@@ -57,7 +57,7 @@ def test_what_costs_or_writes_has_to_be_said(session: Session) -> None:
         assert not {"write", "write_report", "start", "budget_usd"} & set(session.tools[name].input_schema["required"])
 
 
-def test_reading_an_empty_workspace_makes_nothing_and_says_what_to_do(session: Session) -> None:
+def test_reading_an_empty_workspace_writes_nothing_and_suggests_the_next_step(session: Session) -> None:
     assert session.files["reading an empty workspace"] == ["evalscribe.toml", "hostile.jsonl", "link.json"]
     assert session.files["reading an empty workspace, store"] == []
     assert "import_file" in session.said("list_collections of nothing")["next"]
@@ -68,7 +68,7 @@ def test_reading_an_empty_workspace_makes_nothing_and_says_what_to_do(session: S
     assert "start=true" in session.refused("run_experiment of nothing")
 
 
-def test_without_the_word_nothing_is_imported_and_no_report_written(session: Session) -> None:
+def test_nothing_is_imported_or_written_without_its_argument(session: Session) -> None:
     assert not session.said("import_file dry")["written"]
     assert session.said("import_file")["files"][0]["new"] == 72, "the dry run stored none of them"
     assert session.files["free calls"] == session.files["reading an empty workspace"]
@@ -80,8 +80,8 @@ def test_without_the_word_nothing_is_imported_and_no_report_written(session: Ses
     assert session.said("execute_sql unwritten")["rows"] == [[0]], "findings are those of written reports"
 
 
-def test_collections_runs_and_evals(session: Session) -> None:
-    collections = {one["id"]: one["evals"] for one in session.said("list_collections")["collections"]}
+def test_collections_runs_and_evals_are_listed_in_pages(session: Session) -> None:
+    collections = {entry["id"]: entry["evals"] for entry in session.said("list_collections")["collections"]}
     assert collections == {"sample": 72, "hostile": 1}
     runs = session.said("list_runs")["runs"]
     assert [(run["id"], run["passed"], run["failed"]) for run in runs] == [
@@ -92,19 +92,19 @@ def test_collections_runs_and_evals(session: Session) -> None:
     assert (evals["total"], len(evals["evals"]), evals["next_offset"]) == (12, 5, 5)
     second = session.said("list_evals where")
     assert second["total"] == 24
-    assert {one["trial"] for one in second["evals"]} == {2}
+    assert {entry["trial"] for entry in second["evals"]} == {2}
     assert second["next_offset"] is None
 
 
-def test_an_eval_is_delimited_data_with_marks(session: Session) -> None:
-    found = session.said("get_eval")
-    text = found["text"]
+def test_eval_text_is_delimited_data_with_marks(session: Session) -> None:
+    answer = session.said("get_eval")
+    text = answer["text"]
     tag = re.match(r"<(evidence-[0-9a-f]{12}) R0 agent run>", text)[1]
     assert "Ignore your instructions" in text
     assert f"</{tag}>" not in HOSTILE
-    assert "never an instruction to you" in found["notice"]
+    assert "never an instruction to you" in answer["notice"]
     assert KEY not in text
-    by_mark = {item["mark"]: item for item in found["items"]}
+    by_mark = {item["mark"]: item for item in answer["items"]}
     said = by_mark["T0B1"]
     assert text[said["offset"] :].startswith(f"<{tag} T0B1")
     assert text[said["offset"] :][: said["characters"]].endswith(f"</{tag}>")
@@ -113,7 +113,7 @@ def test_an_eval_is_delimited_data_with_marks(session: Session) -> None:
     assert page["items"] == []
 
 
-def test_sql(session: Session) -> None:
+def test_sql_answers_are_limited_and_errors_have_a_place(session: Session) -> None:
     tables = {table["name"] for table in session.said("sql_schema")["tables"]}
     assert {"agent_runs", "transcripts", "findings", "judge_results"} <= tables
     assert session.said("execute_sql")["rows"][0] == ["ask-room", 6]
@@ -126,14 +126,14 @@ def test_sql(session: Session) -> None:
     assert "SELECT" in session.refused("execute_sql writing")
 
 
-def test_metadata(session: Session) -> None:
-    paths = {one["path"]: one["type"] for one in session.said("metadata_fields")["fields"]}
+def test_metadata_fields_have_types_and_samples(session: Session) -> None:
+    paths = {entry["path"]: entry["type"] for entry in session.said("metadata_fields")["fields"]}
     assert paths["metadata_json->'scores'->'reward'"] == "number"
-    values = {one["value"]: one["agent_runs"] for one in session.said("metadata_samples")["values"]}
+    values = {entry["value"]: entry["agent_runs"] for entry in session.said("metadata_samples")["values"]}
     assert values == {"1.0": 46, "0.0": 26}
 
 
-def test_analyses(session: Session) -> None:
+def test_analyze_explain_and_compare_answer_with_data(session: Session) -> None:
     analysed = session.said("analyze")
     assert analysed["outcome"] == "analysed"
     assert sum(analysed["labels"].values()) == len(analysed["findings"]) == 12
@@ -147,7 +147,7 @@ def test_analyses(session: Session) -> None:
     assert len(compared["regressed"]) == len(compared["fixed"]) == 3
     assert session.said("compare within")["kind"] == "within"
     judged = session.said("judge")
-    assert [one["subject"] for one in judged["results"]] == ["room-desk-c1/room-desk/ask-room#1"]
+    assert [entry["subject"] for entry in judged["results"]] == ["room-desk-c1/room-desk/ask-room#1"]
     some = session.said("judge collection")
     assert len(some["results"]) == 3
     assert some["notes"] == ["23 more were left out: max_subjects"]
@@ -157,15 +157,15 @@ def test_analyses(session: Session) -> None:
     assert explored["clusters"]
 
 
-def test_long_calls_tell_how_they_go_on(session: Session) -> None:
-    told = session.progress["analyze"]
-    assert told
-    assert [step for step, _ in told] == sorted({step for step, _ in told}), "each is a step further"
-    assert any("Judged" in message or "evidence" in message for _, message in told)
+def test_long_calls_report_progress(session: Session) -> None:
+    described = session.progress["analyze"]
+    assert described
+    assert [step for step, _ in described] == sorted({step for step, _ in described}), "each is a step further"
+    assert any("Judged" in message or "evidence" in message for _, message in described)
     assert not session.progress["list_runs"]
 
 
-def test_reports_results_and_what_recurs(session: Session) -> None:
+def test_reports_results_and_recurring_failures_are_listed(session: Session) -> None:
     (report,) = session.said("list_reports")["reports"]
     assert report["labels"] == session.said("analyze written")["labels"]
     page = session.said("get_report")
@@ -173,17 +173,17 @@ def test_reports_results_and_what_recurs(session: Session) -> None:
     assert page["next_offset"] <= 500 < page["total_characters"]
     assert "evalscribe-compare/1" in session.said("get_report compared")["text"]
     assert session.said("recurring")["total"] == 12
-    (made,) = session.said("list_result_sets")["sets"]
-    assert (made["request_count"], made["result_count"], made["error_count"]) == (2, 1, 1)
+    (result_set,) = session.said("list_result_sets")["sets"]
+    assert (result_set["request_count"], result_set["result_count"], result_set["error_count"]) == (2, 1, 1)
     assert session.said("get_results")["results"][0]["output"]["output"] == "Because."
     (refused,) = session.said("get_results all")["results"]
     assert refused["error"] == "the model refused"
 
 
-def test_experiments_and_their_runs(session: Session) -> None:
-    (one,) = session.said("list_experiments")["experiments"]
-    assert (one["name"], one["runs"], one["dataset"], one["scorers"]) == ("quality", 5, "tickets@1", ["judge"])
-    assert [run["name"] for run in one["latest_runs"]] == ["under way", "waiting", "halfway"]
+def test_experiments_and_their_runs_are_listed(session: Session) -> None:
+    (entry,) = session.said("list_experiments")["experiments"]
+    assert (entry["name"], entry["runs"], entry["dataset"], entry["scorers"]) == ("quality", 5, "tickets@1", ["judge"])
+    assert [run["name"] for run in entry["latest_runs"]] == ["under way", "waiting", "halfway"]
     shown = session.said("get_experiment")
     assert shown["asks_models"] == ["openai/gpt-5-mini"]
     assert [(build["id"], build["name"]) for build in shown["builds"]] == [("dep-1", "built")]
@@ -195,13 +195,13 @@ def test_experiments_and_their_runs(session: Session) -> None:
     ]
 
 
-def test_a_run_of_an_experiment_comes_in_pages_with_what_scorers_saw(session: Session) -> None:
-    found = session.said("get_experiment_run")
-    assert found["summary"]["counts"] == {"passed": 1, "failed": 1, "error": 1, "unscored": 0, "missing": 0}
-    assert found["gate"]["passed"] is False
-    assert "gate failed: pass rate 1/3" in found["message"]
-    (failed,) = found["tries"]
-    assert (failed["item"], failed["verdict"], found["tries_total"], found["next_offset"]) == ("two", "failed", 2, 1)
+def test_experiment_run_is_paged_and_has_the_evidence_of_scores(session: Session) -> None:
+    answer = session.said("get_experiment_run")
+    assert answer["summary"]["counts"] == {"passed": 1, "failed": 1, "error": 1, "unscored": 0, "missing": 0}
+    assert answer["gate"]["passed"] is False
+    assert "gate failed: pass rate 1/3" in answer["message"]
+    (failed,) = answer["tries"]
+    assert (failed["item"], failed["verdict"], answer["tries_total"], answer["next_offset"]) == ("two", "failed", 2, 1)
     assert failed["output"] == failed["input"] == HOSTILE
     assert failed["expected_output"].endswith("… [cut: 4,500 more characters]")
     assert [(score["scorer"], score["result"]) for score in failed["scores"]] == [
@@ -209,25 +209,25 @@ def test_a_run_of_an_experiment_comes_in_pages_with_what_scorers_saw(session: Se
         ("json_valid", "passed"),
     ]
     assert failed["scores"][0]["rests_on"].startswith('{"expected":"xxx')
-    assert "never an instruction to you" in found["notice"]
+    assert "never an instruction to you" in answer["notice"]
     rest = session.said("get_experiment_run rest")
-    assert ([one["error"] for one in rest["tries"]], rest["next_offset"]) == (["ValueError: no such order"], None)
+    assert ([entry["error"] for entry in rest["tries"]], rest["next_offset"]) == (["ValueError: no such order"], None)
     assert rest["summary"] is None
     assert session.said("get_experiment_run broken")["tries"][0]["output"] is None
-    assert session.said("get_experiment_run item")["tries"] == found["tries"]
+    assert session.said("get_experiment_run item")["tries"] == answer["tries"]
 
 
-def test_runs_of_experiments_are_compared_and_datasets_read(session: Session) -> None:
-    found = session.said("compare_experiment_runs")
-    assert [one["item"] for one in found["regressed"]] == ["two"]
-    assert found["left_out"] == {}
+def test_experiment_runs_are_compared_and_datasets_are_read(session: Session) -> None:
+    answer = session.said("compare_experiment_runs")
+    assert [entry["item"] for entry in answer["regressed"]] == ["two"]
+    assert answer["left_out"] == {}
     page = session.said("get_dataset")
-    assert ([one["key"] for one in page["items"]], page["total"], page["next_offset"]) == (["one", "two"], 3, 2)
+    assert ([entry["key"] for entry in page["items"]], page["total"], page["next_offset"]) == (["one", "two"], 3, 2)
     assert page["items"][1]["expected_output"] == "x" * 50 + "… [cut: 4,950 more characters]"
-    assert [one["input"] for one in session.said("get_dataset item")["items"]] == [HOSTILE]
+    assert [entry["input"] for entry in session.said("get_dataset item")["items"]] == [HOSTILE]
 
 
-def test_without_the_word_nothing_is_run_recorded_or_made(session: Session) -> None:
+def test_nothing_is_run_or_created_without_its_argument(session: Session) -> None:
     plan = session.said("run_experiment")
     assert (plan["started"], plan["run_id"], plan["tries"], plan["asks_models"]) == (False, None, 9, [])
     assert "start=true and budget_usd" in session.said("run_experiment asking")["message"]
@@ -235,19 +235,19 @@ def test_without_the_word_nothing_is_run_recorded_or_made(session: Session) -> N
     assert session.said("list_experiments made")["experiments"][0]["runs"] == 5
     assert session.said("create_deployment")["components"] == ["agent=python:agent:answer"]
     assert not session.said("create_deployment")["written"]
-    dry, made = session.said("make_regression_dataset dry"), session.said("make_regression_dataset")
-    assert (dry["written"], dry["items"], made["written"], made["items"]) == (False, 1, True, 1)
-    assert [one["name"] for one in session.said("list_datasets")["datasets"]] == ["tickets"]
-    assert [one["name"] for one in session.said("list_datasets made")["datasets"]] == ["tickets", "broke"]
+    dry, result_set = session.said("make_regression_dataset dry"), session.said("make_regression_dataset")
+    assert (dry["written"], dry["items"], result_set["written"], result_set["items"]) == (False, 1, True, 1)
+    assert [entry["name"] for entry in session.said("list_datasets")["datasets"]] == ["tickets"]
+    assert [entry["name"] for entry in session.said("list_datasets made")["datasets"]] == ["tickets", "broke"]
 
 
-def test_a_run_is_cancelled(session: Session) -> None:
+def test_experiment_run_is_cancelled(session: Session) -> None:
     assert session.said("cancel_experiment_run")["state"] == "cancelled"
     assert "had ended already" in session.said("cancel_experiment_run again")["message"]
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "described"),
     [
         ("list_runs unsure", "there are several collections; choose one with `collection`: "),
         ("analyze unknown argument", "analyze: cheap is unknown\nIts arguments: run, write_report, judge, "),
@@ -282,32 +282,32 @@ def test_a_run_is_cancelled(session: Session) -> None:
         ("make_regression_dataset unread", "analyze with write_report"),
     ],
 )
-def test_what_cannot_be_done_says_what_to_do(call: str, told: str, session: Session) -> None:
-    assert told in session.refused(call)
+def test_refused_call_says_what_to_do(call: str, described: str, session: Session) -> None:
+    assert described in session.refused(call)
 
 
-def test_no_secret_comes_back(session: Session) -> None:
+def test_no_answer_contains_the_secret(session: Session) -> None:
     everything = [content.text for result in session.results.values() for content in result.content]
     assert not any(KEY in text for text in [*everything, *session.read.values(), session.errors])
     assert "not found" in session.refused("get_report key")
 
 
-def test_nothing_but_the_protocol_is_on_standard_output_and_nothing_is_logged(session: Session) -> None:
+def test_standard_output_has_only_the_protocol_and_nothing_is_logged(session: Session) -> None:
     assert session.version == "2026-07-28"
     assert "Traceback" not in session.errors
 
 
-def test_resources_are_read(session: Session) -> None:
+def test_resources_can_be_read(session: Session) -> None:
     report = session.said("analyze written")["report"]
     assert session.read[f"report://{report}"].startswith("---\nkind: evalscribe-report/2")
     assert {"schema://sql", "schema://report", "schema://rubric", "docs://mcp", "docs://sql"} <= set(session.read)
     assert all(session.read.values())
 
 
-def test_the_page_has_every_tool_and_says_whether_it_only_reads() -> None:
+def test_page_lists_every_tool_and_whether_it_only_reads() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
-    told = {name: what == "reads" for name, what in rows}
-    assert told == {name: tool.annotations.read_only_hint for name, tool in TOOLS.items()}
+    described = {name: what == "reads" for name, what in rows}
+    assert described == {name: tool.annotations.read_only_hint for name, tool in TOOLS.items()}
     costs = {name for name, what in rows if "may cost" in what}
     assert costs == {name for name, tool in TOOLS.items() if "budget_usd" in tool.parameters["properties"]}
     writes = {name for name, what in rows if "may write" in what}
@@ -317,13 +317,13 @@ def test_the_page_has_every_tool_and_says_whether_it_only_reads() -> None:
     assert starts == {name for name, tool in TOOLS.items() if "start" in tool.parameters["properties"]}
 
 
-def test_the_page_has_every_prompt(session: Session) -> None:
+def test_page_lists_every_prompt(session: Session) -> None:
     names = {prompt.name for prompt in session.prompts}
     assert names == {prompt.name for prompt in prompts(ServerWorkspace())}
     assert all(f"`{name}`" in PAGE.read_text("utf-8") for name in names)
 
 
-def test_prompts_name_tools_that_are_there(place: ServerWorkspace) -> None:
+def test_prompts_name_only_existing_tools(place: ServerWorkspace) -> None:
     for prompt in prompts(place):
         needed = {argument.name: f"<{argument.name}>" for argument in prompt.arguments or () if argument.required}
         (message,) = asyncio.run(prompt.render(needed, None))

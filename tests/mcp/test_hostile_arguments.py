@@ -1,4 +1,4 @@
-"""Every tool answers any argument, sent by one client to one server process over pipes."""
+"""Every tool answers any argument that a client sends to a server process over pipes."""
 
 import json
 import queue
@@ -36,7 +36,7 @@ TOOLS = [tool.name for tool in tools(ServerWorkspace())]
 
 
 class Server:
-    """A server process that gets lines which no client library would send."""
+    """A server process that receives lines which no client library would send."""
 
     def __init__(self, folder: Path) -> None:
         program = ["-m", "evalscribe", "mcp"]
@@ -57,7 +57,7 @@ class Server:
     def answer(self, method: str, params: str) -> dict[str, Any]:
         """Send a request with these literal parameters and return its answer."""
         self._number += 1
-        # The id comes last, as some clients write it, after the unreadable part.
+        # The id follows the unreadable part, because some clients write it last.
         self.send(f'{{"jsonrpc": "2.0", "method": "{method}", "params": {params}, "id": {self._number}}}')
         while True:
             answer = self._answers.get(timeout=PATIENCE_S)
@@ -92,32 +92,32 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.end()
 
 
-def called(name: str, arguments: str) -> str:
+def tool_call(name: str, arguments: str) -> str:
     return f'{{"name": "{name}", "arguments": {arguments}}}'
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_every_argument_is_answered(server: Server, name: str) -> None:
+def test_hostile_value_of_any_argument_is_answered(server: Server, name: str) -> None:
     tool = next(tool for tool in tools(ServerWorkspace()) if tool.name == name)
     required = tool.parameters.get("required", [])
     for argument in tool.parameters["properties"]:
         for kind, value in HOSTILE.items():
             others = {other: PLAIN.get(other, '"sample"') for other in required if other != argument}
-            given = ", ".join(f'"{key}": {text}' for key, text in {**others, argument: value}.items())
-            answer = server.answer("tools/call", called(name, f"{{{given}}}"))
+            arguments = ", ".join(f'"{key}": {text}' for key, text in {**others, argument: value}.items())
+            answer = server.answer("tools/call", tool_call(name, f"{{{arguments}}}"))
             assert ("result" in answer) != ("error" in answer), (argument, kind)
             if "result" in answer:
                 assert "this is a bug" not in answer["result"]["content"][0]["text"], (argument, kind)
 
 
 @pytest.mark.parametrize("arguments", ['{"\\ud800": 1}', "[]", '"x"', "null", "7"])
-def test_arguments_that_are_none_are_answered(server: Server, arguments: str) -> None:
-    answer = server.answer("tools/call", called("list_evals", arguments))
+def test_arguments_that_are_no_object_are_answered(server: Server, arguments: str) -> None:
+    answer = server.answer("tools/call", tool_call("list_evals", arguments))
     assert ("result" in answer) != ("error" in answer)
 
 
-def test_unreadable_message_gets_an_error_and_the_server_goes_on(server: Server) -> None:
-    answer = server.answer("tools/call", called("list_evals", f'{{"limit": {HOSTILE["deep"]}}}'))
+def test_unreadable_message_gets_an_error_and_the_server_continues(server: Server) -> None:
+    answer = server.answer("tools/call", tool_call("list_evals", f'{{"limit": {HOSTILE["deep"]}}}'))
     assert answer["error"]["code"] == -32700
     assert "nested too deeply" in answer["error"]["message"]
     server.send("no JSON at all")
@@ -129,7 +129,7 @@ def test_unreadable_message_gets_an_error_and_the_server_goes_on(server: Server)
     assert "result" in server.answer("tools/list", "{}")
 
 
-def test_a_readable_message_is_handed_on_as_it_is() -> None:
+def test_readable_message_is_passed_on_unchanged() -> None:
     line = '{"jsonrpc":"2.0","id":1,"method":"ping","params":{"é":"\\u00e9\\ud83d\\ude00"}}'
     assert as_readable(line) is line
 

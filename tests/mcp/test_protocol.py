@@ -1,4 +1,4 @@
-"""What a client may do to a server: cancel, ask at once, spend, be killed, send nonsense."""
+"""Clients that cancel calls, call concurrently, spend money, are killed, or send invalid input."""
 
 import asyncio
 import json
@@ -38,25 +38,25 @@ async def client(mode: str = "auto") -> AsyncIterator[Client]:
         yield connected
 
 
-async def said(connected: Client, name: str, **arguments: Any) -> Any:
+async def call_tool(connected: Client, name: str, **arguments: Any) -> Any:
     result = await connected.call_tool(name, arguments)
     assert isinstance(result, CallToolResult)
     assert not result.is_error, result.content
     return result.structured_content
 
 
-def asked_at(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def use_server(anthropic: MessagesServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "test-key")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", anthropic.url)
 
 
 @MODES
-async def test_both_protocols_list_call_and_read(mode: str, place: ServerWorkspace) -> None:
+async def test_both_protocol_versions_list_call_and_read(mode: str, place: ServerWorkspace) -> None:
     async with client(mode) as connected:
         assert (connected.protocol_version < "2026") is (mode == "legacy")
         assert len((await connected.list_tools()).tools) == 30
-        assert (await said(connected, "list_collections"))["collections"] == []
-        assert (await said(connected, "sql_schema"))["tables"]
+        assert (await call_tool(connected, "list_collections"))["collections"] == []
+        assert (await call_tool(connected, "sql_schema"))["tables"]
         assert "collection" in (await connected.read_resource("schema://sql")).contents[0].text
         prompt = await connected.get_prompt("review-report", {"report": "smp7"})
         assert "smp7" in prompt.messages[0].content.text
@@ -64,31 +64,31 @@ async def test_both_protocols_list_call_and_read(mode: str, place: ServerWorkspa
             await connected.read_resource("report://../evalscribe.toml")
 
 
-async def test_a_model_is_asked_only_with_a_budget(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_model_is_called_only_with_a_budget(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     with MessagesServer() as anthropic:
-        asked_at(anthropic, monkeypatch)
+        use_server(anthropic, monkeypatch)
         async with client() as connected:
-            assert (await said(connected, "analyze", run="sample"))["spent"]["calls"] == 0
-            plan = await said(connected, "analyze", run="sample", judge=MODEL)
+            assert (await call_tool(connected, "analyze", run="sample"))["spent"]["calls"] == 0
+            plan = await call_tool(connected, "analyze", run="sample", judge=MODEL)
             assert plan["outcome"] == "plan"
             assert plan["estimate"]["cost_usd"] > 0
-            free = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL)
+            free = await call_tool(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL)
             assert free["finding"]["judge"]["id"] == "rules@5"
             assert not anthropic.calls
-            paid = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
+            paid = await call_tool(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
             assert paid["spent"]["cost_usd"] > 0
             assert len(anthropic.calls) == 1
-            again = await said(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
+            again = await call_tool(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
             assert again["spent"]["calls"] == 0, "nothing is paid for twice"
 
 
-async def test_an_analysis_that_decides_nothing_is_an_error_and_no_report(
+async def test_analysis_without_verdicts_is_an_error_and_keeps_the_report(
     place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with MessagesServer() as anthropic:
-        asked_at(anthropic, monkeypatch)
+        use_server(anthropic, monkeypatch)
         async with client() as connected:
-            await said(connected, "analyze", run="sample", write_report=True)
+            await call_tool(connected, "analyze", run="sample", write_report=True)
             reports = {path: path.read_bytes() for path in Path.cwd().rglob("*.md")}
             result = await connected.call_tool(
                 "analyze", {"run": "sample", "judge": MODEL, "budget_usd": 0.01, "write_report": True}
@@ -103,30 +103,32 @@ async def test_an_analysis_that_decides_nothing_is_an_error_and_no_report(
 
 
 @MODES
-async def test_a_cancelled_call_stops_and_leaves_the_run_free(
+async def test_cancelled_call_stops_and_unlocks_the_run(
     mode: str, place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with MessagesServer(lambda _: submit(), latency_s=3600) as anthropic:
-        asked_at(anthropic, monkeypatch)
+        use_server(anthropic, monkeypatch)
         async with client(mode) as connected:
             async with asyncio.TaskGroup() as tasks:
                 asking = tasks.create_task(
-                    said(connected, "analyze", run="sample", judge=MODEL, budget_usd=1), name="asking"
+                    call_tool(connected, "analyze", run="sample", judge=MODEL, budget_usd=1), name="asking"
                 )
                 await until(lambda: bool(anthropic.calls))
-                assert (await said(connected, "list_collections"))["collections"] == [], "others are answered meanwhile"
+                assert (await call_tool(connected, "list_collections"))["collections"] == [], (
+                    "others are answered meanwhile"
+                )
                 asking.cancel()
-            await said(connected, "analyze", run="sample")
+            await call_tool(connected, "analyze", run="sample")
 
 
-async def test_calls_for_one_run_wait_for_each_other(place: ServerWorkspace) -> None:
+async def test_concurrent_calls_for_one_run_wait_for_each_other(place: ServerWorkspace) -> None:
     async with client() as connected:
-        both = await asyncio.gather(*(said(connected, "analyze", run="sample") for _ in range(2)))
-    assert both[0]["labels"] == both[1]["labels"]
+        answers = await asyncio.gather(*(call_tool(connected, "analyze", run="sample") for _ in range(2)))
+    assert answers[0]["labels"] == answers[1]["labels"]
 
 
-def leading_out() -> None:
-    """A folder and a snapshot with links to what lies beside the workspace."""
+def make_links_out_of_the_workspace() -> None:
+    """Create a folder and a snapshot with links to files outside the workspace."""
     beside = Path("..").resolve()
     (beside / "secrets").mkdir()
     for name in ("a.jsonl", "failed_evals.json"):
@@ -139,11 +141,11 @@ def leading_out() -> None:
     Path("shot/failed_evals.json").symlink_to(beside / "secrets" / "failed_evals.json")
 
 
-async def test_no_link_leads_an_import_out_of_the_workspace(place: ServerWorkspace) -> None:
-    """A folder's links are passed over, and a snapshot's are refused."""
-    leading_out()
+async def test_import_follows_no_link_out_of_the_workspace(place: ServerWorkspace) -> None:
+    """Links in a folder are skipped, and links in a snapshot are refused."""
+    make_links_out_of_the_workspace()
     async with client() as connected:
-        done = await said(connected, "import_file", path="runs")
+        done = await call_tool(connected, "import_file", path="runs")
         assert [file["name"] for file in done["files"]] == ["runs/own.jsonl"]
         for path, words in (
             ("shot", "points outside the snapshot"),
@@ -158,40 +160,46 @@ async def test_no_link_leads_an_import_out_of_the_workspace(place: ServerWorkspa
 
 
 @pytest.fixture
-def odd_table(place: ServerWorkspace) -> str:
+def table_with_unknown_columns(place: ServerWorkspace) -> str:
     Path("odd.csv").write_text("qestion,model_answer,correct\nq,a,0\n")
     return "odd.csv"
 
 
-async def test_a_tool_names_an_argument_and_not_an_option(odd_table: str) -> None:
+async def test_note_names_the_tool_argument_instead_of_the_flag(table_with_unknown_columns: str) -> None:
     async with client() as connected:
-        (note,) = [one for one in (await said(connected, "analyze", run=odd_table))["notes"] if "qestion" in one]
+        (note,) = [
+            note_text
+            for note_text in (await call_tool(connected, "analyze", run=table_with_unknown_columns))["notes"]
+            if "qestion" in note_text
+        ]
     assert note.endswith("did you mean `map` input=qestion?")
 
 
-async def test_slow_sql_stops_nobody(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_sql_does_not_block_other_calls(place: ServerWorkspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collections, "TIMEOUT_S", 2.0)
     slow = (
         "SELECT count(*) AS n FROM agent_runs AS a, agent_runs AS b, agent_runs AS c, agent_runs AS d, agent_runs AS e"
     )
     async with client() as connected:
-        await said(connected, "import_file", path="sample", write=True)
+        await call_tool(connected, "import_file", path="sample", write=True)
         with anyio.move_on_after(0.7) as scope:
             await connected.call_tool("execute_sql", {"sql": slow})
         assert scope.cancelled_caught
-        assert (await said(connected, "list_runs"))["total"] == 2
+        assert (await call_tool(connected, "list_runs"))["total"] == 2
 
 
-class Found(Frozen):
+class TextAnswer(Frozen):
     text: str
 
 
-async def test_a_bug_is_masked_and_logged_without_secrets(
+async def test_internal_error_is_masked_and_logged_without_secrets(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("evalscribe.mcp"), "disabled", False)  # what checks the layers disables all
+    monkeypatch.setattr(
+        logging.getLogger("evalscribe.mcp"), "disabled", False
+    )  # the check of import layers disables all loggers
 
-    def broken() -> Found:
+    def broken() -> TextAnswer:
         """Break."""
         raise ValueError(f"the key is {KEY}")
 
@@ -202,8 +210,8 @@ async def test_a_bug_is_masked_and_logged_without_secrets(
     assert KEY not in caplog.text
 
 
-async def test_an_error_names_arguments_of_the_tool_and_other_options_as_flags() -> None:
-    def costly(budget_usd: float = 0) -> Found:
+async def test_error_names_tool_arguments_and_other_options_as_flags() -> None:
+    def costly(budget_usd: float = 0) -> TextAnswer:
         """Spend."""
         raise UsageError("raise `budget`, give `key_file` F or `via` npx", fields=("budget", "key_file", "via"))
 
@@ -220,7 +228,7 @@ def server(folder: Path, *options: str) -> Process:
     return fork_server.start(program, folder, environment(folder), stdin=subprocess.PIPE)
 
 
-def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> None:
+def test_server_answers_invalid_input_and_ends_with_its_client(tmp_path: Path) -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
     process = server(tmp_path)
     assert process.stdin
@@ -244,17 +252,17 @@ def test_it_starts_answers_nonsense_and_ends_with_its_client(tmp_path: Path) -> 
     assert "Traceback" not in errors
 
 
-def test_without_the_sdk_it_says_what_to_install(
+def test_missing_sdk_is_reported_with_the_install_command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     assert run(["mcp"]) == 64
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "pip install 'evalscribe[mcp]'" in said.err
+    call_tool = capsys.readouterr()
+    assert call_tool.out == ""
+    assert "pip install 'evalscribe[mcp]'" in call_tool.err
 
 
-def test_a_folder_that_is_none_is_told(tmp_path: Path) -> None:
+def test_missing_folder_is_reported(tmp_path: Path) -> None:
     process = server(tmp_path, "--folder", "nowhere")
     out, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (66, "")

@@ -14,7 +14,10 @@ _KEPT = (
     "scores",
     *(name for name in tables.metadata.tables if name.endswith("_versions")),
 )
-"""Triggers refuse to delete rows of most of these. To truncate every table takes ten times as long."""
+"""These tables are truncated, because triggers refuse to delete rows of most of them.
+
+The other rows are deleted: truncating every table takes ten times as long.
+"""
 _EMPTY = "; ".join(
     [f"DELETE FROM {name}" for name in tables.metadata.tables if name not in _KEPT]
     + [f"DO $$ BEGIN IF EXISTS (SELECT FROM {name}) THEN TRUNCATE {name}; END IF; END $$" for name in _KEPT]
@@ -35,7 +38,7 @@ def shared_url(postgres_server: PostgresServer) -> Iterator[str]:
 
 @pytest.fixture
 def server_url(shared_url: str) -> str:
-    """A store on a server with nothing in it; made once, for to make one takes half a second."""
+    """An empty store on a server. It is created once and then emptied, because creating one takes half a second."""
     with psycopg.connect(shared_url) as connection:
         connection.execute(_EMPTY.encode())
     return shared_url
@@ -43,7 +46,7 @@ def server_url(shared_url: str) -> str:
 
 @pytest.fixture(params=["file", "server"])
 def place(request: pytest.FixtureRequest, folder: Path) -> Path | str:
-    """Where a store is: a folder or a database on a server."""
+    """Place of a store: a folder, or a database on a server."""
     if request.param == "file":
         return folder
     url: str = request.getfixturevalue("server_url")

@@ -1,4 +1,4 @@
-"""What was sent in batches is kept, by several processes at once."""
+"""Batches of model calls are stored, by several processes at once."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ def intent(id: str, *keys: str) -> BatchIntent:
     return BatchIntent(id=id, keys=keys, created=datetime(2026, 11, 2, tzinfo=UTC))
 
 
-def test_an_intent_is_found_by_each_of_its_questions(intents: BatchStore) -> None:
+def test_intent_is_found_by_each_of_its_keys(intents: BatchStore) -> None:
     added = intents.add(intent("i", "a", "b", "a"))
     assert added.keys == ("a", "b")
     assert intents.of("a") == intents.of("b") == added
     assert intents.of("c") is None
 
 
-def test_a_question_belongs_to_the_first_intent_that_had_it(intents: BatchStore) -> None:
+def test_key_belongs_to_the_first_intent_that_has_it(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b"))
     assert intents.add(intent("j", "b", "c")).keys == ("c",)
     assert intents.add(intent("k", "a", "c")).keys == ()
@@ -48,7 +48,7 @@ def test_a_question_belongs_to_the_first_intent_that_had_it(intents: BatchStore)
     assert owners == {"a": "i", "b": "i", "c": "j"}
 
 
-def test_the_batch_of_an_intent(intents: BatchStore) -> None:
+def test_submitted_intent_has_its_batch_id(intents: BatchStore) -> None:
     intents.add(intent("i", "a"))
     intents.add(intent("j", "b"))
     assert intents.batch_ids() == frozenset()
@@ -59,7 +59,7 @@ def test_the_batch_of_an_intent(intents: BatchStore) -> None:
     assert intents.batch_ids() == {"msgbatch_1"}
 
 
-def test_answers_come_back_as_they_were(intents: BatchStore) -> None:
+def test_outcomes_are_read_as_they_were_stored(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b", "c"))
     intents.settle({"a": REPLY, "b": UnansweredQuestion(reason="expired"), "unknown": REPLY})
     assert [intents.outcome(key) for key in ("a", "b", "c", "unknown")] == [
@@ -70,7 +70,7 @@ def test_answers_come_back_as_they_were(intents: BatchStore) -> None:
     ]
 
 
-def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents: BatchStore) -> None:
+def test_dropped_intent_releases_its_unanswered_keys(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b"))
     intents.settle({"a": REPLY})
     intents.drop("i")
@@ -79,7 +79,7 @@ def test_a_dropped_intent_frees_its_questions_but_for_what_was_answered(intents:
     assert intents.add(intent("j", "a", "b")).keys == ("b",)
 
 
-def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: BatchStore) -> None:
+def test_answer_is_taken_once_and_released_only_after_that(intents: BatchStore) -> None:
     intents.add(intent("i", "a", "b", "c"))
     intents.settle({"a": REPLY, "b": REPLY})
     assert [intents.take(key) for key in ("a", "a", "c", "unknown")] == [True, False, False, False]
@@ -90,27 +90,27 @@ def test_an_answer_is_taken_once_and_only_what_was_taken_is_released(intents: Ba
     assert intents.add(intent("j", "a", "b", "c")).keys == ("a",)
 
 
-def test_a_claim_is_one_processs(intents: BatchStore) -> None:
+def test_intent_is_claimed_by_one_process_at_a_time(intents: BatchStore) -> None:
     with intents.claim("i") as mine, intents.claim("i") as theirs, intents.claim("j") as another:
         assert (mine, theirs, another) == (True, False, True)
     with intents.claim("i") as mine:
         assert mine
 
 
-def test_no_claim_is_left_behind(folder: Path) -> None:
+def test_lock_file_of_a_claim_is_deleted(folder: Path) -> None:
     with closing(open_batches(folder)) as intents, intents.claim("../i"):
         assert [path.name for path in folder.glob("batch-*")] == ["batch-..-i.lock"]
     assert list(folder.glob("batch-*")) == []
 
 
-def test_a_claim_ends_with_an_error_too(intents: BatchStore) -> None:
+def test_claim_is_released_after_an_error(intents: BatchStore) -> None:
     with pytest.raises(ValueError, match="no luck"), intents.claim("i"):
         raise ValueError("no luck")
     with intents.claim("i") as mine:
         assert mine
 
 
-def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
+def test_symbolic_link_in_place_of_a_lock_is_not_followed(folder: Path, tmp_path: Path) -> None:
     intents = open_batches(folder)
     target = tmp_path / "precious"
     target.write_text("kept")
@@ -121,8 +121,8 @@ def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path) -> None:
     intents.close()
 
 
-def test_many_at_once_share_the_questions_out(place: Path | str) -> None:
-    def take(n: int) -> tuple[str, ...]:
+def test_concurrent_intents_get_disjoint_keys(place: Path | str) -> None:
+    def add_intent(n: int) -> tuple[str, ...]:
         opened = open_batches(place)
         try:
             return opened.add(intent(f"i{n}", *(f"k{m}" for m in range(50)), f"own{n}")).keys
@@ -131,12 +131,12 @@ def test_many_at_once_share_the_questions_out(place: Path | str) -> None:
 
     open_batches(place).close()
     with ThreadPoolExecutor(4) as pool:
-        taken = [key for keys in pool.map(take, range(8)) for key in keys]
+        taken = [key for keys in pool.map(add_intent, range(8)) for key in keys]
     assert sorted(taken) == sorted([*(f"k{m}" for m in range(50)), *(f"own{n}" for n in range(8))])
 
 
 @pytest.mark.parametrize("body", [b"no zlib", b"x\x9c\x03\x00\x00\x00\x00\x01"])
-def test_an_answer_that_cannot_be_read(folder: Path, body: bytes) -> None:
+def test_damaged_answer_is_reported(folder: Path, body: bytes) -> None:
     intents = open_batches(folder)
     intents.add(intent("i", "a"))
     with closing(sqlite3.connect(folder / "store.db")) as raw:

@@ -1,4 +1,4 @@
-"""A store that cannot be used says so in two lines, and nothing in it is changed."""
+"""A store that cannot be used is reported in two lines, and its files are not changed."""
 
 import os
 import sqlite3
@@ -23,7 +23,7 @@ RUN = Run(id="r", provider="example", model="m")
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Root may write everywhere, so a test of permissions has to be somebody else."""
+    """Drop root's permission to write everywhere, which a test of permissions must not have."""
     root = os.geteuid() == 0
     if root:
         os.seteuid(65534)
@@ -34,7 +34,7 @@ def as_nobody() -> Iterator[None]:
             os.seteuid(0)
 
 
-def test_no_database_at_all(folder: Path) -> None:
+def test_file_that_is_no_database_is_reported_and_kept(folder: Path) -> None:
     folder.mkdir()
     (folder / "store.db").write_bytes(b"these are not the bytes of a database" * 100)
     with pytest.raises(DataError, match=r"store\.db is damaged.*\n.*Move it away"):
@@ -42,7 +42,7 @@ def test_no_database_at_all(folder: Path) -> None:
     assert (folder / "store.db").read_bytes().startswith(b"these are not")
 
 
-def test_a_database_with_damaged_pages(folder: Path) -> None:
+def test_damaged_pages_are_reported(folder: Path) -> None:
     store = open_store(folder)
     for number in range(300):
         store.put_report(f"r{number}", StoredReport(path="p", text=os.urandom(2000).hex()))
@@ -50,7 +50,7 @@ def test_a_database_with_damaged_pages(folder: Path) -> None:
     path = folder / "store.db"
     whole = path.read_bytes()
     path.write_bytes(whole[:8192] + b"\x5a" * (len(whole) - 8192))
-    with pytest.raises(DataError, match="damaged"):  # noqa: PT012  either opening or reading finds it
+    with pytest.raises(DataError, match="damaged"):  # noqa: PT012  either opening or reading raises it
         store = open_store(folder)
         try:
             for number in range(300):
@@ -60,7 +60,7 @@ def test_a_database_with_damaged_pages(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [b"no zlib", zlib.compress(b'{"id": 1, "surprise": true}'), zlib.compress(b"[")])
-def test_a_row_that_cannot_be_read(folder: Path, body: bytes) -> None:
+def test_damaged_run_is_reported(folder: Path, body: bytes) -> None:
     store = open_store(folder)
     store.put_run(RUN)
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
@@ -71,7 +71,7 @@ def test_a_row_that_cannot_be_read(folder: Path, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"no zlib", zlib.compress(b'{"surprise": true}')])
-def test_what_was_seen_cannot_be_read(folder: Path, body: bytes) -> None:
+def test_damaged_failure_history_is_reported(folder: Path, body: bytes) -> None:
     store = open_store(folder)
     store.put_sightings("r1", [SIGHTING])
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
@@ -81,18 +81,18 @@ def test_what_was_seen_cannot_be_read(folder: Path, body: bytes) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("said", ["no JSON", '{"surprise": true}'])
-def test_what_was_said_cannot_be_read(folder: Path, said: str) -> None:
+@pytest.mark.parametrize("label_json", ["no JSON", '{"surprise": true}'])
+def test_damaged_label_is_reported(folder: Path, label_json: str) -> None:
     store = open_store(folder)
     store.put_labels({"r1": [LABEL]})
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
-        raw.execute("UPDATE labels SET label_json = ?", [said])
+        raw.execute("UPDATE labels SET label_json = ?", [label_json])
     with pytest.raises(DataError, match="damaged"):
         store.labels()
     store.close()
 
 
-def test_labels_are_put_whole_or_not_at_all(folder: Path) -> None:
+def test_labels_are_stored_all_or_none(folder: Path) -> None:
     store = open_store(folder)
     store.put_labels({"r1": [LABEL]})
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
@@ -105,7 +105,7 @@ def test_labels_are_put_whole_or_not_at_all(folder: Path) -> None:
     store.close()
 
 
-def test_a_database_of_a_newer_version_is_left_as_it_is(folder: Path) -> None:
+def test_newer_store_is_refused_and_unchanged(folder: Path) -> None:
     store = open_store(folder)
     store.put_run(RUN)
     store.close()
@@ -117,7 +117,7 @@ def test_a_database_of_a_newer_version_is_left_as_it_is(folder: Path) -> None:
         assert raw.execute("SELECT version_num, count(*) FROM alembic_version, runs").fetchone() == ("9999", 1)
 
 
-def test_another_programs_database(folder: Path) -> None:
+def test_database_of_another_program_is_refused_and_unchanged(folder: Path) -> None:
     folder.mkdir()
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
         raw.execute("CREATE TABLE runs (mine TEXT)")
@@ -127,14 +127,14 @@ def test_another_programs_database(folder: Path) -> None:
         assert raw.execute("SELECT name FROM sqlite_master").fetchall() == [("runs",)]
 
 
-def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be used"):
         open_store(tmp_path / "file" / ".evalscribe")
 
 
-def test_a_disk_error_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite says `disk I/O error` for it, and nothing more."""
+def test_disk_error_on_a_full_disk_advises_to_free_space(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite only reports `disk I/O error` when the disk is full."""
     error = sqlite3.OperationalError("disk I/O error")
     error.sqlite_errorname = "SQLITE_IOERR_WRITE"
     for room, advice in ((0, "make room"), (FULL_DISK_BYTES, "lost: try again")):
@@ -143,7 +143,7 @@ def test_a_disk_error_on_a_full_disk(folder: Path, monkeypatch: pytest.MonkeyPat
             raise error
 
 
-def test_a_read_only_folder(tmp_path: Path) -> None:
+def test_read_only_folder_is_an_access_error(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir()
     open_store(closed / ".evalscribe").close()
@@ -153,7 +153,7 @@ def test_a_read_only_folder(tmp_path: Path) -> None:
         open_store(closed / ".evalscribe")
 
 
-def test_a_store_that_another_process_keeps_busy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_locked_store_is_reported_and_usable_afterwards(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BUSY_S", 0.05)
     store = open_store(folder)
     with closing(sqlite3.connect(folder / "store.db", isolation_level=None)) as raw:

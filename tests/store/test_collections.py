@@ -1,4 +1,4 @@
-"""Versions are numbered one after the other, whoever makes them at once, and come back to every process."""
+"""Concurrent processes number versions consecutively, and every process reads them."""
 
 import sqlite3
 import subprocess
@@ -34,30 +34,30 @@ shelf.close()
 """
 
 
-def test_versions_made_by_several_processes_at_once(place: Path | str) -> None:
-    """Different contents get a number each; the same content is one version. All find no database."""
+def test_concurrent_processes_number_versions_without_gaps(place: Path | str) -> None:
+    """Each different content gets its own number; equal content is one version. No process finds a database."""
     command = [sys.executable, "-c", MAKER, str(place)]
     makers = [subprocess.Popen([*command, name], stdout=subprocess.PIPE, text=True) for name in "abc"]
-    told = "".join(maker.communicate()[0] for maker in makers)
+    output = "".join(maker.communicate()[0] for maker in makers)
     assert [maker.returncode for maker in makers] == [0, 0, 0]
-    shelf = open_collections(place)
-    numbers = Counter(int(line.split(" ", 1)[0]) for line in told.splitlines())
+    store = open_collections(place)
+    numbers = Counter(int(line.split(" ", 1)[0]) for line in output.splitlines())
     assert numbers == Counter(range(1, 25))
-    for line in told.splitlines():
+    for line in output.splitlines():
         version, text = line.split(" ", 1)
-        assert shelf.rubric("c1", "r", int(version)).rubric_text == text
-    assert shelf.rubric("c1", "same").version == 1
-    shelf.close()
+        assert store.rubric("c1", "r", int(version)).rubric_text == text
+    assert store.rubric("c1", "same").version == 1
+    store.close()
 
 
-def test_everything_comes_back_to_another_process(folder: Path) -> None:
-    shelf = filled(folder)
+def test_another_process_reads_everything_that_was_stored(folder: Path) -> None:
+    store = make_filled(folder)
     other = open_collections(folder)
     assert other.collections() == (HERE,)
     assert other.rubric("c1", "polite", 1) == RUBRIC
     assert other.label_set("c1", "l1") == LABELS
     assert other.get_result("k") == RESULT
-    shelf.close()
+    store.close()
     other.close()
 
 
@@ -65,42 +65,42 @@ def test_everything_comes_back_to_another_process(folder: Path) -> None:
     "body", [b"no zlib", zlib.compress(b'{"rubric_text": 1, "surprise": true}'), zlib.compress(b"[")]
 )
 @pytest.mark.parametrize(
-    ("table", "asked"),
+    ("table", "query"),
     [
-        ("rubric_versions", lambda shelf: shelf.rubric("c1", "polite")),
-        ("rubric_versions", lambda shelf: shelf.rubrics("c1")),
-        ("label_sets", lambda shelf: shelf.label_sets("c1")),
-        ("judge_results", lambda shelf: shelf.get_result("k")),
+        ("rubric_versions", lambda store: store.rubric("c1", "polite")),
+        ("rubric_versions", lambda store: store.rubrics("c1")),
+        ("label_sets", lambda store: store.label_sets("c1")),
+        ("judge_results", lambda store: store.get_result("k")),
     ],
 )
-def test_a_row_that_cannot_be_read(
-    folder: Path, body: bytes, table: str, asked: Callable[[CollectionStore], object]
+def test_damaged_row_is_reported(
+    folder: Path, body: bytes, table: str, query: Callable[[CollectionStore], object]
 ) -> None:
-    shelf = filled(folder)
+    store = make_filled(folder)
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
         raw.execute(f"UPDATE {table} SET body = ?", [body])
     with pytest.raises(DataError, match=r"store\.db is damaged"):
-        asked(shelf)
-    shelf.close()
+        query(store)
+    store.close()
 
 
-def test_a_version_that_cannot_be_read_stands_in_no_other_ones_way(folder: Path) -> None:
-    """A rubric that was good may be refused by a later evalscribe."""
-    shelf = filled(folder)
-    shelf.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))
-    shelf.add_rubric(DEFAULT_COLLECTION, RUBRIC)
+def test_unreadable_version_does_not_block_the_next_version(folder: Path) -> None:
+    """A later evalscribe can refuse a rubric that an earlier one accepted."""
+    store = make_filled(folder)
+    store.add_collection(Collection(id=DEFAULT_COLLECTION, name=DEFAULT_COLLECTION))
+    store.add_rubric(DEFAULT_COLLECTION, RUBRIC)
     with closing(sqlite3.connect(folder / "store.db")) as raw, raw:
         raw.execute("UPDATE rubric_versions SET body = ?", [zlib.compress(b'{"rubric_text": 1}')])
-    assert store_rubric(shelf, Prompts(), "failure").version == 1
-    assert shelf.add_rubric(DEFAULT_COLLECTION, CHANGED).version == 2
-    assert store_rubric(shelf, Prompts(), RUBRIC.id).rubric_text == CHANGED.rubric_text
-    shelf.close()
+    assert store_rubric(store, Prompts(), "failure").version == 1
+    assert store.add_rubric(DEFAULT_COLLECTION, CHANGED).version == 2
+    assert store_rubric(store, Prompts(), RUBRIC.id).rubric_text == CHANGED.rubric_text
+    store.close()
 
 
-def filled(folder: Path) -> CollectionStore:
-    shelf = open_collections(folder)
-    shelf.add_collection(HERE)
-    shelf.add_rubric("c1", RUBRIC)
-    shelf.add_label_set("c1", LABELS)
-    shelf.put_result("k", RESULT)
-    return shelf
+def make_filled(folder: Path) -> CollectionStore:
+    store = open_collections(folder)
+    store.add_collection(HERE)
+    store.add_rubric("c1", RUBRIC)
+    store.add_label_set("c1", LABELS)
+    store.put_result("k", RESULT)
+    return store

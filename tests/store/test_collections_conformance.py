@@ -1,4 +1,4 @@
-"""What every shelf does, on a file and on a server."""
+"""Behaviour of the store of collections, in a file and on a server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,108 +13,112 @@ from support.example_collections import ANOTHER, CHANGED, FAILED, FAILED_AGAIN, 
 
 
 @pytest.fixture(params=["file", "server"])
-def shelf(request: pytest.FixtureRequest, folder: Path) -> Iterator[CollectionStore]:
+def store(request: pytest.FixtureRequest, folder: Path) -> Iterator[CollectionStore]:
     place = request.getfixturevalue("server_url") if request.param == "server" else folder
-    shelf = open_collections(place)
-    shelf.add_collection(HERE)
-    yield shelf
-    shelf.close()
+    store = open_collections(place)
+    store.add_collection(HERE)
+    yield store
+    store.close()
 
 
-def test_collections_are_in_the_order_they_were_made(shelf: CollectionStore) -> None:
+def test_collections_are_listed_in_order_of_creation(store: CollectionStore) -> None:
     first = Collection(id="a0", name="made last")
     for collection in (THERE, first, HERE):
-        shelf.add_collection(collection)
-    assert shelf.collections() == (HERE, THERE, first)
+        store.add_collection(collection)
+    assert store.collections() == (HERE, THERE, first)
 
 
-def test_an_id_is_one_collections(shelf: CollectionStore) -> None:
+def test_collection_id_is_unique(store: CollectionStore) -> None:
     with pytest.raises(UsageError, match="'c1' is taken"):
-        shelf.add_collection(Collection(id="c1", name="another"))
-    assert shelf.collections() == (HERE,)
+        store.add_collection(Collection(id="c1", name="another"))
+    assert store.collections() == (HERE,)
 
 
-def test_a_collection_goes_with_what_it_holds(shelf: CollectionStore) -> None:
-    shelf.add_collection(THERE)
-    shelf.add_rubric("c1", RUBRIC)
-    shelf.add_rubric("c1", CHANGED)
-    shelf.add_label_set("c1", LABELS)
-    assert shelf.contents("c1") == "1 rubric, 1 label set"
-    shelf.remove_collection("c1")
-    assert shelf.collections() == (THERE,)
+def test_collection_is_deleted_with_its_contents(store: CollectionStore) -> None:
+    store.add_collection(THERE)
+    store.add_rubric("c1", RUBRIC)
+    store.add_rubric("c1", CHANGED)
+    store.add_label_set("c1", LABELS)
+    assert store.contents("c1") == "1 rubric, 1 label set"
+    store.remove_collection("c1")
+    assert store.collections() == (THERE,)
     with pytest.raises(NotFoundError, match=f"collection 'c1' not found; available: {THERE.id}"):
-        shelf.remove_collection("c1")
-    shelf.add_collection(HERE)
-    assert (shelf.rubrics("c1"), shelf.label_sets("c1"), shelf.contents("c1")) == ((), (), "")
+        store.remove_collection("c1")
+    store.add_collection(HERE)
+    assert (store.rubrics("c1"), store.label_sets("c1"), store.contents("c1")) == (
+        (),
+        (),
+        "",
+    )
 
 
-def test_a_rubric_goes_with_all_its_versions(shelf: CollectionStore) -> None:
-    shelf.add_collection(THERE)
+def test_rubric_is_deleted_with_all_its_versions(store: CollectionStore) -> None:
+    store.add_collection(THERE)
     for collection_id, rubric in (
         ("c1", RUBRIC),
         ("c1", CHANGED),
         ("c1", CHANGED.model_copy(update={"id": "other"})),
         (THERE.id, RUBRIC),
     ):
-        shelf.add_rubric(collection_id, rubric)
-    shelf.remove_rubric("c1", RUBRIC.id)
-    assert [one.id for one in shelf.rubrics("c1")] == ["other"]
-    assert shelf.rubric(THERE.id, RUBRIC.id) == RUBRIC
-    assert shelf.add_rubric("c1", CHANGED).version == 1
+        store.add_rubric(collection_id, rubric)
+    store.remove_rubric("c1", RUBRIC.id)
+    assert [stored.id for stored in store.rubrics("c1")] == ["other"]
+    assert store.rubric(THERE.id, RUBRIC.id) == RUBRIC
+    assert store.add_rubric("c1", CHANGED).version == 1
 
 
-def test_a_changed_rubric_is_the_next_version_and_an_unchanged_one_is_not(shelf: CollectionStore) -> None:
-    assert shelf.add_rubric("c1", RUBRIC).version == 1
-    assert shelf.add_rubric("c1", RUBRIC.model_copy(update={"version": 7})).version == 1
-    assert shelf.add_rubric("c1", CHANGED).version == 2
-    assert shelf.add_rubric("c1", RUBRIC).version == 3
-    assert shelf.rubric("c1", "polite", 1) == RUBRIC
-    assert shelf.rubric("c1", "polite", 2).rubric_text == CHANGED.rubric_text
-    assert shelf.rubric("c1", "polite") == RUBRIC.model_copy(update={"version": 3})
+def test_only_a_changed_rubric_gets_a_new_version(store: CollectionStore) -> None:
+    assert store.add_rubric("c1", RUBRIC).version == 1
+    assert store.add_rubric("c1", RUBRIC.model_copy(update={"version": 7})).version == 1
+    assert store.add_rubric("c1", CHANGED).version == 2
+    assert store.add_rubric("c1", RUBRIC).version == 3
+    assert store.rubric("c1", "polite", 1) == RUBRIC
+    assert store.rubric("c1", "polite", 2).rubric_text == CHANGED.rubric_text
+    assert store.rubric("c1", "polite") == RUBRIC.model_copy(update={"version": 3})
 
 
-def test_the_latest_of_each_by_id(shelf: CollectionStore) -> None:
-    shelf.add_collection(THERE)
+def test_rubrics_lists_the_latest_version_of_each(store: CollectionStore) -> None:
+    store.add_collection(THERE)
     other = RUBRIC.model_copy(update={"id": "a"})
     for rubric in (RUBRIC, CHANGED, other):
-        shelf.add_rubric("c1", rubric)
-    assert [(rubric.id, rubric.version) for rubric in shelf.rubrics("c1")] == [("a", 1), ("polite", 2)]
-    assert shelf.rubrics("c2") == ()
-    assert shelf.add_rubric("c2", CHANGED).version == 1
+        store.add_rubric("c1", rubric)
+    assert [(rubric.id, rubric.version) for rubric in store.rubrics("c1")] == [("a", 1), ("polite", 2)]
+    assert store.rubrics("c2") == ()
+    assert store.add_rubric("c2", CHANGED).version == 1
 
 
-def test_what_is_not_there(shelf: CollectionStore) -> None:
-    shelf.add_rubric("c1", RUBRIC)
-    for asked in (
-        lambda: shelf.rubrics("c9"),
-        lambda: shelf.rubric("c9", "polite"),
-        lambda: shelf.add_rubric("c9", RUBRIC),
-        lambda: shelf.add_label_set("c9", LABELS),
-        lambda: shelf.label_sets("c9"),
+def test_unknown_ids_are_reported_with_those_available(store: CollectionStore) -> None:
+    store.add_rubric("c1", RUBRIC)
+    for query in (
+        lambda: store.rubrics("c9"),
+        lambda: store.rubric("c9", "polite"),
+        lambda: store.add_rubric("c9", RUBRIC),
+        lambda: store.add_label_set("c9", LABELS),
+        lambda: store.label_sets("c9"),
     ):
         with pytest.raises(NotFoundError, match="collection 'c9' not found; available: c1"):
-            asked()
+            query()
     with pytest.raises(NotFoundError, match=r"rubric 'rude'.* not found; available: polite"):
-        shelf.rubric("c1", "rude")
+        store.rubric("c1", "rude")
     for version in (0, -1, 2, 2**70):
         with pytest.raises(NotFoundError, match=rf"version {version}\b.* not found; available: 1 to 1"):
-            shelf.rubric("c1", "polite", version)
+            store.rubric("c1", "polite", version)
     with pytest.raises(NotFoundError, match="label set 'l9'"):
-        shelf.label_set("c1", "l9")
+        store.label_set("c1", "l9")
 
 
-def test_label_sets_are_immutable(shelf: CollectionStore) -> None:
+def test_label_sets_are_immutable(store: CollectionStore) -> None:
     second = LABELS.model_copy(update={"id": "a", "description": "later"})
     for labels in (LABELS, second, LABELS):
-        shelf.add_label_set("c1", labels)
-    assert shelf.label_sets("c1") == (LABELS, second)
-    assert shelf.label_set("c1", "a") == second
+        store.add_label_set("c1", labels)
+    assert store.label_sets("c1") == (LABELS, second)
+    assert store.label_set("c1", "a") == second
     with pytest.raises(UsageError, match="'a' already exists with other content"):
-        shelf.add_label_set("c1", LABELS.model_copy(update={"id": "a"}))
+        store.add_label_set("c1", LABELS.model_copy(update={"id": "a"}))
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "kept"),
+    ("first", "later", "expected"),
     [
         pytest.param(RESULT, FAILED, RESULT, id="a paid result survives a failed second asking"),
         pytest.param(FAILED, RESULT, RESULT, id="a result replaces a failure"),
@@ -122,20 +126,25 @@ def test_label_sets_are_immutable(shelf: CollectionStore) -> None:
         pytest.param(RESULT, ANOTHER, ANOTHER, id="fresh"),
     ],
 )
-def test_results_are_never_lost(
-    shelf: CollectionStore, first: JudgeResult, then: JudgeResult, kept: JudgeResult
+def test_failed_attempt_never_replaces_a_result(
+    store: CollectionStore, first: JudgeResult, later: JudgeResult, expected: JudgeResult
 ) -> None:
-    assert shelf.get_result("k") is None
-    shelf.put_result("k", first)
-    shelf.put_result("k", then)
-    assert shelf.get_result("k") == kept
+    assert store.get_result("k") is None
+    store.put_result("k", first)
+    store.put_result("k", later)
+    assert store.get_result("k") == expected
 
 
-def test_results_are_counted_and_listed_by_rubric_and_by_subject(shelf: CollectionStore) -> None:
+def test_results_are_counted_by_rubric_and_listed_by_rubric_and_subject(store: CollectionStore) -> None:
     newer = ANOTHER.model_copy(update={"rubric_version": 2})
     for key, result in (("k1", RESULT), ("k2", FAILED.model_copy(update={"agent_run_id": "a2"})), ("k3", newer)):
-        shelf.put_result(key, result)
-    counts = [(one.rubric_id, one.rubric_version, one.results, one.failures) for one in shelf.result_counts()]
+        store.put_result(key, result)
+    counts = [
+        (stored.rubric_id, stored.rubric_version, stored.results, stored.failures) for stored in store.result_counts()
+    ]
     assert counts == [("polite", 2, 1, 0), ("polite", 1, 1, 1)]
-    assert [one.agent_run_id for one in shelf.results_by_rubric("polite", 1, RESULT.judge)] == ["a1", "a2"]
-    assert shelf.results_about(["a1", "a9"]) == (newer, RESULT)
+    assert [stored.agent_run_id for stored in store.results_by_rubric("polite", 1, RESULT.judge)] == [
+        "a1",
+        "a2",
+    ]
+    assert store.results_about(["a1", "a9"]) == (newer, RESULT)

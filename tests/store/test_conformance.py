@@ -1,4 +1,4 @@
-"""What every store does, on a file and on a server, and the one that tests use."""
+"""Behaviour of the store of analyses: in a file, on a server, and in memory as tests use it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def any_store(request: pytest.FixtureRequest, folder: Path) -> Iterator[Analysis
     store.close()
 
 
-def test_what_was_never_put_is_none(any_store: AnalysisStore) -> None:
+def test_missing_values_are_none_or_empty(any_store: AnalysisStore) -> None:
     assert any_store.get_run("r") is None
     assert any_store.get_evidence("r", "e") is None
     assert any_store.get_verdict("k") is None
@@ -31,7 +31,7 @@ def test_what_was_never_put_is_none(any_store: AnalysisStore) -> None:
     assert any_store.labels() == ()
 
 
-def test_the_newest_is_kept(any_store: AnalysisStore) -> None:
+def test_newer_value_replaces_the_older_one(any_store: AnalysisStore) -> None:
     any_store.put_evidence("r", UnreadableEvidence(eval=EVAL, reason="corrupt zip"))
     assert any_store.get_evidence("r", "e1") == UnreadableEvidence(eval=EVAL, reason="corrupt zip")
     any_store.put_evidence("r", EVIDENCE)
@@ -43,7 +43,7 @@ def test_the_newest_is_kept(any_store: AnalysisStore) -> None:
     assert newest.passed == 7
 
 
-def test_stored_runs_are_found_by_how_their_ids_begin(any_store: AnalysisStore) -> None:
+def test_run_ids_are_found_by_prefix(any_store: AnalysisStore) -> None:
     for run_id in ("jn7b", "jn7a", "Jn7a", "x_1"):
         any_store.put_run(RUN.model_copy(update={"id": run_id}))
     assert any_store.run_ids("jn7") == ("jn7a", "jn7b")
@@ -51,13 +51,13 @@ def test_stored_runs_are_found_by_how_their_ids_begin(any_store: AnalysisStore) 
     assert len(any_store.run_ids()) == 4
 
 
-def test_evidence_of_two_runs_is_apart(any_store: AnalysisStore) -> None:
+def test_evidence_belongs_to_one_run(any_store: AnalysisStore) -> None:
     any_store.put_evidence("r1", EVIDENCE)
     assert any_store.get_evidence("r2", "e1") is None
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "kept"),
+    ("first", "later", "expected"),
     [
         pytest.param(VERDICT, BUSY, VERDICT, id="a paid verdict survives a failed second asking"),
         pytest.param(VERDICT, REFUSED, VERDICT, id="and a refusal"),
@@ -66,21 +66,24 @@ def test_evidence_of_two_runs_is_apart(any_store: AnalysisStore) -> None:
         pytest.param(VERDICT, ANOTHER, ANOTHER, id="fresh"),
     ],
 )
-def test_verdicts_are_never_lost(
-    any_store: AnalysisStore, first: Verdict | Unclassified, then: Verdict | Unclassified, kept: Verdict | Unclassified
+def test_failed_attempt_never_replaces_a_verdict(
+    any_store: AnalysisStore,
+    first: Verdict | Unclassified,
+    later: Verdict | Unclassified,
+    expected: Verdict | Unclassified,
 ) -> None:
     any_store.put_verdict("k", first)
-    any_store.put_verdict("k", then)
-    assert any_store.get_verdict("k") == kept
+    any_store.put_verdict("k", later)
+    assert any_store.get_verdict("k") == expected
 
 
-def test_reports_are_as_last_written(any_store: AnalysisStore) -> None:
+def test_latest_report_is_returned(any_store: AnalysisStore) -> None:
     for text in ("one", "two"):
         any_store.put_report("r", StoredReport(path="a.md", text=text))
     assert any_store.get_report("r") == StoredReport(path="a.md", text="two")
 
 
-def test_sightings_of_a_run_are_replaced_as_a_whole_and_keep_their_order(any_store: AnalysisStore) -> None:
+def test_storing_failure_records_replaces_those_of_the_run_in_order(any_store: AnalysisStore) -> None:
     several = tuple(SIGHTING.model_copy(update={"eval_id": f"e{n}"}) for n in (2, 10, 1))
     any_store.put_sightings("r1", several)
     any_store.put_sightings("r2", [SIGHTING])
@@ -91,7 +94,7 @@ def test_sightings_of_a_run_are_replaced_as_a_whole_and_keep_their_order(any_sto
     assert (any_store.sightings("r1"), any_store.sightings("r2")) == ((), (SIGHTING,))
 
 
-def test_labels_of_a_run_are_replaced_as_a_whole_and_of_others_stay(any_store: AnalysisStore) -> None:
+def test_storing_labels_replaces_only_those_of_the_run(any_store: AnalysisStore) -> None:
     ben = LABEL.model_copy(update={"reviewer": "Ben", "in_force": False})
     other = LABEL.model_copy(update={"run": "r0"})
     any_store.put_labels({"r1": [LABEL, ben], "r0": [other]})
@@ -103,7 +106,7 @@ def test_labels_of_a_run_are_replaced_as_a_whole_and_of_others_stay(any_store: A
     assert any_store.labels() == (other,)
 
 
-def test_proposals_are_kept_by_their_question(any_store: AnalysisStore) -> None:
+def test_proposals_are_stored_by_key(any_store: AnalysisStore) -> None:
     any_store.put_proposal("k", PROPOSAL)
     assert any_store.proposal("k") == PROPOSAL
     newer = PROPOSAL.model_copy(update={"summary": "more"})
@@ -111,39 +114,39 @@ def test_proposals_are_kept_by_their_question(any_store: AnalysisStore) -> None:
     assert any_store.proposal("k") == newer
 
 
-def shown(after: str = "b\n") -> Patch:
+def make_patch(after: str = "b\n") -> Patch:
     change = FileChange(path="ruff.toml", before="a\n", after=after)
     return Patch(run="r", recommendation="R3", base="0" * 40, changes=(change,), summary="s", judge="p/m")
 
 
-def test_an_approval_stays_requested_until_it_is_taken_once(any_store: AnalysisStore) -> None:
-    assert [any_store.request_approval(shown()) for _ in range(2)] == [False, False]
-    assert any_store.take_approval(shown())
-    assert not any_store.take_approval(shown()), "one yes is one answer"
-    any_store.request_approval(shown())
-    assert any_store.take_approval(shown()), "asked again, somebody may think otherwise"
+def test_requested_approval_is_taken_once(any_store: AnalysisStore) -> None:
+    assert [any_store.request_approval(make_patch()) for _ in range(2)] == [False, False]
+    assert any_store.take_approval(make_patch())
+    assert not any_store.take_approval(make_patch()), "one yes is one answer"
+    any_store.request_approval(make_patch())
+    assert any_store.take_approval(make_patch()), "asked again, somebody may think otherwise"
 
 
-def test_an_approval_that_was_never_requested_cannot_be_taken(any_store: AnalysisStore) -> None:
-    assert not any_store.take_approval(shown())
+def test_approval_cannot_be_taken_without_a_request(any_store: AnalysisStore) -> None:
+    assert not any_store.take_approval(make_patch())
 
 
-def test_an_approval_is_about_one_patch(any_store: AnalysisStore) -> None:
-    other = shown("c\n")
-    any_store.request_approval(shown())
+def test_approval_is_valid_for_one_patch_only(any_store: AnalysisStore) -> None:
+    other = make_patch("c\n")
+    any_store.request_approval(make_patch())
     assert not any_store.take_approval(other)
     assert any_store.request_approval(other), "another patch takes the question over"
-    assert not any_store.take_approval(shown()), "what was agreed to is no longer asked"
+    assert not any_store.take_approval(make_patch()), "what was agreed to is no longer asked"
     assert any_store.take_approval(other)
 
 
-def test_a_dropped_approval_request_is_new_the_next_time(any_store: AnalysisStore) -> None:
-    any_store.request_approval(shown())
-    any_store.drop_approval(shown())
-    assert not any_store.request_approval(shown("c\n"))
+def test_dropped_approval_request_is_forgotten(any_store: AnalysisStore) -> None:
+    any_store.request_approval(make_patch())
+    any_store.drop_approval(make_patch())
+    assert not any_store.request_approval(make_patch("c\n"))
 
 
-def test_a_running_analysis_is_known_with_its_findings_until_it_ends(any_store: AnalysisStore) -> None:
+def test_running_analysis_lists_its_findings_until_it_ends(any_store: AnalysisStore) -> None:
     begun = RunningAnalysis(run_id="r", provider="p", model="m", failures=3, started_at="2026-11-02", process=7)
     findings = [Finding(group=f"g{n}", evals=(EVAL,), verdict=verdict) for n, verdict in enumerate((VERDICT, BUSY))]
     any_store.put_running(begun)

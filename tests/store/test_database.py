@@ -1,4 +1,4 @@
-"""What transactions promise, on a file and on a server."""
+"""Guarantees of transactions, in a file and on a server."""
 
 from contextlib import closing
 from pathlib import Path
@@ -11,7 +11,7 @@ from evalscribe.store.tables import verdicts
 ROW = {"key": "k", "kind": "Verdict", "body": b""}
 
 
-def test_who_reads_sees_one_moment(place: Path | str) -> None:
+def test_reader_sees_one_consistent_snapshot(place: Path | str) -> None:
     count = select(func.count()).select_from(verdicts)
     with closing(open_database(place)) as database, closing(open_database(place)) as other:
         with database.reading() as connection:

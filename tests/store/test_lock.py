@@ -1,4 +1,4 @@
-"""One process at a time works on a run, and a lock dies with its process."""
+"""One process at a time works on a run, and its lock ends with the process."""
 
 import os
 import re
@@ -26,7 +26,7 @@ with open_store(place).lock("run/../1"):
 """
 
 
-def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: AnalysisStore, place: Path | str) -> None:
+def test_lock_error_names_the_holder_and_a_killed_holder_releases_it(store: AnalysisStore, place: Path | str) -> None:
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(place)], stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
@@ -41,7 +41,7 @@ def test_the_second_is_told_who_holds_it_and_goes_on_after_a_kill(store: Analysi
         """Nobody holds it."""
 
 
-def test_looking_for_the_holder_keeps_nobody_from_locking(store: AnalysisStore) -> None:
+def test_reading_the_holder_never_blocks_locking(store: AnalysisStore) -> None:
     looking = threading.Event()
     over = threading.Event()
 
@@ -65,7 +65,7 @@ def test_looking_for_the_holder_keeps_nobody_from_locking(store: AnalysisStore) 
     assert store.holder("r") is None
 
 
-def test_the_holder_is_known_while_it_lives(store: AnalysisStore, place: Path | str) -> None:
+def test_holder_is_described_until_its_process_ends(store: AnalysisStore, place: Path | str) -> None:
     assert store.holder("run/../1") is None
     holder = subprocess.Popen([sys.executable, "-c", HOLDER, str(place)], stdout=subprocess.PIPE)
     try:
@@ -80,7 +80,7 @@ def test_the_holder_is_known_while_it_lives(store: AnalysisStore, place: Path | 
     wait_until(lambda: store.holder("run/../1") is None, "the end of the process to be seen")
 
 
-def test_released_at_the_end_and_after_an_error(store: AnalysisStore) -> None:
+def test_lock_is_released_at_the_end_and_after_an_error(store: AnalysisStore) -> None:
     for _ in range(20):
         with pytest.raises(RuntimeError), store.lock("r"):
             raise RuntimeError
@@ -88,7 +88,7 @@ def test_released_at_the_end_and_after_an_error(store: AnalysisStore) -> None:
         pass
 
 
-def test_a_lock_that_somebody_else_wrote_into(folder: Path) -> None:
+def test_unreadable_lock_file_is_held_by_another_process(folder: Path) -> None:
     store, other = open_store(folder), open_store(folder)
     with store.lock("r"):
         lock = next(path for path in folder.glob("r-*.lock"))
@@ -99,21 +99,21 @@ def test_a_lock_that_somebody_else_wrote_into(folder: Path) -> None:
     other.close()
 
 
-def test_two_runs_at_once(store: AnalysisStore) -> None:
+def test_different_runs_are_locked_independently(store: AnalysisStore) -> None:
     with store.lock("r1"), store.lock("r2"):
         pass
     with store.lock("a/b"), store.lock("a-b"):
         pass
 
 
-def test_within_one_process_too(store: AnalysisStore, place: Path | str) -> None:
+def test_second_lock_in_the_same_process_is_refused(store: AnalysisStore, place: Path | str) -> None:
     other = open_store(place)
     with store.lock("r"), pytest.raises(UnavailableError, match=re.escape(f"process {os.getpid()} ")), other.lock("r"):
         pass
     other.close()
 
 
-def test_the_lock_is_a_file_of_the_store(folder: Path) -> None:
+def test_hostile_run_id_locks_a_file_inside_the_store(folder: Path) -> None:
     with closing(open_store(folder)) as store, store.lock("../../etc/passwd\x00" + "x" * 4000):
         locks = [path for path in folder.iterdir() if path.suffix == ".lock" and "upgrade" not in path.name]
     assert len(locks) == 1

@@ -1,4 +1,4 @@
-"""Revisions are only added, and every past database becomes today's."""
+"""Revisions are only added, and every released database is upgraded."""
 
 import hashlib
 import sqlite3
@@ -30,7 +30,7 @@ from support.example_collections import FAILED, HERE, LABELS, RESULT, RUBRIC
 
 @pytest.fixture(autouse=True)
 def quick_stores() -> None:
-    """The real migrations here."""
+    """Use the real migrations in this module."""
 
 
 RELEASED = {
@@ -48,7 +48,7 @@ RELEASED = {
     "0012": "cf2fe8dae8819a71eca83c73bdab39e44ef1c0fb3f98a67fb1b4f174710ff1ad",
     "0013": "3e45653c07268612cd2c5d1b046bcc1078a1606267bceb4718d444d69d1c2024",
 }
-"""Revisions that exist in somebody's store, and the digest of each script."""
+"""Released revisions, which exist in users' stores, each with the digest of its script."""
 
 
 def scripts() -> ScriptDirectory:
@@ -57,16 +57,16 @@ def scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(config)
 
 
-def test_the_head_is_the_newest_script() -> None:
+def test_head_is_the_newest_revision() -> None:
     assert scripts().get_current_head() == tables.HEAD
 
 
 def test_released_revisions_are_never_edited() -> None:
-    found = {script.revision: Path(script.path).read_bytes() for script in scripts().walk_revisions()}
-    assert {name: hashlib.sha256(text).hexdigest() for name, text in found.items()} == RELEASED
+    rows = {script.revision: Path(script.path).read_bytes() for script in scripts().walk_revisions()}
+    assert {name: hashlib.sha256(text).hexdigest() for name, text in rows.items()} == RELEASED
 
 
-def test_the_revisions_make_the_tables_that_the_code_uses(folder: Path) -> None:
+def test_revisions_create_the_tables_that_the_code_uses(folder: Path) -> None:
     open_store(folder).close()
     engine = create_engine(f"sqlite:///{folder / 'store.db'}")
     with engine.connect() as connection:
@@ -75,8 +75,8 @@ def test_the_revisions_make_the_tables_that_the_code_uses(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", [None, *RELEASED])
-def test_from_blank_and_from_every_past_revision(folder: Path, revision: str | None) -> None:
-    """The dumps beside this file are databases as those revisions left them, with a run in each."""
+def test_blank_and_every_released_revision_upgrade(folder: Path, revision: str | None) -> None:
+    """Each dump beside this file is a database that a revision wrote, with one run."""
     if revision is not None:
         folder.mkdir()
         dump = Path(__file__).with_name("dumps") / f"{revision}.sql"
@@ -91,16 +91,16 @@ def test_from_blank_and_from_every_past_revision(folder: Path, revision: str | N
         assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [(tables.HEAD,)]
 
 
-def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> None:
-    """The dump is a database that the code of revision 0005 filled, and four rows that it could not read."""
+def test_contents_survive_the_upgrade_from_revision_0005(folder: Path) -> None:
+    """The dump was filled by the code of revision 0005. It also has four rows that this code could not read."""
     folder.mkdir()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         raw.executescript(Path(__file__).with_name("dumps").joinpath("0005_filled.sql").read_text())
-    store, shelf, archive = open_store(folder), open_collections(folder), open_collection_records(folder)
+    store, collection_store, run_store = open_store(folder), open_collections(folder), open_collection_records(folder)
     bare = EVAL.model_copy(update={"id": "e2", "category": "", "trial": 2, "trials": 3})
     run = RUN.model_copy(update={"failures": (EVAL, bare), "passed": 2, "failed": 3, "total": 7})
     assert store.get_run(RUN.id) == run
-    assert [one.eval for one in archive.graded(RUN.id)] == [EVAL, bare]
+    assert [graded.eval for graded in run_store.graded(RUN.id)] == [EVAL, bare]
     assert store.get_evidence(RUN.id, "e1") == store.get_evidence("r2", "e1") == EVIDENCE
     unreadable = UnreadableEvidence(eval=EVAL.model_copy(update={"id": "e2"}), reason="corrupt zip")
     assert store.get_evidence(RUN.id, "e2") == unreadable
@@ -109,18 +109,22 @@ def test_what_an_old_store_holds_is_the_same_in_the_new_one(folder: Path) -> Non
     assert store.sightings("r1") == (SIGHTING,)
     assert store.labels() == (LABEL, LABEL.model_copy(update={"reviewer": "Ben"}))
     assert store.proposal("k") == PROPOSAL
-    assert (shelf.collections(), shelf.rubric("c1", "polite"), shelf.label_sets("c1")) == ((HERE,), RUBRIC, (LABELS,))
-    assert (shelf.get_result("k"), shelf.get_result("f")) == (RESULT, FAILED)
+    assert (
+        collection_store.collections(),
+        collection_store.rubric("c1", "polite"),
+        collection_store.label_sets("c1"),
+    ) == ((HERE,), RUBRIC, (LABELS,))
+    assert (collection_store.get_result("k"), collection_store.get_result("f")) == (RESULT, FAILED)
     assert store.get_report("damaged") is None
-    for asked in (lambda: store.get_run("damaged"), lambda: store.get_evidence("r3", "e1")):
+    for query in (lambda: store.get_run("damaged"), lambda: store.get_evidence("r3", "e1")):
         with pytest.raises(DataError, match="damaged"):
-            asked()
-    for opened in (store, shelf, archive):
-        opened.close()
+            query()
+    for opened_store in (store, collection_store, run_store):
+        opened_store.close()
     with closing(sqlite3.connect(folder / "store.db")) as raw:
         assert raw.execute("SELECT count(*) FROM texts").fetchone() == (1,)
-        found = raw.execute("SELECT agent_run_id, cost_usd, json_extract(output, '$.label') FROM judge_results")
-        assert set(found) == {("a1", 0.25, "match"), ("a1", 0.25, None)}
+        rows = raw.execute("SELECT agent_run_id, cost_usd, json_extract(output, '$.label') FROM judge_results")
+        assert set(rows) == {("a1", 0.25, "match"), ("a1", 0.25, None)}
         assert set(raw.execute("SELECT eval, label, reviewer FROM labels")) == {
             ("basics/001", "KNOWN_GAP", "Ada Ö"),
             ("basics/001", "KNOWN_GAP", "Ben"),
@@ -142,7 +146,7 @@ open_store(Path(sys.argv[1]))
 """
 
 
-def test_killed_half_way_through_a_migration(folder: Path) -> None:
+def test_killed_upgrade_is_completed_at_the_next_start(folder: Path) -> None:
     assert subprocess.run([sys.executable, "-c", KILLED, str(folder)]).returncode == -9
     store = open_store(folder)
     assert store.get_run("r") is None
@@ -162,7 +166,7 @@ def test_a_warm_start_does_not_load_alembic(folder: Path) -> None:
 
 @pytest.mark.benchmark
 def test_a_warm_start_is_quick(folder: Path) -> None:
-    """The best of five processes: all that is ours takes less than importing SQLAlchemy does, a third of it of late."""
+    """In the best of five processes, opening the store takes less time than importing SQLAlchemy: about a third."""
     open_store(folder).close()
     code = (
         "import sys, time; from pathlib import Path; import asyncio; import evalscribe.model.report;"

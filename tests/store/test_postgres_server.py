@@ -1,11 +1,11 @@
-"""The server that the other tests use."""
+"""The Postgres server that other tests use."""
 
 import psycopg
 
 from support.postgres_server import PostgresServer
 
 
-def test_each_test_has_a_database_of_its_own(postgres_server: PostgresServer, postgres_url: str) -> None:
+def test_databases_of_two_tests_are_separate(postgres_server: PostgresServer, postgres_url: str) -> None:
     with postgres_server.database() as other, psycopg.connect(postgres_url) as connection:
         connection.execute("CREATE TABLE here (a text)")
         connection.commit()

@@ -1,4 +1,4 @@
-"""The store on a Postgres server: what it refuses and says, and what Postgres does otherwise than a file."""
+"""The store on a Postgres server: its errors, and its differences from a file."""
 
 import os
 import socket
@@ -25,7 +25,7 @@ from support.postgres_server import OWNER, PASSWORD, PostgresServer
 RUN = Run(id="r", provider="example", model="m")
 
 
-def test_the_revisions_make_the_tables_that_the_code_uses(shared_url: str) -> None:
+def test_revisions_create_the_tables_that_the_code_uses(shared_url: str) -> None:
     engine = create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(shared_url))
     with engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
@@ -38,17 +38,17 @@ def test_texts_are_sorted_by_code_points(server_url: str) -> None:
             store.put_run(RUN.model_copy(update={"id": run_id}))
         assert store.run_ids() == ("-", "A", "Z", "a", "b", "ä")
     with closing(open_database(server_url)) as database, database.transaction() as connection:
-        found = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id)).all()
-    assert found == ["-", "A", "Z", "a", "b", "ä"]
+        run_ids = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id)).all()
+    assert run_ids == ["-", "A", "Z", "a", "b", "ä"]
 
 
-def test_nul_is_replaced_where_it_is_written_and_where_it_is_looked_up(server_url: str) -> None:
+def test_nul_is_replaced_in_written_values_and_in_lookups(server_url: str) -> None:
     with closing(open_store(server_url)) as store:
         store.put_report("a\x00b", StoredReport(path="p\x00", text="t\x00"))
         assert store.get_report("a\x00b") == StoredReport(path="p\ufffd", text="t\ufffd")
 
 
-def test_half_a_character_and_a_key_beyond_all_bounds(server_url: str) -> None:
+def test_lone_surrogate_and_oversized_key_are_refused(server_url: str) -> None:
     with closing(open_store(server_url)) as store:
         with pytest.raises(DataError, match="an invalid character"):
             store.put_report("r", StoredReport(path="p", text="\ud800"))
@@ -58,29 +58,29 @@ def test_half_a_character_and_a_key_beyond_all_bounds(server_url: str) -> None:
 
 
 @pytest.fixture
-def deaf() -> Iterator[int]:
-    """A port that nobody listens on."""
+def closed_port() -> Iterator[int]:
+    """A port without a listening server."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         yield taken.getsockname()[1]
 
 
-def test_no_server(deaf: int) -> None:
+def test_unreachable_server_is_reported_without_the_password(closed_port: int) -> None:
     with pytest.raises(
-        UnavailableError, match=rf"postgresql://u@127.0.0.1:{deaf}/d did not respond: .*refused"
-    ) as said:
-        open_store(f"postgresql://u:hidden@127.0.0.1:{deaf}/d")
-    assert "hidden" not in str(said.value)
-    assert len(str(said.value).splitlines()) == 2
+        UnavailableError, match=rf"postgresql://u@127.0.0.1:{closed_port}/d did not respond: .*refused"
+    ) as error:
+        open_store(f"postgresql://u:hidden@127.0.0.1:{closed_port}/d")
+    assert "hidden" not in str(error.value)
+    assert len(str(error.value).splitlines()) == 2
 
 
-def test_refused(postgres_server: PostgresServer) -> None:
+def test_refused_connection_names_the_reason_without_the_password(postgres_server: PostgresServer) -> None:
     wrong = postgres_server.url.replace(PASSWORD, "wrong-secret")
     with pytest.raises(
         AccessError, match=r'refused access: password authentication failed for user "owner"\.\n'
-    ) as said:
+    ) as error:
         open_store(wrong)
-    assert "wrong-secret" not in str(said.value)
+    assert "wrong-secret" not in str(error.value)
     with pytest.raises(AccessError, match=r"refused access: .*no password"):
         open_store(postgres_server.url.replace(f":{PASSWORD}", ""))
     with pytest.raises(NotFoundError, match=r"database postgresql://owner@.*/nowhere does not exist\.\n.*createdb"):
@@ -89,7 +89,9 @@ def test_refused(postgres_server: PostgresServer) -> None:
         open_store("postgresql://u@h/d?password")
 
 
-def test_one_who_may_not_write(postgres_server: PostgresServer, shared_url: str, postgres_url: str) -> None:
+def test_role_without_write_permission_is_refused(
+    postgres_server: PostgresServer, shared_url: str, postgres_url: str
+) -> None:
     postgres_server.execute("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN PASSWORD 'r'")
     try:
         for url in (shared_url, postgres_url):
@@ -99,7 +101,7 @@ def test_one_who_may_not_write(postgres_server: PostgresServer, shared_url: str,
         postgres_server.execute("DROP ROLE reader")
 
 
-def test_another_programs_database(postgres_url: str) -> None:
+def test_database_of_another_program_is_refused_and_unchanged(postgres_url: str) -> None:
     with psycopg.connect(postgres_url) as raw:
         raw.execute("CREATE TABLE alembic_version (version_num text)")
         raw.execute("CREATE TABLE orders (id int)")
@@ -109,7 +111,7 @@ def test_another_programs_database(postgres_url: str) -> None:
         assert raw.execute("SELECT to_regclass('runs')").fetchone() == (None,)
 
 
-def test_a_database_of_a_newer_version_is_left_as_it_is(postgres_url: str) -> None:
+def test_newer_store_is_refused_and_unchanged(postgres_url: str) -> None:
     open_store(postgres_url).close()
     with psycopg.connect(postgres_url) as raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -119,7 +121,7 @@ def test_a_database_of_a_newer_version_is_left_as_it_is(postgres_url: str) -> No
         assert raw.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
 
 
-def test_a_database_that_is_not_in_utf_8(postgres_server: PostgresServer) -> None:
+def test_database_that_is_not_in_utf_8_is_refused(postgres_server: PostgresServer) -> None:
     postgres_server.execute(
         "CREATE DATABASE latin ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0 LOCALE_PROVIDER libc"
     )
@@ -130,7 +132,7 @@ def test_a_database_that_is_not_in_utf_8(postgres_server: PostgresServer) -> Non
         postgres_server.execute("DROP DATABASE latin WITH (FORCE)")
 
 
-def test_connections_that_were_cut_are_made_anew(server_url: str, postgres_server: PostgresServer) -> None:
+def test_terminated_connections_are_replaced(server_url: str, postgres_server: PostgresServer) -> None:
     name = server_url.rpartition("/")[2]
     cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
     with closing(open_store(server_url)) as store:
@@ -154,7 +156,7 @@ LOCKED = """
     SELECT pid FROM pg_locks JOIN pg_database ON pg_database.oid = database
     WHERE locktype = 'advisory' AND datname = current_database()
 """
-"""Only this database's: other tests lock theirs on the same server."""
+"""Selects the locks of this database only, because other tests use the same server."""
 
 
 def _end_who_locks(url: str) -> None:
@@ -163,7 +165,7 @@ def _end_who_locks(url: str) -> None:
         assert ended == [(True,)]
 
 
-def test_a_lock_whose_connection_was_cut_is_taken_again(server_url: str) -> None:
+def test_lock_is_acquired_again_after_its_connection_was_terminated(server_url: str) -> None:
     with closing(open_store(server_url)) as store, closing(open_store(server_url)) as other:
         with store.lock("r"):
             for _ in range(2):
@@ -175,7 +177,7 @@ def test_a_lock_whose_connection_was_cut_is_taken_again(server_url: str) -> None
             pass
 
 
-def test_who_lost_a_lock_to_another_stops_reading_and_still_stores_what_was_paid(server_url: str) -> None:
+def test_process_that_lost_its_lock_stops_reading_but_stores_paid_verdicts(server_url: str) -> None:
     with closing(open_store(server_url)) as store, closing(open_store(server_url)) as other, store.lock("r"):
         _end_who_locks(server_url)
         with other.lock("r"):
@@ -188,8 +190,8 @@ def test_who_lost_a_lock_to_another_stops_reading_and_still_stores_what_was_paid
             assert other.get_verdict("k") == VERDICT
 
 
-def test_a_lock_that_the_server_still_has_for_a_connection_of_ours_is_ours(server_url: str) -> None:
-    """The network broke: the kernel gave our end up, the server waits for us a minute longer."""
+def test_lock_that_the_server_still_holds_for_a_broken_connection_stays_acquired(server_url: str) -> None:
+    """After a network failure, our kernel closes the connection a minute before the server notices."""
     with closing(open_store(server_url)) as store, store.lock("r"):
         place = store._database.place
         assert isinstance(place, DatabaseServer)
@@ -201,18 +203,18 @@ def test_a_lock_that_the_server_still_has_for_a_connection_of_ours_is_ours(serve
             assert wire.fileno() > 0
 
 
-def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_write_waits_while_the_server_restarts(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = psycopg.connect
     refused: list[object] = []
 
-    def away(**given: object) -> object:
+    def away(**arguments: object) -> object:
         if len(refused) < 2:
-            refused.append(given)
+            refused.append(arguments)
             raise psycopg.OperationalError("the database system is starting up")
-        return connect(**given)  # type: ignore[arg-type]
+        return connect(**arguments)  # type: ignore[arg-type]
 
     with closing(open_store(server_url)) as store:
-        store._database.close()  # every connection is gone
+        store._database.close()  # no connection is left
         monkeypatch.setattr(psycopg, "connect", away)
         store.put_verdict("k", VERDICT)
         assert len(refused) == 2
@@ -222,7 +224,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(server_url: str, monke
     assert len(refused) == 1
 
 
-def test_who_writes_waits_for_another_one_but_not_for_ever(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_writer_waits_for_another_writer_up_to_a_limit(server_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "BUSY_S", 0.2)
     with closing(open_database(server_url)) as database, closing(open_database(server_url)) as other:
         with (
@@ -235,8 +237,8 @@ def test_who_writes_waits_for_another_one_but_not_for_ever(server_url: str, monk
             pass
 
 
-def test_nobody_writes_between_reading_and_writing(server_url: str) -> None:
-    """Four threads count up what they read: without turns, most would overwrite each other."""
+def test_concurrent_read_then_write_loses_no_update(server_url: str) -> None:
+    """Four threads increment a counter. Without exclusive transactions, most increments would be lost."""
 
     def count_up() -> None:
         with closing(open_database(server_url)) as database:
@@ -253,12 +255,12 @@ def test_nobody_writes_between_reading_and_writing(server_url: str) -> None:
     for thread in threads:
         thread.join()
     with closing(open_store(server_url)) as store:
-        kept = store.get_report("r")
-    assert kept is not None
-    assert kept.text == "40"
+        stored = store.get_report("r")
+    assert stored is not None
+    assert stored.text == "40"
 
 
-def test_a_signature_that_somebody_else_made_is_not_repeated(server_url: str) -> None:
+def test_hostile_application_name_is_not_shown_in_the_lock_error(server_url: str) -> None:
     place = DatabaseServer(server_url)
     with psycopg.connect(server_url, application_name="evalscribe \x1b[2J") as stranger:
         stranger.execute("SELECT pg_advisory_lock(%s)", [postgres.key("run r")])
@@ -266,5 +268,5 @@ def test_a_signature_that_somebody_else_made_is_not_repeated(server_url: str) ->
             pass
 
 
-def test_a_password_is_in_no_representation() -> None:
+def test_password_is_absent_from_repr() -> None:
     assert "hidden" not in repr(DatabaseServer("postgresql://u:hidden@h/d"))

@@ -1,4 +1,4 @@
-"""What is put comes back, to every process, and nothing that was paid for is lost."""
+"""The store of analyses, shared by several processes."""
 
 import stat
 import subprocess
@@ -14,7 +14,7 @@ from support.example_analyses import EVIDENCE, RUN, VERDICT
 from support.machine_speed import slowness
 
 
-def test_everything_comes_back_to_another_process(store: AnalysisStore, place: Path | str) -> None:
+def test_another_process_reads_everything_that_was_stored(store: AnalysisStore, place: Path | str) -> None:
     store.put_run(RUN)
     store.put_evidence(RUN.id, EVIDENCE)
     store.put_verdict("k", VERDICT)
@@ -40,8 +40,10 @@ store.close()
 
 
 @pytest.mark.parametrize("place", ["file", "server"])
-def test_many_processes_open_and_write_at_once(place: str, request: pytest.FixtureRequest, folder: Path) -> None:
-    """All four find no database, or none with tables in it, and want to make it."""
+def test_four_processes_create_the_store_and_write_at_once(
+    place: str, request: pytest.FixtureRequest, folder: Path
+) -> None:
+    """Each of the four processes finds no database, or an empty one, and tries to create the tables."""
     where = request.getfixturevalue("postgres_url") if place == "server" else folder
     commands = [[sys.executable, "-c", WRITER, str(where), str(n)] for n in range(4)]
     writers = [subprocess.Popen(command, stderr=subprocess.PIPE) for command in commands]
@@ -51,14 +53,14 @@ def test_many_processes_open_and_write_at_once(place: str, request: pytest.Fixtu
     store.close()
 
 
-def test_the_folder_is_private_and_out_of_git(folder: Path) -> None:
+def test_store_folder_is_private_and_ignored_by_git(folder: Path) -> None:
     folder.mkdir(mode=0o755)
     open_store(folder).close()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert (folder / ".gitignore").read_text() == "*\n"
 
 
-def test_a_folder_with_a_percent_sign_and_a_question_mark(tmp_path: Path) -> None:
+def test_folder_name_may_contain_special_characters(tmp_path: Path) -> None:
     odd = tmp_path / "50%(x)s ? #1" / ".evalscribe"
     open_store(odd).close()
     assert (odd / "store.db").is_file()
@@ -81,8 +83,8 @@ store.close()
 
 
 @pytest.mark.benchmark
-def test_thousands_of_evidences_are_quick_and_small(folder: Path) -> None:
-    """15 kB each, as in the real runs: seconds of CPU, MB of memory beyond the imports, MB on disk."""
+def test_storing_thousands_of_evidences_is_fast_and_small(folder: Path) -> None:
+    """Each evidence has 15 kB, as in the real runs. CPU time, memory beyond the imports, and disk space have limits."""
     done = subprocess.run([sys.executable, "-c", SCALE, str(folder)], capture_output=True, text=True, check=True)
     seconds, megabytes = map(float, done.stdout.split())
     assert seconds < 5 * slowness(time.process_time)

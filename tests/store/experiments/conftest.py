@@ -19,7 +19,7 @@ def made_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(tmp_path: Path, made_folder: Path) -> Path:
-    """A store with nothing in it, copied: to make one takes ten times as long."""
+    """A copy of an empty store. Creating a store takes ten times as long."""
     return shutil.copytree(made_folder, tmp_path / ".evalscribe")
 
 

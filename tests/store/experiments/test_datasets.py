@@ -1,4 +1,4 @@
-"""Datasets, on a file and on a server."""
+"""Datasets, in a file and on a server."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ITEMS = [
 ]
 
 
-def test_a_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
+def test_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
     datasets.add(DATASET)
     other = DATASET.model_copy(update={"id": "ds-2", "name": "b"})
     datasets.add(other)
@@ -25,24 +25,24 @@ def test_a_dataset_is_found_by_id_and_by_name(datasets: DatasetStore) -> None:
         datasets.add(DATASET.model_copy(update={"id": "ds-3"}))
 
 
-def test_the_draft_changes(datasets: DatasetStore) -> None:
+def test_draft_is_edited(datasets: DatasetStore) -> None:
     assert datasets.put("ds-1", ITEMS) == AddedCounts(new=3)
     assert tuple(datasets.draft("ds-1")) == tuple(ITEMS)
     changed = make_item("b", input="other", source={"line": 7})
     assert datasets.put("ds-1", [make_item("d"), changed, ITEMS[2]]) == AddedCounts(new=1, changed=1, same=1)
     assert tuple(datasets.draft("ds-1")) == (ITEMS[0], changed, ITEMS[2], make_item("d"))
     assert datasets.drop("ds-1", ["b", "b", "nope"]) == 1
-    assert [one.key for one in datasets.draft("ds-1")] == ["a", "c", "d"]
+    assert [item.key for item in datasets.draft("ds-1")] == ["a", "c", "d"]
     assert datasets.draft_size("ds-1") == 3
     assert tuple(datasets.draft("ds-2")) == ()
 
 
-def test_names_keep_their_order(datasets: DatasetStore) -> None:
+def test_keys_of_an_input_keep_their_order(datasets: DatasetStore) -> None:
     datasets.put("ds-1", [make_item("a", input={"z": 1, "a": 2})])
-    assert [list(one.input) for one in datasets.draft("ds-1") if isinstance(one.input, dict)] == [["z", "a"]]
+    assert [list(item.input) for item in datasets.draft("ds-1") if isinstance(item.input, dict)] == [["z", "a"]]
 
 
-def test_a_version_is_frozen_and_named_by_content(datasets: DatasetStore) -> None:
+def test_version_is_immutable_and_its_id_depends_on_content(datasets: DatasetStore) -> None:
     datasets.put("ds-1", ITEMS)
     first = datasets.publish("ds-1", NOW, description="the first")
     assert (first.number, first.items, first.provenance) == (1, 3, "published")
@@ -52,7 +52,7 @@ def test_a_version_is_frozen_and_named_by_content(datasets: DatasetStore) -> Non
     assert datasets.versions("ds-1") == (first, second)
     assert datasets.version(second.id) == second
     assert tuple(datasets.items(first.id)) == tuple(ITEMS)
-    assert [one.key for one in datasets.items(second.id)] == ["a", "c"]
+    assert [item.key for item in datasets.items(second.id)] == ["a", "c"]
     assert datasets.item(first.id, "b") == ITEMS[1]
     assert datasets.item(second.id, "b") is None
     datasets.restore(first.id)
@@ -62,7 +62,7 @@ def test_a_version_is_frozen_and_named_by_content(datasets: DatasetStore) -> Non
     assert datasets.publish("ds-2", NOW).id != first.id
 
 
-def test_nothing_is_published_of_an_empty_draft(datasets: DatasetStore) -> None:
+def test_empty_draft_is_not_published(datasets: DatasetStore) -> None:
     with pytest.raises(UsageError, match="no items"):
         datasets.publish("ds-1", NOW)
     with pytest.raises(UsageError, match="dataset version dsv-x not found"):
@@ -70,7 +70,7 @@ def test_nothing_is_published_of_an_empty_draft(datasets: DatasetStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         (make_item("x", input=float("nan")), "item 'x' cannot be stored: .*not finite"),
         (make_item("x", input=["\ud800"]), "item 'x' cannot be stored: .*surrogate"),
@@ -78,18 +78,20 @@ def test_nothing_is_published_of_an_empty_draft(datasets: DatasetStore) -> None:
         (make_item("x\x00"), "NUL"),
     ],
 )
-def test_an_item_that_cannot_be_stored_leaves_the_draft(datasets: DatasetStore, bad: object, said: str) -> None:
-    with pytest.raises(DataError, match=said):
+def test_item_that_cannot_be_stored_does_not_change_the_draft(
+    datasets: DatasetStore, bad: object, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
         datasets.put("ds-1", [ITEMS[0], bad])  # type: ignore[list-item]
     assert datasets.draft_size("ds-1") == 0
 
 
-def test_pages_follow_each_other(datasets: DatasetStore) -> None:
+def test_more_items_than_one_page_are_read_in_order(datasets: DatasetStore) -> None:
     items = [make_item(f"k{n}") for n in range(1001)]
     datasets.put("ds-1", items)
     datasets.put("ds-2", [make_item("other")])
     first = datasets.publish("ds-1", NOW)
-    assert [one.key for one in datasets.items(first.id)] == [one.key for one in items]
+    assert [item.key for item in datasets.items(first.id)] == [item.key for item in items]
     assert datasets.drop("ds-1", [f"k{n}" for n in range(0, 1001, 2)]) == 501
-    assert [one.key for one in datasets.draft("ds-1")] == [f"k{n}" for n in range(1, 1001, 2)]
+    assert [item.key for item in datasets.draft("ds-1")] == [f"k{n}" for n in range(1, 1001, 2)]
     assert datasets.put("ds-1", items) == AddedCounts(new=501, same=500)

@@ -1,4 +1,4 @@
-"""Deployments, prompts, scorers and experiments, on a file and on a server."""
+"""Deployments, prompts, scorers and experiments, in a file and on a server."""
 
 import pytest
 
@@ -7,33 +7,33 @@ from evalscribe.store.definitions import ExperimentStore
 from support.example_experiments import DEPLOYMENT, EXPERIMENT, PROMPT_VERSION, SCORER, SPEC, VERSION, make_version
 
 
-def test_the_newest_deployment_of_a_name_is_meant(definitions: ExperimentStore) -> None:
+def test_name_resolves_to_the_newest_deployment(definitions: ExperimentStore) -> None:
     newer = DEPLOYMENT.model_copy(update={"id": "dep-2", "python": "3.12"})
-    for one in (DEPLOYMENT, newer, DEPLOYMENT.model_copy(update={"python": "changed"})):
-        definitions.add_deployment(one)
+    for entry in (DEPLOYMENT, newer, DEPLOYMENT.model_copy(update={"python": "changed"})):
+        definitions.add_deployment(entry)
     assert definitions.deployment("v1") == newer
     assert definitions.deployment("dep-1") == DEPLOYMENT
     assert definitions.deployment("nope") is None
     assert definitions.deployments() == (DEPLOYMENT, newer)
 
 
-def test_a_prompt_gets_versions(definitions: ExperimentStore) -> None:
+def test_changed_prompt_gets_a_new_version(definitions: ExperimentStore) -> None:
     first = PROMPT_VERSION.model_copy(update={"number": 1})
-    made = definitions.put_prompt("helper", PROMPT_VERSION)
-    assert (made.id, made.name, made.versions) == ("prompt-1", "helper", (first,))
-    assert definitions.put_prompt("helper", PROMPT_VERSION) == made
+    created = definitions.put_prompt("helper", PROMPT_VERSION)
+    assert (created.id, created.name, created.versions) == ("prompt-1", "helper", (first,))
+    assert definitions.put_prompt("helper", PROMPT_VERSION) == created
     other = PROMPT_VERSION.model_copy(update={"id": "pv-2", "prompt_id": "prompt-new", "model": "openai/n"})
     changed = definitions.put_prompt("helper", other)
     second = other.model_copy(update={"prompt_id": "prompt-1", "number": 2})
     assert changed.versions == (first, second)
-    back = definitions.put_prompt("helper", PROMPT_VERSION)
-    assert [one.id for one in back.versions] == ["pv-1", "pv-2", "pv-1"]
-    assert definitions.prompt("helper") == definitions.prompt("prompt-1") == back
-    assert definitions.prompts() == (back,)
+    reverted = definitions.put_prompt("helper", PROMPT_VERSION)
+    assert [entry.id for entry in reverted.versions] == ["pv-1", "pv-2", "pv-1"]
+    assert definitions.prompt("helper") == definitions.prompt("prompt-1") == reverted
+    assert definitions.prompts() == (reverted,)
     assert definitions.prompt("nope") is None
 
 
-def test_a_scorer_gets_versions(definitions: ExperimentStore) -> None:
+def test_changed_scorer_gets_a_new_version(definitions: ExperimentStore) -> None:
     assert definitions.put_scorer(SCORER) == SCORER
     again = SCORER.model_copy(update={"id": "scorer-new", "created_at": "later"})
     assert definitions.put_scorer(again) == SCORER
@@ -46,13 +46,13 @@ def test_a_scorer_gets_versions(definitions: ExperimentStore) -> None:
     assert definitions.scorer("nope") is None
 
 
-def test_an_experiment_gets_versions(definitions: ExperimentStore) -> None:
+def test_changed_experiment_gets_a_new_version(definitions: ExperimentStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
     second = definitions.put_version(make_version(9, repetitions=3))
     assert second.number == 2
     assert definitions.put_version(make_version(5), latest=False) == VERSION
-    found = definitions.experiment("refunds")
-    assert found == EXPERIMENT.model_copy(update={"latest_version_id": second.id})
+    stored = definitions.experiment("refunds")
+    assert stored == EXPERIMENT.model_copy(update={"latest_version_id": second.id})
     definitions.put_version(VERSION)
     definitions.set_status("exp-1", "archived")
     archived = EXPERIMENT.model_copy(update={"status": "archived"})
@@ -62,7 +62,7 @@ def test_an_experiment_gets_versions(definitions: ExperimentStore) -> None:
     assert definitions.experiment_version("nope") is None
 
 
-def test_the_name_of_an_experiment_is_taken(definitions: ExperimentStore) -> None:
+def test_duplicate_experiment_name_is_refused(definitions: ExperimentStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
     other = EXPERIMENT.model_copy(update={"id": "exp-2"})
     with pytest.raises(UsageError, match="the name 'refunds' is already used by experiment exp-1"):

@@ -1,4 +1,4 @@
-"""What was made by mistake is deleted with all its rows, on a file and on a server."""
+"""Deleting datasets, runs and experiments deletes all their rows, in a file and on a server."""
 
 from contextlib import closing
 from pathlib import Path
@@ -34,7 +34,7 @@ def filled_tables(place: Path | str) -> dict[str, int]:
 
 
 @pytest.fixture
-def ended(definitions: ExperimentStore, runs: ExperimentRunStore) -> ExperimentRunStore:
+def ended_runs(definitions: ExperimentStore, runs: ExperimentRunStore) -> ExperimentRunStore:
     """An experiment with two runs that have ended, with one trial each."""
     definitions.add_experiment(EXPERIMENT, VERSION)
     for run in (RUN, OTHER):
@@ -45,7 +45,7 @@ def ended(definitions: ExperimentStore, runs: ExperimentRunStore) -> ExperimentR
     return runs
 
 
-def test_a_dataset_goes_with_its_draft_and_versions(place: Path | str, datasets: DatasetStore) -> None:
+def test_dataset_is_deleted_with_its_draft_and_versions(place: Path | str, datasets: DatasetStore) -> None:
     other = DATASET.model_copy(update={"id": "ds-2", "name": "other"})
     for dataset in (DATASET, other):
         datasets.add(dataset)
@@ -66,32 +66,32 @@ def test_a_dataset_goes_with_its_draft_and_versions(place: Path | str, datasets:
         "texts": 2,
     }
     datasets.remove(other.id)
-    with closing(open_collection_records(place)) as archive:
-        archive.sweep(dry_run=False)
+    with closing(open_collection_records(place)) as run_store:
+        run_store.sweep(dry_run=False)
     assert filled_tables(place) == {}
 
 
-def test_a_dataset_that_an_experiment_uses_stays(datasets: DatasetStore, definitions: ExperimentStore) -> None:
+def test_dataset_in_use_by_an_experiment_is_not_deleted(datasets: DatasetStore, definitions: ExperimentStore) -> None:
     datasets.add(DATASET)
     definitions.add_experiment(EXPERIMENT, VERSION)
-    for refused in (datasets.contents, datasets.remove):
+    for method in (datasets.contents, datasets.remove):
         with pytest.raises(UsageError, match="used by 1 experiment: refunds"):
-            refused(DATASET.id)
+            method(DATASET.id)
     assert datasets.all() == (DATASET,)
 
 
-def test_a_run_goes_with_its_trials_and_scores(place: Path | str, ended: ExperimentRunStore) -> None:
-    assert ended.contents(RUN.id, OTHER.id) == "2 runs, 2 trials that cost $1.50"
-    ended.remove(RUN.id)
+def test_run_is_deleted_with_its_trials_and_scores(place: Path | str, ended_runs: ExperimentRunStore) -> None:
+    assert ended_runs.contents(RUN.id, OTHER.id) == "2 runs, 2 trials that cost $1.50"
+    ended_runs.remove(RUN.id)
     rows = filled_tables(place)
     assert (rows["experiment_runs"], rows["run_items"], rows["scores"]) == (1, 1, 1)
-    assert ended.run(RUN.id) is None
-    assert ended.attempt(make_trial(run_id=OTHER.id).item.id) is not None
+    assert ended_runs.run(RUN.id) is None
+    assert ended_runs.attempt(make_trial(run_id=OTHER.id).item.id) is not None
     with pytest.raises(NotFoundError, match="deleted meanwhile"):
-        ended.rescore(RUN.id, [], {})
+        ended_runs.rescore(RUN.id, [], {})
 
 
-def test_a_run_under_way_stays(definitions: ExperimentStore, runs: ExperimentRunStore) -> None:
+def test_queued_run_is_not_deleted(definitions: ExperimentStore, runs: ExperimentRunStore) -> None:
     definitions.add_experiment(EXPERIMENT, VERSION)
     runs.add(RUN)
     with pytest.raises(UsageError, match="run pr-1 is queued and cannot be deleted"):
@@ -99,27 +99,27 @@ def test_a_run_under_way_stays(definitions: ExperimentStore, runs: ExperimentRun
     assert runs.run(RUN.id) == RUN
 
 
-def test_an_experiment_goes_after_its_runs(
-    place: Path | str, definitions: ExperimentStore, ended: ExperimentRunStore
+def test_experiment_is_deleted_only_after_its_runs(
+    place: Path | str, definitions: ExperimentStore, ended_runs: ExperimentRunStore
 ) -> None:
-    """The collection that was made for its runs goes too; another one stays."""
+    """The collection that was created for its runs is deleted too; another collection is not."""
     own = EXPERIMENT.model_copy(update={"id": "exp-2", "name": "own", "collection_id": "exp-2"})
     definitions.add_experiment(own, VERSION.model_copy(update={"id": "exv-2", "experiment_id": "exp-2"}))
-    mine = OTHER.model_copy(update={"id": "e" * 20, "experiment_id": "exp-2", "name": "pr-3"})
-    ended.add(mine)
-    with closing(open_collections(place)) as shelf, closing(open_collection_records(place)) as archive:
-        for run, collection_id in ((RUN, "c1"), (OTHER, "c1"), (mine, "exp-2")):
-            shelf.add_collection(Collection(id=collection_id, name=collection_id))
-            archive.add(collection_id, [Run(id=run.id, provider="example", model="m")], [])
+    own_run = OTHER.model_copy(update={"id": "e" * 20, "experiment_id": "exp-2", "name": "pr-3"})
+    ended_runs.add(own_run)
+    with closing(open_collections(place)) as collection_store, closing(open_collection_records(place)) as run_store:
+        for run, collection_id in ((RUN, "c1"), (OTHER, "c1"), (own_run, "exp-2")):
+            collection_store.add_collection(Collection(id=collection_id, name=collection_id))
+            run_store.add(collection_id, [Run(id=run.id, provider="example", model="m")], [])
         with pytest.raises(UsageError, match="still has 2 runs"):
             definitions.remove_experiment(EXPERIMENT.id)
-        for run in (RUN, OTHER, mine):
-            ended.remove(run.id)
-        assert archive.runs("c1") == ()
+        for run in (RUN, OTHER, own_run):
+            ended_runs.remove(run.id)
+        assert run_store.runs("c1") == ()
         definitions.remove_experiment(EXPERIMENT.id)
         definitions.remove_experiment(own.id)
-        assert [one.id for one in shelf.collections()] == ["c1"]
-        archive.sweep(dry_run=False)
+        assert [collection.id for collection in collection_store.collections()] == ["c1"]
+        run_store.sweep(dry_run=False)
     assert filled_tables(place) == {"collections": 1, "runs": 3}, "a run without evals may be one that was analysed"
 
 

@@ -1,4 +1,4 @@
-"""What never changes cannot be changed past us either, on a file and on a server; nor is any of it forgotten."""
+"""Immutable rows cannot be changed or deleted by direct SQL either, in a file and on a server."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -32,11 +32,18 @@ from support.example_experiments import (
     make_trial,
 )
 
-KEPT = ("dataset_versions", "version_items", "deployments", "prompt_versions", "scorer_versions", "experiment_versions")
+IMMUTABLE = (
+    "dataset_versions",
+    "version_items",
+    "deployments",
+    "prompt_versions",
+    "scorer_versions",
+    "experiment_versions",
+)
 
 
 @pytest.fixture
-def filled(datasets: DatasetStore, definitions: ExperimentStore, runs: ExperimentRunStore) -> None:
+def filled_store(datasets: DatasetStore, definitions: ExperimentStore, runs: ExperimentRunStore) -> None:
     datasets.add(DATASET)
     datasets.put(DATASET.id, [make_item("k0"), make_item("k1")])
     datasets.publish(DATASET.id, NOW)
@@ -51,15 +58,15 @@ def filled(datasets: DatasetStore, definitions: ExperimentStore, runs: Experimen
 
 @contextmanager
 def raw(place: Path | str) -> Iterator[Any]:
-    """A connection past all of our code."""
-    opened = psycopg.connect(place) if isinstance(place, str) else sqlite3.connect(place / "store.db")
-    with closing(opened) as connection:
+    """Open a connection of the database driver, without evalscribe's code."""
+    driver_connection = psycopg.connect(place) if isinstance(place, str) else sqlite3.connect(place / "store.db")
+    with closing(driver_connection) as connection:
         yield connection
 
 
-@pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize("table", [*KEPT, "scores"])
-def test_a_statement_past_us_is_refused(place: Path | str, table: str) -> None:
+@pytest.mark.usefixtures("filled_store")
+@pytest.mark.parametrize("table", [*IMMUTABLE, "scores"])
+def test_database_refuses_direct_changes_of_immutable_rows(place: Path | str, table: str) -> None:
     column = tables.metadata.tables[table].columns.keys()[-1]
     for statement in (f"UPDATE {table} SET {column} = {column}", f"DELETE FROM {table}"):
         with raw(place) as connection:
@@ -69,30 +76,32 @@ def test_a_statement_past_us_is_refused(place: Path | str, table: str) -> None:
                 connection.execute(statement)
 
 
-@pytest.mark.usefixtures("filled")
-def test_only_what_is_current_changes(place: Path | str, runs: ExperimentRunStore) -> None:
+@pytest.mark.usefixtures("filled_store")
+def test_current_flag_of_a_score_can_change(place: Path | str, runs: ExperimentRunStore) -> None:
     with raw(place) as connection:
         connection.execute("UPDATE scores SET current = NOT current")
         connection.commit()
-    assert [one.current for one in runs.scores(ScoreQuery(superseded=True))] == [False]
+    assert [row.current for row in runs.scores(ScoreQuery(superseded=True))] == [False]
 
 
-@pytest.mark.usefixtures("filled")
-def test_our_own_code_hears_it_in_words(place: Path | str) -> None:
+@pytest.mark.usefixtures("filled_store")
+def test_refused_change_is_a_data_error_with_a_message(place: Path | str) -> None:
     with closing(open_database(place)) as database:
         for statement in (update(tables.scores).values(value=0.0), delete(tables.version_items)):
             with pytest.raises(DataError, match=r"refused: .* never change"):
                 database.execute(statement, {})
 
 
-@pytest.mark.usefixtures("filled")
-def test_nothing_of_it_is_forgotten(place: Path | str, datasets: DatasetStore, runs: ExperimentRunStore) -> None:
-    with closing(open_collection_records(place)) as archive:
-        assert {one.rows for one in archive.sweep(dry_run=True)} == {0}
-        archive.sweep(dry_run=False)
+@pytest.mark.usefixtures("filled_store")
+def test_garbage_collection_keeps_immutable_rows(
+    place: Path | str, datasets: DatasetStore, runs: ExperimentRunStore
+) -> None:
+    with closing(open_collection_records(place)) as run_store:
+        assert {row.rows for row in run_store.sweep(dry_run=True)} == {0}
+        run_store.sweep(dry_run=False)
         assert runs.attempt(make_trial().item.id) == make_trial()
         assert runs.evidence(make_score(make_trial())[0].id) == make_score(make_trial())[1]
         assert len(list(datasets.items(datasets.versions(DATASET.id)[0].id))) == 2
-        assert [one.input for one in datasets.draft(DATASET.id)][1] == "changed"
+        assert [row.input for row in datasets.draft(DATASET.id)][1] == "changed"
         datasets.drop(DATASET.id, ["k1"])
-        assert {one.kind: one.rows for one in archive.sweep(dry_run=False) if one.rows} == {"texts": 1}
+        assert {row.kind: row.rows for row in run_store.sweep(dry_run=False) if row.rows} == {"texts": 1}

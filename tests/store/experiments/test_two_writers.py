@@ -1,4 +1,4 @@
-"""Two processes write at once: numbers are given once, each try is stored once, and nobody is refused."""
+"""Two processes write at once: version numbers are unique, each trial is stored once, and no write is refused."""
 
 import subprocess
 import sys
@@ -16,24 +16,24 @@ TIMES = 8
 TESTS = Path(__file__).parents[2]
 
 
-def test_two_processes(
+def test_two_concurrent_writers_number_versions_and_store_trials_once(
     place: Path | str, datasets: DatasetStore, definitions: ExperimentStore, runs: ExperimentRunStore
 ) -> None:
     datasets.add(DATASET)
     definitions.add_experiment(EXPERIMENT, VERSION)
     runs.add(RUN)
-    _at_once(place)
+    _write_concurrently(place)
     versions = datasets.versions(DATASET.id)
-    assert [one.number for one in versions] == _numbers(len(versions))
+    assert [version.number for version in versions] == _numbers(len(versions))
     keys = [item.key for item in datasets.items(versions[-1].id)]
     assert len(keys) == len(set(keys)) == 3 * TIMES
     prompt, scorer = definitions.prompt("helper"), definitions.scorer("polite")
     assert prompt is not None
-    assert [one.number for one in prompt.versions] == _numbers(2 * TIMES)
+    assert [version.number for version in prompt.versions] == _numbers(2 * TIMES)
     assert scorer is not None
     assert scorer.number == 2 * TIMES
-    found = definitions.experiment_versions(EXPERIMENT.id)
-    assert [one.number for one in found] == _numbers(len(found))
+    experiment_versions = definitions.experiment_versions(EXPERIMENT.id)
+    assert [version.number for version in experiment_versions] == _numbers(len(experiment_versions))
     assert runs.done(RUN.id) == {(f"k{n}", 1) for n in range(TIMES)}
     assert len(list(runs.scores(ScoreQuery(run_id=RUN.id)))) == TIMES
     assert runs.attempt(make_trial().item.id) == make_trial()
@@ -43,7 +43,7 @@ def _numbers(last: int) -> list[int]:
     return list(range(1, last + 1))
 
 
-def _at_once(place: Path | str) -> None:
+def _write_concurrently(place: Path | str) -> None:
     command = [sys.executable, "-m", "support.experiment_writer", str(place), str(TIMES)]
     with (
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=TESTS) as child,

@@ -1,4 +1,4 @@
-"""One small collection full of awkward values, and beside it another whose rows must never show, in both engines."""
+"""A small collection of unusual values, and a second one whose rows must stay invisible, in both engines."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from support.query_rows import ROWS
 
 
 class Inside:
-    """SQLite's tables without the process around each query: hundreds are asked here."""
+    """SQLite's tables without a process for each query, because these tests run hundreds of queries."""
 
     dialect = "sqlite"
 
@@ -25,11 +25,11 @@ class Inside:
         self._path = path
 
     def select(self, statement: str, values: dict[str, object], *, most_rows: int, timeout_s: float) -> QueryRows:
-        asked = {"path": str(self._path), "statement": statement, "values": dict(values)}
-        told = process.selected({**asked, "most_rows": most_rows, "timeout_s": timeout_s})
-        if "error" in told:
-            raise (UnavailableError if told["error"] == "overdue" else UsageError)(told["message"])
-        return QueryRows(columns=(), rows=tuple(map(tuple, told["rows"])), truncated=told["truncated"])
+        query_request = {"path": str(self._path), "statement": statement, "values": dict(values)}
+        answer = process.selected({**query_request, "most_rows": most_rows, "timeout_s": timeout_s})
+        if "error" in answer:
+            raise (UnavailableError if answer["error"] == "overdue" else UsageError)(answer["message"])
+        return QueryRows(columns=(), rows=tuple(map(tuple, answer["rows"])), truncated=answer["truncated"])
 
     def close(self) -> None: ...
 
@@ -71,5 +71,5 @@ def there(filled_url: str) -> Tables:
 @pytest.fixture(params=["sqlite", "postgres"])
 def desk(request: pytest.FixtureRequest) -> Tables:
     """Each engine in turn."""
-    found: Tables = request.getfixturevalue("here" if request.param == "sqlite" else "there")
-    return found
+    tables_of_engine: Tables = request.getfixturevalue("here" if request.param == "sqlite" else "there")
+    return tables_of_engine

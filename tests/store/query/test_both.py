@@ -1,4 +1,4 @@
-"""Queries run on both engines. JSON, text and counts are the same; numbers, times and order are each engine's own."""
+"""Queries on both engines. JSON, text and counts are equal; numbers, times and order depend on the engine."""
 
 import json
 
@@ -12,8 +12,8 @@ from support.query_rows import MINE
 M = "metadata_json"
 
 
-def answered(desk: Tables, sql: str) -> tuple[tuple[str, ...], list[list[str]]]:
-    """Columns and rows. 1, 1.0 and true are equal to Python, so cells are compared as they are shown."""
+def run_and_format(desk: Tables, sql: str) -> tuple[tuple[str, ...], list[list[str]]]:
+    """Return columns and rows. Cells are compared by their repr, because 1, 1.0 and True are equal in Python."""
     answer = run_query(desk, MINE, sql, timeout_s=60)
     return answer.columns, [list(map(repr, row)) for row in answer.rows]
 
@@ -174,15 +174,15 @@ def of_evals(expression: str) -> str:
 
 
 @pytest.mark.parametrize("sql", [*map(of_evals, SAME_EXPRESSIONS), *SAME_QUERIES], ids=lambda sql: repr(sql[:60]))
-def test_json_text_and_counts_are_the_same_on_both_engines(here: Tables, there: Tables, sql: str) -> None:
-    assert answered(here, sql) == answered(there, sql)
+def test_json_text_and_counts_are_equal_on_both_engines(here: Tables, there: Tables, sql: str) -> None:
+    assert run_and_format(here, sql) == run_and_format(there, sql)
 
 
 @pytest.mark.parametrize("sql", [*map(of_evals, OWN_EXPRESSIONS), *OWN_QUERIES], ids=lambda sql: repr(sql[:60]))
-def test_a_query_runs_on_both_engines(here: Tables, there: Tables, sql: str) -> None:
-    mine, theirs = answered(here, sql), answered(there, sql)
-    assert mine[0] == theirs[0]
-    assert len(mine[1]) == len(theirs[1]) > 0
+def test_query_runs_on_both_engines(here: Tables, there: Tables, sql: str) -> None:
+    sqlite_answer, postgres_answer = run_and_format(here, sql), run_and_format(there, sql)
+    assert sqlite_answer[0] == postgres_answer[0]
+    assert len(sqlite_answer[1]) == len(postgres_answer[1]) > 0
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_a_query_runs_on_both_engines(here: Tables, there: Tables, sql: str) -> 
         "jsonb_build_object(NULL, 1)",
     ],
 )
-def test_a_value_that_cannot_be_is_an_error_of_the_query(desk: Tables, value: str) -> None:
+def test_invalid_value_is_an_error_of_the_query(desk: Tables, value: str) -> None:
     with pytest.raises(
         UsageError,
         match=r"the query failed|out of range|domain|malformed|invalid|range error|must be TEXT|must not be zero",
@@ -207,7 +207,7 @@ def test_a_value_that_cannot_be_is_an_error_of_the_query(desk: Tables, value: st
 
 
 @pytest.mark.parametrize("number", ["1e400", "-1e400", "1.5e999", "[1e400]"])
-def test_a_number_that_no_float_holds_leaves_the_answer_json(desk: Tables, number: str) -> None:
+def test_number_too_large_for_a_float_is_still_valid_json(desk: Tables, number: str) -> None:
     answer = run_query(desk, MINE, f"SELECT '{number}'::jsonb AS x", timeout_s=60)
     assert json.loads(json.dumps(answer.rows, allow_nan=False))[0][0] not in (None, [None])
 

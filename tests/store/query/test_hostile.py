@@ -1,4 +1,4 @@
-"""Whatever is asked, nothing is written, no file or setting is read, no other collection shows, and it ends."""
+"""No query writes, reads a file or a setting, shows another collection, or runs without end."""
 
 import sqlite3
 from pathlib import Path
@@ -217,18 +217,18 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("sql", REFUSED, ids=lambda sql: repr(sql[:40]))
-def test_what_is_no_business_of_anybody_is_refused(sql: str) -> None:
+def test_forbidden_statement_is_refused(sql: str) -> None:
     for dialect in ("sqlite", "postgres"):
-        with pytest.raises(UsageError) as told:
+        with pytest.raises(UsageError) as error:
             check_query(sql, dialect)  # type: ignore[arg-type]
-        assert len(str(told.value)) < 2500
+        assert len(str(error.value)) < 2500
 
 
 def _variants(seed: int) -> list[str]:
-    """The same in other spellings."""
+    """Return the forbidden statements with other spacing and case, and inside other statements."""
     random = Random(seed)
     found = []
-    for sql in (one for one in REFUSED if len(one) < 1000):
+    for sql in (query for query in REFUSED if len(query) < 1000):
         words = sql.split(" ")
         gaps = [random.choice([" ", "\n", "\t", "/**/ ", " --x\n", "  "]) for _ in words]
         cases = [random.choice([str, str.upper, str.lower, str.title])(word) for word in words]
@@ -246,7 +246,7 @@ def _variants(seed: int) -> list[str]:
     return found
 
 
-def test_no_spelling_of_it_gets_anything_out(here: Tables, filled_folder: Path) -> None:
+def test_respelled_forbidden_statements_return_no_secret(here: Tables, filled_folder: Path) -> None:
     before = (filled_folder / "store.db").read_bytes()
     for sql in _variants(seed=3):
         try:
@@ -258,7 +258,7 @@ def test_no_spelling_of_it_gets_anything_out(here: Tables, filled_folder: Path) 
     assert (filled_folder / "store.db").read_bytes() == before
 
 
-def test_no_spelling_of_it_gets_past_the_server(there: Tables) -> None:
+def test_respelled_forbidden_statements_do_no_harm_on_the_server(there: Tables) -> None:
     sent = 0
     for sql in _variants(seed=4):
         try:
@@ -277,15 +277,15 @@ def test_no_spelling_of_it_gets_past_the_server(there: Tables) -> None:
 
 
 @pytest.mark.parametrize("table", [table.name for table in tables()])
-def test_nothing_of_another_collection_shows(desk: Tables, table: str) -> None:
+def test_rows_of_another_collection_are_invisible(desk: Tables, table: str) -> None:
     answer = run_query(desk, MINE, f"SELECT * FROM {table}", timeout_s=60)
     assert answer.rows
     assert "SECRET" not in repr(answer)
     assert not run_query(desk, "nobody", f"SELECT * FROM {table}", timeout_s=60).rows
-    theirs = run_query(desk, "theirs", f"SELECT * FROM {table}", timeout_s=60)
-    assert "SECRET" in repr(theirs), "the other collection has rows here that could have shown"
-    assert "BODY" not in repr(theirs)
-    assert "KEY" not in repr(theirs)
+    other_rows = run_query(desk, "theirs", f"SELECT * FROM {table}", timeout_s=60)
+    assert "SECRET" in repr(other_rows), "the other collection has rows here that could have shown"
+    assert "BODY" not in repr(other_rows)
+    assert "KEY" not in repr(other_rows)
 
 
 BOMBS = [
@@ -310,27 +310,27 @@ NAMED_AS_OURS = [
 
 
 @pytest.mark.parametrize("number", range(len(BOMBS)))
-def test_what_would_never_end_is_ended(filled_folder: Path, there: Tables, number: int) -> None:
+def test_endless_query_is_stopped(filled_folder: Path, there: Tables, number: int) -> None:
     for engine in (SqliteTables(filled_folder / "store.db"), there):
         with pytest.raises(UnavailableError, match=r"did not end within 0.7 s|too much memory"):
             run_query(engine, MINE, BOMBS[number], timeout_s=0.7)
 
 
 @pytest.mark.parametrize("number", range(len(NAMED_AS_OURS)))
-def test_no_name_leads_out_of_the_collection(desk: Tables, number: int) -> None:
+def test_names_of_internal_tables_do_not_escape_the_collection(desk: Tables, number: int) -> None:
     answer = run_query(desk, MINE, NAMED_AS_OURS[number], timeout_s=60)
     assert answer.rows
     assert "SECRET" not in repr(answer.rows)
     assert "s1-" not in repr(answer.rows)
 
 
-def test_a_pattern_that_tries_forever_is_ended(filled_folder: Path) -> None:
-    apart = SqliteTables(filled_folder / "store.db", grace_s=0.5)
+def test_pattern_with_endless_backtracking_is_stopped(filled_folder: Path) -> None:
+    tables_in_process = SqliteTables(filled_folder / "store.db", grace_s=0.5)
     with pytest.raises(UnavailableError, match=r"did not end within 0.7 s"):
-        run_query(apart, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'", timeout_s=0.7)
+        run_query(tables_in_process, MINE, "SELECT ('" + "a" * 60 + "!') ~ '^(a|aa)+$'", timeout_s=0.7)
 
 
-def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: Tables) -> None:
+def test_memory_of_growing_text_is_bounded(filled_folder: Path, there: Tables) -> None:
     sql = "SELECT 'x' AS t"
     for _ in range(30):
         sql = f"SELECT t || t || t || t AS t FROM ({sql}) AS q"
@@ -339,7 +339,7 @@ def test_text_that_doubles_is_bounded_in_memory(filled_folder: Path, there: Tabl
             run_query(engine, MINE, sql, timeout_s=timeout_s)
 
 
-def test_rows_and_cells_are_bounded(here: Tables, there: Tables) -> None:
+def test_number_of_rows_and_size_of_cells_are_bounded(here: Tables, there: Tables) -> None:
     long = "replace(replace(replace(repeat_me, 'hello', '{x}'), 'h', '{x}'), 'x', '{x}')".replace("{x}", "x" * 2000)
     for desk in (here, there):
         many = run_query(desk, MINE, "SELECT a.id FROM agent_runs a, agent_runs b, agent_runs c", timeout_s=60)
@@ -353,13 +353,13 @@ def test_rows_and_cells_are_bounded(here: Tables, there: Tables) -> None:
         assert str(cut).endswith("characters in all)")
 
 
-def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
+def test_syntax_error_is_described_in_sql_terms() -> None:
     with pytest.raises(UsageError, match="line 1, column 33: this cannot be parsed: something is missing here"):
         check_query("SELECT id FROM agent_runs WHERE drop table", "sqlite")
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "error"),
     [
         ("SHOW TABLES", "only SELECT is allowed, not SHOW"),
         ("SELECT current_date", "current_date is not available"),
@@ -370,16 +370,16 @@ def test_an_error_speaks_of_sql_and_not_of_the_parser() -> None:
         ("SELECT metadata_json[0] FROM agent_runs", r"the only subscript allowed is JSON\['key'\]"),
     ],
 )
-def test_what_is_not_offered_is_said_once_and_with_a_way_out(
-    sql: str, told: str, caplog: pytest.LogCaptureFixture
+def test_unsupported_feature_is_reported_once_with_an_alternative(
+    sql: str, error: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=error):
         check_query(sql, "postgres")
     assert caplog.records == []
 
 
-def test_the_engine_itself_would_refuse(here: Tables) -> None:
-    """Were the checks before it wrong, SQLite would still give nothing away."""
+def test_sqlite_connection_refuses_forbidden_statements_itself(here: Tables) -> None:
+    """If the checks before it were wrong, SQLite would still refuse."""
     tables = here
     for statement in [
         "SELECT * FROM sqlite_master",
@@ -402,7 +402,7 @@ def test_the_engine_itself_would_refuse(here: Tables) -> None:
     assert not Path("/tmp/never.db").exists()
 
 
-def test_the_server_itself_would_refuse(there: Tables) -> None:
+def test_postgres_connection_refuses_forbidden_statements_itself(there: Tables) -> None:
     for statement in [
         "DELETE FROM runs",
         "CREATE TABLE x (a int)",
@@ -416,7 +416,7 @@ def test_the_server_itself_would_refuse(there: Tables) -> None:
             there.select(statement, {}, most_rows=10, timeout_s=60)
 
 
-def test_a_query_reads_beside_a_writer(filled_folder: Path) -> None:
+def test_query_runs_during_an_uncommitted_write(filled_folder: Path) -> None:
     tables = SqliteTables(filled_folder / "store.db")
     writer = sqlite3.connect(filled_folder / "store.db", isolation_level=None)
     try:

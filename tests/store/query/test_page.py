@@ -1,4 +1,4 @@
-"""agent/docs/sql.md says what there is, and its queries run."""
+"""The tables, functions and queries of agent/docs/sql.md are those of the code."""
 
 import re
 from pathlib import Path
@@ -28,37 +28,37 @@ def written_tables() -> str:
             "| column | type | |",
             "|---|---|---|",
         ]
-        lines += [f"| {one.name} | {one.kind} | {one.about} |" for one in table.columns]
+        lines += [f"| {column.name} | {column.kind} | {column.about} |" for column in table.columns]
     return "\n".join([*lines[1:], ""])
 
 
-def part(name: str) -> str:
-    found = re.search(rf"<!-- {name} -->\n?(.*?)<!-- /{name} -->", PAGE.read_text("utf-8"), re.S)
-    assert found
-    return found[1]
+def section(name: str) -> str:
+    match = re.search(rf"<!-- {name} -->\n?(.*?)<!-- /{name} -->", PAGE.read_text("utf-8"), re.S)
+    assert match
+    return match[1]
 
 
-def test_the_page_tells_every_table() -> None:
-    assert part("tables") == written_tables()
+def test_page_lists_every_table() -> None:
+    assert section("tables") == written_tables()
 
 
-def test_the_page_tells_every_function() -> None:
-    assert part("functions") == ", ".join(f"`{name}`" for name in functions()) + "."
+def test_page_lists_every_function() -> None:
+    assert section("functions") == ", ".join(f"`{name}`" for name in functions()) + "."
 
 
 @pytest.mark.parametrize("number", range(11))
-def test_a_query_of_the_page_runs(desk: Tables, number: int) -> None:
+def test_query_on_the_page_runs(desk: Tables, number: int) -> None:
     assert len(QUERIES) == 11
     assert run_query(desk, MINE, QUERIES[number], timeout_s=60).columns
 
 
-def test_every_column_is_one_of_the_store() -> None:
+def test_every_documented_column_exists_in_the_store() -> None:
     for table in tables():
-        columns = {one.name for one in table.columns}
+        columns = {column.name for column in table.columns}
         assert columns, table.name
         assert "body" not in columns
         stored = metadata.tables.get(table.name)
         if stored is not None and table.name not in ("judge_results", "runs"):
-            # All but the first are in `finding_json`.
+            # All of these but `agent_run_id` are in `finding_json`.
             own = columns - {"agent_run_id", "basis", "replay", "message", "first_mistake"}
             assert own <= set(stored.c.keys()), table.name
