@@ -1,4 +1,4 @@
-"""A key or login without access ends a command with 77, one message and no report."""
+"""Access to Convex: a refused key or login exits with 77, prints one message and writes no report."""
 
 import json
 from pathlib import Path
@@ -38,8 +38,8 @@ def test_http_key_without_action_permission_exits_77(workspace: Workspace, deplo
 
 def test_npx_key_without_action_permission_exits_77(workspace: Workspace, npx: Npx, folder: Path) -> None:
     npx.answer({RUN_ID: NpxOutput(out=json.dumps(summary()))}, NpxOutput(1, "", by_npx(READ_ONLY)))
-    where = ("--via", "npx", "--convex-dir", folder)
-    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
+    options = ("--via", "npx", "--convex-dir", folder)
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *options, code=77)
     assert ended.err.count("You do not have permission") == 1
     assert "use a deploy key that may run both" in ended.err
     assert workspace.reports == []
@@ -57,8 +57,8 @@ def test_wrong_key_is_passed_to_npx_by_environment_and_never_printed(
 ) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     npx.answer({}, NpxOutput(1, "", by_npx(BAD_ADMIN_KEY)))
-    where = ("--via", "npx", "--convex-dir", folder, "--key-file", tmp_path / "key")
-    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
+    options = ("--via", "npx", "--convex-dir", folder, "--key-file", tmp_path / "key")
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *options, code=77)
     assert "BadAdminKey: The provided admin key was invalid" in ended.err
     ((_, arguments, environment),) = npx.calls
     assert environment["CONVEX_DEPLOY_KEY"] == KEY

@@ -1,4 +1,4 @@
-"""What several models' runs say together, and whether what was done has held, through the command line."""
+"""Failures shared by several models, and whether actions taken against them held, through the command line."""
 
 import json
 import re
@@ -16,7 +16,7 @@ DATES = {
     "jn7062ch": "2026-02-26",
     "jn70vkj7": "2026-03-12",
 }
-"""Of the maintainers' own reports, in their order."""
+"""Dates of the maintainers' own reports, in order."""
 
 
 def write_run(folder: Path, model: str, count: int = 3, experiment: str = "default", **counts: Any) -> Path:
@@ -32,15 +32,16 @@ def rows_by_eval(workspace: Workspace, *arguments: str) -> dict[str, Any]:
 
 
 def test_real_runs_show_shared_failures_and_action_outcomes(workspace: Workspace, real_data: Path) -> None:
-    """Checked by hand, log by log, in all six runs.
+    """The expected values were checked by hand in the logs of all six runs.
 
-    Only gpt-5.2-codex and claude-haiku-4-5 share an experiment without guidelines with another model that reached the
-    evals. Both fail `006-clients/001-use_mutation` with `'React' is not defined` and `no-misused-promises`, and
-    `006-clients/000-use_query` in the one check of seven that compares function specs: both leave out `returns`, and
-    the log prints only `[ { …(5) } ]`. In the default experiment gemini and opus fail five evals both, each with
-    another error: `use_mutation` there is `React` for the one and `no-misused-promises` for the other, and gemini's
-    `storage_http_action` had another task. The 72 failures of trinity never reached the model. Fourteen more evals
-    fail for both in no_guidelines with nothing but `deploy failed`: whether alike, no log tells.
+    In experiment no_guidelines only gpt-5.2-codex and claude-haiku-4-5 can be compared. Both fail
+    `006-clients/001-use_mutation` with `'React' is not defined` and `no-misused-promises`. Both fail
+    `006-clients/000-use_query` in the one check of seven that compares function specs: they leave out `returns`, and
+    the log prints only `[ { …(5) } ]`. In the default experiment gemini and opus fail the same five evals, but with
+    different errors: `use_mutation` fails for `React` with one and for `no-misused-promises` with the other, and
+    gemini's `storage_http_action` had another task. The 72 failures of trinity never reached the model. Fourteen more
+    evals fail for both models in no_guidelines, but their logs say only `deploy failed`, so their errors cannot be
+    compared.
     """
     for name in DATES:
         folder = real_data / "convex-runs" / name
@@ -108,12 +109,12 @@ FOLLOW_UPS = {
         ),
     ],
 }
-"""What was done, by hand from the maintainers' reports and the logs.
+"""Expected outcomes of actions, taken by hand from the maintainers' reports and the logs.
 
-The second run of opus fails again with `fetch failed` after the retries, and with `no-misused-promises`; its task of
-`run_query_mutation` still asks for the eslint-disable, so that it cannot have seen the change. Gemini's `use_mutation`
-fails the same step, for `React`; its `http_action_routing` passes eslint and fails a test. The log of gpt-5.2-codex has
-`no-misused-promises` again. What trinity never reached says nothing.
+The second run of opus fails again with `fetch failed` despite the retries, and with `no-misused-promises`. Its task of
+`run_query_mutation` still asks for the eslint-disable, so the run predates that change. Gemini's `use_mutation` fails
+the same step because of `React`; its `http_action_routing` passes eslint and fails a test. The log of gpt-5.2-codex
+shows `no-misused-promises` again. Evals that trinity never reached count for nothing.
 """
 ACTION_OUTCOMES = {
     ("000-fetch", "held"),
@@ -129,7 +130,7 @@ ACTION_OUTCOMES = {
 
 
 def follow_ups(page: str) -> list[tuple[str, str, str]]:
-    """Outcome, how the action begins, and what it says it of."""
+    """Parse the follow-up lines of a page: outcome, known beginning of the action, and the evals or findings named."""
     lines = re.findall(r'^- \*\*(Held|Did not hold|Not yet seen)\*\* since .*?: "(.*)" \((.*)\)\.$', page, re.MULTILINE)
     known_actions = {row[1] for rows in FOLLOW_UPS.values() for row in rows}
     return [

@@ -1,4 +1,4 @@
-"""Runs of an agent benchmark from file to report: which findings are first, certain, and how they are estimated."""
+"""Agent benchmark runs from file to report: order and certainty of findings, and cost estimates."""
 
 import json
 from pathlib import Path
@@ -92,7 +92,7 @@ def test_dry_run_estimates_trials_that_may_be_judged_again(inside: InProcessComm
 
 
 def test_trial_labelled_differently_from_its_siblings_is_judged_again(inside: InProcessCommand, runs: Path) -> None:
-    """The question shows what it said of the other trials, the answer is stored, and the report has the second one."""
+    """The second prompt shows the verdicts on the other trials; the second answer is stored and reported."""
 
     def answers(call: Call) -> Answer:
         text = json.dumps(call.body["messages"])

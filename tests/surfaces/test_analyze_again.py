@@ -1,4 +1,4 @@
-"""The second analysis of a run: what people wrote stays, and what did not change is not written."""
+"""Repeated analysis of a run: human edits stay, and an unchanged report is not rewritten."""
 
 import json
 import subprocess
@@ -154,7 +154,7 @@ def test_impossible_commit_is_refused_before_judging(
     reason: str, repository: Workspace, made: Path, tmp_path: Path
 ) -> None:
     folder = repository.folder
-    where = repository
+    workspace = repository
     if reason == "HEAD is detached":
         git(folder, "checkout", "-q", "--detach")
     elif reason == "merge":
@@ -166,11 +166,11 @@ def test_impossible_commit_is_refused_before_judging(
         git(folder, "config", "--unset", "user.email")
     else:
         (tmp_path / "elsewhere").mkdir()
-        where = Workspace(tmp_path / "elsewhere")
+        workspace = Workspace(tmp_path / "elsewhere")
     head = git(folder, "rev-parse", "HEAD")
-    ended = where.run("analyze", made, "--judge", "rules", "--commit", code=64, GIT_CONFIG_GLOBAL="/dev/null")
+    ended = workspace.run("analyze", made, "--judge", "rules", "--commit", code=64, GIT_CONFIG_GLOBAL="/dev/null")
     assert reason in ended.err
-    assert where.reports == []
+    assert workspace.reports == []
     assert ended.out == ""
     assert git(folder, "rev-parse", "HEAD") == head
 
@@ -222,7 +222,7 @@ def test_missing_data_file_is_named_and_the_report_is_not_overwritten(
 
 @pytest.mark.parametrize("written", ["data only", "page only"])
 def test_interrupted_write_is_completed(workspace: Workspace, made: Path, analyzed: Path, written: str) -> None:
-    """Page and data are two files: a kill between the two writes leaves one of the new version."""
+    """A kill between the writes of the page and of its data file leaves only one of them updated."""
     before = {path: path.read_bytes() for path in (analyzed, analyzed.with_suffix(".json"))}
     edit(analyzed, (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"))
     workspace.run("analyze", made, "--judge", "rules")

@@ -1,4 +1,4 @@
-"""`evalscribe apply`: from a recommendation to a diff, a yes, a commit, and the line in the report."""
+"""`evalscribe apply`: a recommendation becomes a diff, is approved, committed, and recorded in the report."""
 
 import io
 import json
@@ -39,7 +39,7 @@ def suite(suite_once: SuiteRepository, tmp_path: Path) -> SuiteRepository:
 
 @pytest.fixture(scope="session")
 def sample_analysis(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the sample was analysed once."""
+    """A folder with one analysis of the sample."""
     folder = tmp_path_factory.mktemp("analysis")
     Workspace(folder).run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
     return folder
@@ -67,7 +67,7 @@ def access(server: MessagesServer) -> dict[str, str]:
 def apply(
     analyzed: Workspace, suite: SuiteRepository, server: MessagesServer, *more: str | Path, code: int = 0
 ) -> CompletedCommand:
-    """R2, by a program: it is shown, and with `--yes` committed."""
+    """Run `apply` for R2 without a terminal: it shows the patch, and commits it with `--yes`."""
     return analyzed.run("apply", "smp7q2ka", "R2", "--repo", suite.suite, *more, code=code, **access(server))
 
 
@@ -127,7 +127,7 @@ def test_commit_message_names_the_evals_and_omits_issue_references(analyzed: Wor
 
 
 def test_input_typed_before_the_question_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who waits for the model may have typed anything."""
+    """A user who waits for the model may have typed anything."""
     master, slave = os.openpty()
     with open(slave) as terminal:
         monkeypatch.setattr("sys.stdin", terminal)
@@ -166,7 +166,7 @@ def test_signal_cancels_the_question(
 def test_nothing_changes_before_a_yes_even_after_a_kill(
     analyzed: Workspace, suite: SuiteRepository, report: Path
 ) -> None:
-    """Nothing is asked of the model again, and nothing changes before the yes."""
+    """The command is killed at the question, then answered with no, then with yes; the model is called once."""
     before, files = report.read_bytes(), suite.fingerprint()
     with MessagesServer([patch(), failure(500)]) as server:
         killed = start_in_terminal(analyzed, suite, server)
@@ -382,7 +382,7 @@ async def test_edit_made_during_the_commit_is_kept(
 
 
 def edit_report(report: Path, old: str, new: str) -> None:
-    """Change the line of R2, as a person would."""
+    """Edit the report's line of R2, as a person would."""
     text = report.read_text()
     edited = re.sub(r"(?m)^\| R2 .*$", lambda line: line[0].replace(old, new), text)
     assert edited != text

@@ -1,4 +1,4 @@
-"""`--batch`: conversations whose turns go out in waves."""
+"""`--batch`: each turn of all conversations is sent as one batch."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from support.command import InProcessCommand, Workspace
 from support.messages_server import VERDICT
 
 FAILURES = 10
-"""Of the sample run, each a group of its own."""
+"""Failures of the sample run; each forms a group of its own."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def text_result(text: str) -> Result:
 
 
 def submit_after_listing(_key: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Asks for the documents, then submits."""
+    """Answer the first turn by listing the documents and the second by submitting a verdict."""
     turn = len(params["messages"]) // 2
     call = {"name": "submit", "input": VERDICT} if turn else {"name": "list_documents", "input": {}}
     content = [{"type": "tool_use", "id": f"call_{turn}", **call}]

@@ -1,4 +1,4 @@
-"""`--cascade` against a Messages API on loopback: which model is asked what, and what the report says of it."""
+"""`--cascade` against a loopback Messages API: which model is asked what, and how the report shows it."""
 
 import json
 import re
@@ -24,7 +24,7 @@ QUOTE = {
     "text": 'import { query } from "./_generated/server";',
 }
 UNFAIR = "prove it, or prove that it is fair"
-"""Words of the shipped rubric for unfair checks."""
+"""Text that occurs only in the shipped rubric for unfair checks."""
 
 
 def access(server: MessagesServer) -> dict[str, str]:
@@ -36,19 +36,19 @@ def access(server: MessagesServer) -> dict[str, str]:
 
 
 def model_and_eval(call: Call) -> tuple[str, str]:
-    """Which model was asked about which eval."""
+    """Return the model that was called and the name of the eval in its prompt."""
     match = re.search(r"Eval: (\S+)", call.body["messages"][0]["content"][0]["text"])
     assert match
     return call.body["model"], match[1].rpartition("/")[2]
 
 
 def tag_verdict(*tags: str, sure: bool = True, **fields: object) -> Answer:
-    """A verdict of the cheap model."""
+    """Return a verdict of the cheap model."""
     return submit(tags=list(tags), sure=sure, citations=[QUOTE], **fields)
 
 
 def answer_by_eval(call: Call) -> Answer:
-    """Sure of the first failure, a tag for the second, not sure of the third, nonsense about the fourth, and again."""
+    """Answer as the cheap model, in a cycle of four: a sure verdict, a tag, an unsure verdict, and unusable text."""
     model, name = model_and_eval(call)
     if model == OPUS:
         return submit(citations=[QUOTE], classification="OVERLY_STRICT", cause_kind="grader")

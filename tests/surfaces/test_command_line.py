@@ -1,4 +1,4 @@
-"""The command line as a whole: names and earlier names of commands, options that all have, help, logs."""
+"""The command line as a whole: command names, former names, common options, help and logs."""
 
 import json
 import re
@@ -182,7 +182,7 @@ def help_page(name: tuple[str, ...]) -> str:
 PYTHON = re.compile(
     r"INTEGER|FLOAT|BOOLEAN|RANGE|PATH\b|<\w+[ >]|x[<>]=|\bNone\b|\[required|\[default|\bstr\b|\bbool\b"
 )
-"""Words of the parser, not of its users."""
+"""Type names of the parser, which help must not show."""
 
 
 @pytest.mark.parametrize("name", ALL, ids=" ".join)

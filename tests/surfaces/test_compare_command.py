@@ -1,4 +1,4 @@
-"""`evalscribe compare` over made files of trajectories, with a Messages API on loopback where a judge is asked."""
+"""`evalscribe compare` with generated trajectory files; a loopback Messages API serves as the judge."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ KEY = "sk-ant-test-0000"
 
 
 def trial_entry(task: int, trial: int, *, passes: bool, gives_up: bool = False) -> dict[str, Any]:
-    """A trajectory: it looks an order up, and refunds it, or hands over."""
+    """Return a trajectory that looks an order up and then refunds it or, with `gives_up`, transfers the user."""
     call = {"name": "refund", "arguments": json.dumps({"order": f"W{task}"})}
     if gives_up:
         call = {"name": "transfer", "arguments": json.dumps({"summary": f"cannot refund W{task}"})}
@@ -42,7 +42,7 @@ def write(path: Path, *trials: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def run_files(workspace: Workspace) -> tuple[str, str]:
-    """Eight tasks of which the candidate fails six that the base passed, and passes one that it failed."""
+    """Baseline and candidate files of eight tasks: six regressed, one fixed, one passed by both."""
     (workspace.folder / "evalscribe.toml").touch()
     base = [trial_entry(task, 0, passes=task != 7, gives_up=task == 7) for task in range(8)]
     candidate = [trial_entry(task, 1, passes=task >= 6, gives_up=task < 6) for task in range(8)]
@@ -58,7 +58,7 @@ def json_answer(value: Any) -> Answer:
 
 
 def explain_answer(call: Call) -> Answer:
-    """A judge that quotes both tries, invents something about task 3, and finds what they have in common."""
+    """Answer as a judge that quotes both trials, invents a quotation for task 3, and groups the explanations."""
     prompt = json.dumps(call.body["messages"])
     if "A0" in prompt and "groups" in prompt:
         text = "It hands over where the base refunds [A0], [A1]."
@@ -72,7 +72,7 @@ def explain_answer(call: Call) -> Answer:
 
 
 def regressed_sections(page: str) -> Mapping[str, str]:
-    """By eval what is told of it."""
+    """Return the section of each regressed eval by its name."""
     section = page.split("\n## Regressed\n")[1].split("\n## ")[0]
     return {part.partition("\n")[0]: part for part in section.split("\n### ")[1:]}
 
@@ -255,7 +255,7 @@ def test_models_in_several_collections_require_the_collection_option(
 
 
 def expensive_answer(call: Call) -> Answer:
-    """Each answer costs eleven cents."""
+    """Answer as `explain_answer`, with token counts that cost eleven cents."""
     body = json.loads(explain_answer(call).body)
     return Answer(body=json.dumps({**body, "usage": {"input_tokens": 20_000, "output_tokens": 2_000}}).encode())
 

@@ -1,4 +1,4 @@
-"""Money needs consent: what each command does with a key in the environment, with a terminal and without one."""
+"""Consent to paid calls: what each command does with a key in the environment, with and without a terminal."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def access(server: MessagesServer) -> dict[str, str]:
 
 @pytest.fixture
 def filled(workspace: Workspace, inside: InProcessCommand) -> InProcessCommand:
-    """A folder with a report, a rubric, agent runs, labels, and two runs of which the second is worse."""
+    """A folder with a report, a rubric, agent runs, labels, and two runs, the second worse than the first."""
     folder = workspace.folder
     (folder / "polite.yaml").write_text(RUBRIC)
     (folder / "runs.jsonl").write_text(json.dumps(run("alone")) + "\n")
@@ -62,7 +62,7 @@ RULES_JUDGE = {
 
 @pytest.mark.parametrize("named_by", ["a key alone", ".env", "evalscribe.toml"])
 def test_nothing_is_sent_without_consent(named_by: str, filled: InProcessCommand, anthropic: MessagesServer) -> None:
-    """Every command that may call a model, with a key in the environment and no terminal."""
+    """Runs every command that may call a model, with a key in the environment and no terminal."""
     if named_by == ".env":
         (filled.folder / ".env").write_text(f"EVALSCRIBE_JUDGE={MODEL}\n")
     if named_by == "evalscribe.toml":
@@ -98,8 +98,8 @@ def _options(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
 def test_model_is_called_with_consent(
     consent: tuple[str, ...], workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
-    named = {} if consent else {"EVALSCRIBE_JUDGE": MODEL}
-    workspace.run("analyze", made, "--quiet", *consent, **access(anthropic), **named)
+    settings = {} if consent else {"EVALSCRIBE_JUDGE": MODEL}
+    workspace.run("analyze", made, "--quiet", *consent, **access(anthropic), **settings)
     assert len(anthropic.calls) == 8
 
 
@@ -117,7 +117,7 @@ def test_missing_consent_does_not_replace_model_verdicts_with_rules(
 def test_suggested_explain_command_needs_no_consent(
     workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
-    """`analyze` proposes a command with the judge that decided."""
+    """The command that `analyze` suggests names the judge that decided, so it uses stored verdicts."""
     for consent, calls in (((), 0), (("--yes",), 8)):
         out = workspace.run("analyze", made, *consent, "--fresh", **access(anthropic)).out
         proposed = out.partition("Next: `evalscribe ")[2].partition("`")[0].split(" ")
@@ -160,7 +160,7 @@ def test_doctor_shows_the_judge_and_where_it_comes_from(
 
 
 def test_terminal_asks_to_confirm_the_estimate(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
-    """Also for a model named with --judge. After a no the rules judge, unless the user chose the model."""
+    """The question also comes for a model named with --judge. After a no the rules judge, unless --judge was given."""
     chosen = TerminalCommand(workspace.folder, "analyze", made, "--judge", MODEL, **access(anthropic))
     chosen.wait_for(QUESTION)
     chosen.wait_for(" (at most $5 in all)? [y/N] ")
@@ -192,7 +192,7 @@ def test_yes_skips_the_question(workspace: Workspace, made: Path, anthropic: Mes
 
 
 def test_closing_prompt_applies_discusses_or_leaves(filled: InProcessCommand, anthropic: MessagesServer) -> None:
-    """`R1` starts `apply`, other text is discussed, an empty line leaves. A model that is not to be called is not."""
+    """An id such as `R1` starts `apply`, other text is discussed, an empty line leaves. No declined model is called."""
     terminal = TerminalCommand(filled.folder, "analyze", "sample", *DATE, **access(anthropic))
     terminal.expect(QUESTION)
     terminal.type("n\n")

@@ -33,7 +33,7 @@ EARLIER_REPORT = """# Run Analysis: earlier
 
 
 def write_run(odd: Path, folder: Path, run_id: str, model: str, provider: str) -> Path:
-    """One failure of `odd/steps` as a run of another model."""
+    """Write one failure of `odd/steps` as a run of another model."""
     summary = json.loads((odd / "steps/failed_evals.json").read_text())
     summary["failedEvals"] = [one for one in summary["failedEvals"] if one["name"] == "011-denormalize_pagination"]
     summary |= {"failedCount": 1.0, "totalEvals": 2.0, "passedCount": 1.0}

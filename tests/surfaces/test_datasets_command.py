@@ -1,4 +1,4 @@
-"""`evalscribe datasets …`, in this process."""
+"""`evalscribe datasets` commands, run in this process."""
 
 import gzip
 import io
@@ -20,7 +20,7 @@ LINES = '{"key": "a", "input": {"q": 1}, "expected_output": "x", "split": "dev"}
 
 @pytest.fixture
 def tickets(inside: InProcessCommand) -> InProcessCommand:
-    """A workspace with a dataset of three items, published."""
+    """A workspace with a published dataset of three items."""
     (inside.folder / "items.jsonl").write_text(LINES)
     inside.run("datasets", "create", "--name", "tickets", "--description", "What people ask")
     inside.run("datasets", "upload", "tickets", "items.jsonl")

@@ -1,4 +1,4 @@
-"""What was made by mistake is deleted: after a question in a terminal, elsewhere with --yes."""
+"""Delete commands: a terminal asks for confirmation, elsewhere `--yes` is required."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ GATE = '{"passed_threshold": 0, "no_new_failures_vs": "one"}'
 
 @pytest.fixture
 def with_run(inside: InProcessCommand) -> InProcessCommand:
-    """A folder with a run of an experiment."""
+    """A folder with one experiment run."""
     (inside.folder / "agent.py").write_text("def answer(question):\n    return question\n")
     (inside.folder / "items.jsonl").write_text('{"input": "a", "expected": "a"}\n{"input": "b", "expected": "b"}\n')
     inside.run(*RUN, "--name", "one")

@@ -1,4 +1,4 @@
-"""`evalscribe discuss`: questions from a pipe, from options and in a terminal; answers as they are written."""
+"""`evalscribe discuss`: questions from a pipe, from options and in a terminal, with streamed answers."""
 
 import io
 import json
@@ -24,7 +24,7 @@ RUN = "smp7q2ka"
 QUESTION = "why is 4 not the model's fault?"
 READ = ("read_lines", {"finding": 4, "role": "grader", "path": "test_grader.py", "first": 30, "last": 38})
 PROMPT = "\n> "
-"""Where a line is typed."""
+"""The prompt for the next question."""
 QUOTED = 'yield f"http://127.0.0.1:{port + 1}"'
 MODEL_ANSWER = f"The grader asks another port [4 grader test_grader.py:36:<RANGE>{QUOTED}</RANGE>]. The server is up."
 SHOWN_ANSWER = f"The grader asks another port [4 grader test_grader.py:36 `{QUOTED}`]. The server is up."
@@ -47,10 +47,10 @@ def analyzed(workspace: Workspace, sample_analysis: Path) -> Workspace:
 
 
 class Person(TerminalCommand):
-    """Somebody who reads what is new before they type."""
+    """A terminal user who reads new output before typing."""
 
     def says(self, words: str) -> None:
-        """At the prompt."""
+        """Type words at the prompt."""
         self.expect(PROMPT)
         self.type(words)
 
@@ -67,12 +67,12 @@ def discuss(analyzed: Workspace, server: MessagesServer, *more: str, code: int =
 
 
 def streamed(answer: Answer, every_s: float = 0.1) -> Answer:
-    """The same answer, a piece at a time."""
+    """Return the same answer as a stream of pieces."""
     return Answer(pieces=tuple(events(json.loads(answer.body))), every_s=every_s)
 
 
 def user_files(folder: Path) -> dict[str, bytes]:
-    """Every file but the store's."""
+    """Return the content of every file outside the store, by path."""
     files = (path for path in folder.rglob("*") if path.is_file() and ".evalscribe" not in path.parts)
     return {str(path): path.read_bytes() for path in files}
 
@@ -198,7 +198,7 @@ def test_budget_stops_a_question_between_calls(analyzed: Workspace) -> None:
 
 
 class PiecesWithSignal(tuple[bytes, ...]):
-    """Pieces of an answer; a signal ends the command after some of them."""
+    """Pieces of an answer; iteration signals this process before piece 40."""
 
     number: signal.Signals
 
@@ -219,7 +219,7 @@ class PiecesWithSignal(tuple[bytes, ...]):
 def test_signal_during_an_answer_keeps_the_text_received_so_far(
     analyzed: Workspace, number: signal.Signals, code: int, messages: tuple[str, ...]
 ) -> None:
-    """What was heard by then is on its output."""
+    """The received text is printed, and a later question is answered as usual."""
     before = user_files(analyzed.folder)
     answer = streamed(says("word " * 400), 0.02)
     pieces = PiecesWithSignal(answer.pieces)
@@ -263,7 +263,7 @@ def test_closed_output_pipe_stops_the_answer_without_error(analyzed: Workspace) 
 
 
 def test_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, made: Path) -> None:
-    """Ctrl-C stops an answer, at the prompt the discussion; hostile words do nothing to the terminal."""
+    """Ctrl-C stops an answer or, at the prompt, the discussion. Escape sequences in answers are removed."""
     replies = iter([streamed(says("word " * 400)), says("It is 4. \x1b]0;pwned\x07\x1b[2J")])
 
     def script(call: Call) -> Answer:

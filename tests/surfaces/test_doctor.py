@@ -1,4 +1,4 @@
-"""`doctor`: its checks and its exit codes."""
+"""`doctor`: checks and exit codes."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_doctor_reports_a_key_without_action_permission(workspace: Workspace, de
 
 
 def test_doctor_accepts_a_deployment_that_hides_error_reasons(workspace: Workspace, deployment: Deployment) -> None:
-    """Another deployment's tables have other numbers, so it refuses the ids that doctor asks for."""
+    """Table numbers differ between deployments, so this one refuses the ids that doctor asks for."""
     deployment.answer = lambda path, args: failure("")
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
     assert f"{deployment.url} answers and accepts the key; the deployment hides the reasons" in line_about(

@@ -1,6 +1,6 @@
-"""Every exit code, once in a real process, with a reason in at most two lines and never a traceback.
+"""Every exit code in a real process, with an error of at most two lines and no traceback.
 
-Other ways to the same code run in this process, which ends by the same function.
+Further cases of a code run in this process, through the same function.
 """
 
 import json
@@ -17,7 +17,7 @@ from support.convex_server import RUN_ID, Deployment
 
 
 def assert_short_error(ended: CompletedCommand, *words: str) -> None:
-    """The error is one or two lines on standard error that hold these words; nothing is on standard output."""
+    """Assert that standard error ends in a one- or two-line error with these words and standard output is empty."""
     lines = [line for line in ended.err.splitlines() if line.strip()]
     at = next(n for n, line in enumerate(lines) if line.startswith("evalscribe: "))
     assert len(lines) - at <= 2, ended.err
@@ -237,7 +237,7 @@ def test_deleted_working_folder_exits_66(
 
 
 def test_missing_unix_module_exits_69_and_names_supported_systems(tmp_path: Path) -> None:
-    """As on Windows, whose Python lacks this module."""
+    """Python on Windows lacks `fcntl`."""
     code = "import sys; sys.modules['fcntl'] = None; from evalscribe.cli import run; sys.exit(run(['doctor']))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert_short_error(CompletedCommand(done.returncode, done.stdout, done.stderr), "Linux and macOS", "WSL")

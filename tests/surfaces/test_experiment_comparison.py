@@ -1,4 +1,4 @@
-"""`experiments runs compare`: what is printed, what programs read, and the exit codes."""
+"""`experiments runs compare`: text output, JSON output and exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def test_regression_exits_0_without_assert_and_2_with_it(
 
 
 def test_assert_with_too_few_common_trials_exits_3(inside: InProcessCommand, experiment: StoredExperiment) -> None:
-    """Otherwise a candidate that breaks would pass."""
+    """Without this rule a candidate that crashes would pass."""
     experiment.run("p" * 20, name="base")
     experiment.run("p" * 15 + "e" * 5, name="candidate")
     assert "only 75.0 % of the trials" in compare(inside, "--assert", code=3)

@@ -1,4 +1,4 @@
-"""Experiments on the command line: made, run by a process of their own, killed, resumed, cancelled."""
+"""Experiments on the command line: creation, runs in a worker process, kill, resume and cancel."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def test_experiments_are_created_updated_listed_and_shown(ready: Workspace) -> N
 
 
 def _assert_missing_options_are_refused(ready: Workspace) -> None:
-    """What is missing is named by its option; a flag may have a value."""
+    """Errors name the missing option; a flag also accepts a value."""
     assert "--name" in ready.run("experiments", "create", code=64).err
     assert "--dataset-id" in ready.run("experiments", "create", "--name", "n", code=64).err
     error = ready.run("experiments", "create", "--name", "n", "--dataset-id", "questions", code=64).err
@@ -124,7 +124,7 @@ def test_regression_dataset_reruns_failures_and_prints_one_document(ready: Works
 
 
 def test_resume_after_a_killed_worker_repeats_only_trials_in_flight(ready: Workspace) -> None:
-    """No try is answered beyond the first 33."""
+    """The component holds every trial after the first 33."""
     (ready.folder / "hold").write_text("33")
     create(ready, "quality", "agent", "--config", '{"concurrency": 3, "passed_threshold": 0.9}')
     run = ready.run("experiments", "run", "quality", "--name", "pr-1").out.strip()

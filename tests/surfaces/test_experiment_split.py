@@ -1,4 +1,4 @@
-"""An experiment over one split, through the command line, from its making to its regression dataset."""
+"""An experiment over one split, through the command line, from creation to regression dataset."""
 
 import json
 

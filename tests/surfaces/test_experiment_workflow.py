@@ -1,4 +1,4 @@
-"""The workflow of the documentation that gates an experiment: its steps, as a runner would run them."""
+"""The documented CI workflow that gates an experiment: its steps are run as a CI runner would run them."""
 
 import json
 import re

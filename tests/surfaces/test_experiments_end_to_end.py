@@ -1,6 +1,6 @@
-"""Every command around experiments, one after the other as a person types them, each with ids that one before printed.
+"""All experiment commands in sequence, typed as by a user, with the ids that earlier commands printed.
 
-The component is a real one, the workers are real processes, and a Messages API on loopback is the model.
+The component and the worker processes are real; a loopback Messages API stands in for the model.
 """
 
 import json
@@ -48,19 +48,19 @@ evalscribe experiments create
 FAILS, STOPPED = 2, 3
 TICKETS = 20
 FIRST, SECOND = 11, 19
-"""So many tickets pass the two scorers with each build."""
+"""Tickets that pass both scorers with the first and with the second build."""
 
 
 @dataclass
 class Typed:
-    """Commands as they are typed; `<run-id>` stands for what an earlier one printed under that name."""
+    """Runs command lines; a placeholder such as `<run-id>` stands for an id that an earlier command printed."""
 
     workspace: Workspace
     model: MessagesServer
     printed: dict[str, str] = field(default_factory=dict)
 
     def run(self, line: str, name: str | None = None, code: int = 0) -> CompletedCommand:
-        """`name`: under which the id that it prints is kept."""
+        """Run a command line, and store the id that it prints under `name`."""
         words = [self.filled(word) for word in shlex.split(line)]
         assert words[0] == "evalscribe"
         settings = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": self.model.url}
@@ -80,7 +80,7 @@ class Typed:
 
 
 def answers(call: Call) -> Answer:
-    """To the prompt under test an order that is there; to a judge that this is right."""
+    """Answer the prompt under test with an existing order, and the judge's prompt with a pass."""
     prompt = json.dumps(call.body)
     if "Answer in JSON from this" in prompt and "<response>" not in prompt:
         return says('{"order": 1042, "status": "shipped"}')
@@ -98,7 +98,7 @@ def typed(workspace: Workspace) -> Iterator[Typed]:
 
 
 def prepare(typed: Typed) -> None:
-    """The dataset, published, and the builds."""
+    """Create the published dataset, the deployments and the experiment."""
     typed.run("evalscribe datasets create --name tickets", "dataset-id")
     typed.run("evalscribe datasets upload <dataset-id> tickets.jsonl")
     typed.run("evalscribe datasets publish <dataset-id>", "dataset-version-id")
@@ -161,7 +161,7 @@ def compare_runs(typed: Typed) -> None:
 
 
 def check_gate(typed: Typed) -> None:
-    """What CI runs: the gate decides the exit code, and is told in the step's summary; files are kept."""
+    """Check the CI commands: the gate decides the exit code, the step summary is written, and results are exported."""
     summary = typed.workspace.folder / "summary.md"
     ci = typed.workspace.run("reports", "ci", "ci-1a2b3c4", code=FAILS, GITHUB_STEP_SUMMARY=str(summary))
     assert "passed_threshold" in ci.out
@@ -174,14 +174,14 @@ def check_gate(typed: Typed) -> None:
 
 
 def create_regression_dataset(typed: Typed) -> None:
-    """What failed becomes a dataset with an experiment, whose first run still fails."""
+    """Create a dataset and an experiment from the failures; the first run still fails."""
     line = "evalscribe experiments runs regression-dataset <run-id> --name support-agent-regressions --start-run --wait"
     ended = typed.run(line, code=FAILS)
     assert f"gate failed: pass rate 0/{TICKETS - FIRST}" in ended.out
 
 
 def use_like_an_imported_run(typed: Typed) -> None:
-    """A run is an ordinary run to everything else."""
+    """Use the experiment run in `analyze`, `compare` and `sql`."""
     report = typed.run("evalscribe analyze <run-id> --judge rules").out
     assert f"{TICKETS - FIRST} of {TICKETS} evals failed" in report
     assert NEXT in report

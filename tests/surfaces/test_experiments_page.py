@@ -1,4 +1,4 @@
-"""The page on experiments: its walk-through is walked, and what it shows of it is what is printed."""
+"""The documentation page on experiments: its commands are run, and print what the page shows."""
 
 import re
 import shlex
@@ -25,7 +25,7 @@ def blocks(title: str, language: str) -> list[str]:
 
 
 def run_section(workspace: Workspace, title: str, **places: str) -> str:
-    """Run the commands of a section, with words in the places of those in capitals; what they print."""
+    """Run the commands of a section, with placeholder words replaced by `places`; return their output."""
     printed = []
     for line in "".join(blocks(title, "bash")).splitlines():
         code = EXIT_CODE.search(line)
@@ -35,7 +35,7 @@ def run_section(workspace: Workspace, title: str, **places: str) -> str:
 
 
 def expected_lines(title: str) -> Iterator[re.Pattern[str]]:
-    """The lines of what the page shows as printed; `…` stands for anything."""
+    """Yield a pattern for each output line that the page shows; `…` matches any text."""
     for line in "".join(blocks(title, "text")).splitlines():
         yield re.compile(".*".join(map(re.escape, line.split("…"))))
 
