@@ -112,8 +112,8 @@ FOLLOW_UPS = {
 """Expected outcomes of actions, taken by hand from the maintainers' reports and the logs.
 
 The second run of opus fails again with `fetch failed` despite the retries, and with `no-misused-promises`. Its task of
-`run_query_mutation` still asks for the eslint-disable, so the run predates that change. Gemini's `use_mutation` fails
-the same step because of `React`; its `http_action_routing` passes eslint and fails a test. The log of gpt-5.2-codex
+`run_query_mutation` still asks for the eslint-disable, so that run cannot show whether the change held. Gemini's
+`use_mutation` fails the same step because of `React`; its `http_action_routing` passes eslint and fails a test. The log of gpt-5.2-codex
 shows `no-misused-promises` again. Evals that trinity never reached count for nothing.
 """
 ACTION_OUTCOMES = {
