@@ -113,8 +113,8 @@ FOLLOW_UPS = {
 
 The second run of opus fails again with `fetch failed` despite the retries, and with `no-misused-promises`. Its task of
 `run_query_mutation` still asks for the eslint-disable, so that run cannot show whether the change held. Gemini's
-`use_mutation` fails the same step because of `React`; its `http_action_routing` passes eslint and fails a test. The log of gpt-5.2-codex
-shows `no-misused-promises` again. Evals that trinity never reached count for nothing.
+`use_mutation` fails the same step because of `React`; its `http_action_routing` passes eslint and fails a test. The
+log of gpt-5.2-codex shows `no-misused-promises` again. Evals that trinity never reached count for nothing.
 """
 ACTION_OUTCOMES = {
     ("000-fetch", "held"),
