@@ -1,4 +1,4 @@
-"""Workspaces, made runs, and loopback servers for the command line."""
+"""Fixtures for command line tests: workspaces, generated runs and loopback servers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,19 +24,19 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def inside(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> InProcessCommand:
-    """The same folder, its commands in this process."""
+    """Run commands in this process, in the folder of `workspace`."""
     return InProcessCommand(workspace.folder, monkeypatch, capsys)
 
 
 @pytest.fixture(autouse=True)
 def patient_cancel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`cancel` waits for its worker until it has ended: on a busy machine that takes longer than a user would wait."""
+    """Let `cancel` wait longer for its worker, because a worker ends slowly on a busy machine."""
     monkeypatch.setattr(control, "PATIENCE_S", float(PATIENCE_S))
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A snapshot of eight failures."""
+    """A generated run snapshot with eight failures."""
     return run_snapshots.write(tmp_path_factory.mktemp("made") / "run", 8)
 
 

@@ -1,4 +1,4 @@
-"""A key or login without access ends a command with 77, one message and no report."""
+"""Access to Convex: a refused key or login exits with 77, prints one message and writes no report."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return package(tmp_path / "evalScores")
 
 
-def test_a_key_that_may_not_run_actions_over_http(workspace: Workspace, deployment: Deployment) -> None:
+def test_http_key_without_action_permission_exits_77(workspace: Workspace, deployment: Deployment) -> None:
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else READ_ONLY
     for command in (("analyze", RUN_ID, "--judge", "rules"), ("fetch", RUN_ID, "-o", "kept")):
         ended = workspace.run(*command, "--deployment", deployment.url, code=77, CONVEX_DEPLOY_KEY=KEY)
@@ -36,35 +36,37 @@ def test_a_key_that_may_not_run_actions_over_http(workspace: Workspace, deployme
     assert not (workspace.folder / "kept" / "failed_evals.json").exists()
 
 
-def test_a_key_that_may_not_run_actions_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+def test_npx_key_without_action_permission_exits_77(workspace: Workspace, npx: Npx, folder: Path) -> None:
     npx.answer({RUN_ID: NpxOutput(out=json.dumps(summary()))}, NpxOutput(1, "", by_npx(READ_ONLY)))
-    where = ("--via", "npx", "--convex-dir", folder)
-    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
+    options = ("--via", "npx", "--convex-dir", folder)
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *options, code=77)
     assert ended.err.count("You do not have permission") == 1
     assert "use a deploy key that may run both" in ended.err
     assert workspace.reports == []
 
 
-def test_a_stale_login(workspace: Workspace, npx: Npx, folder: Path) -> None:
+def test_expired_npx_login_exits_77_and_suggests_a_new_login(workspace: Workspace, npx: Npx, folder: Path) -> None:
     npx.answer({}, NpxOutput(1, "", STALE))
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=77)
     assert "AccessTokenInvalid" in ended.err
     assert "run `npx convex login` there" in ended.err
 
 
-def test_a_wrong_key_that_npx_is_handed(workspace: Workspace, npx: Npx, folder: Path, tmp_path: Path) -> None:
+def test_wrong_key_is_passed_to_npx_by_environment_and_never_printed(
+    workspace: Workspace, npx: Npx, folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     npx.answer({}, NpxOutput(1, "", by_npx(BAD_ADMIN_KEY)))
-    where = ("--via", "npx", "--convex-dir", folder, "--key-file", tmp_path / "key")
-    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *where, code=77)
+    options = ("--via", "npx", "--convex-dir", folder, "--key-file", tmp_path / "key")
+    ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *options, code=77)
     assert "BadAdminKey: The provided admin key was invalid" in ended.err
-    ((_, arguments, named),) = npx.calls
-    assert named["CONVEX_DEPLOY_KEY"] == KEY
+    ((_, arguments, environment),) = npx.calls
+    assert environment["CONVEX_DEPLOY_KEY"] == KEY
     assert KEY not in arguments
     assert KEY not in ended.err
 
 
-def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+def test_npx_fetches_a_complete_run(workspace: Workspace, npx: Npx, folder: Path) -> None:
     answers = {eval_id: NpxOutput(out=json.dumps(debug(eval_id))) for eval_id in EVAL_IDS}
     npx.answer({RUN_ID: NpxOutput(out="npm warn old\n" + json.dumps(summary(), indent=2)), **answers})
     workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder)
@@ -72,7 +74,7 @@ def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -
 
 
 @pytest.mark.parametrize(
-    ("listed", "options", "says"),
+    ("listed", "options", "message"),
     [
         pytest.param(False, (), "does not list `convex`", id="not listed"),
         pytest.param(
@@ -80,17 +82,17 @@ def test_a_whole_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -
         ),
     ],
 )
-def test_unsupported_npx_settings_are_refused_before_it_starts(
-    listed: bool, options: tuple[str, ...], says: str, workspace: Workspace, npx: Npx, tmp_path: Path
+def test_unsupported_npx_settings_are_refused_before_npx_starts(
+    listed: bool, options: tuple[str, ...], message: str, workspace: Workspace, npx: Npx, tmp_path: Path
 ) -> None:
     folder = package(tmp_path / "other", listed=listed)
     ended = workspace.run(
         "analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, *options, code=64
     )
-    assert says in ended.err
+    assert message in ended.err
     assert npx.calls == []
 
 
-def test_unknown_run_through_npx(workspace: Workspace, npx: Npx, folder: Path) -> None:
+def test_unknown_run_through_npx_exits_66(workspace: Workspace, npx: Npx, folder: Path) -> None:
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=66)
     assert f"has no run {RUN_ID}" in ended.err

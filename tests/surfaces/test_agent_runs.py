@@ -1,4 +1,4 @@
-"""Runs of an agent benchmark from file to report: which findings are first, certain, and how they are estimated."""
+"""Agent benchmark runs from file to report: order and certainty of findings, and cost estimates."""
 
 import json
 from pathlib import Path
@@ -14,9 +14,9 @@ TASK = "You are eva_moss_41. Renew the loan LN4410 for another week."
 MODEL = ("--judge", "anthropic/claude-opus-5-5")
 
 
-def called(name: str, arguments: dict[str, Any], number: int) -> dict[str, Any]:
-    given = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-    return {"role": "assistant", "content": None, "tool_calls": [given]}
+def tool_call_message(name: str, arguments: dict[str, Any], number: int) -> dict[str, Any]:
+    tool_call = {"id": f"c{number}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
+    return {"role": "assistant", "content": None, "tool_calls": [tool_call]}
 
 
 def entry(task: int, trial: int, reward: float, *, ends_early: bool = False) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def entry(task: int, trial: int, reward: float, *, ends_early: bool = False) -> 
         "traj": [
             {"role": "system", "content": POLICY},
             {"role": "user", "content": "I am eva_moss_41. Please renew LN4410 by 7 days."},
-            called("get_member", {"id": "eva_moss_41"}, trial),
+            tool_call_message("get_member", {"id": "eva_moss_41"}, trial),
             {"role": "tool", "tool_call_id": f"c{trial}", "name": "get_member", "content": '{"loans": ["LN4410"]}'},
             *ending,
         ],
@@ -58,19 +58,19 @@ def runs(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_task_that_nobody_passed_is_uncertain_and_comes_first(inside: InProcessCommand, runs: Path) -> None:
+def test_task_without_a_passing_trial_is_uncertain_and_listed_first(inside: InProcessCommand, runs: Path) -> None:
     report = json.loads(inside.run("analyze", runs, "--judge", "rules", "--json").out)
-    found = {one["eval"].rpartition("/")[2]: one for one in report["findings"]}
+    findings = {one["eval"].rpartition("/")[2]: one for one in report["findings"]}
     assert [one["eval"].rpartition("/")[2] for one in report["findings"]][:3] == ["task-1#1", "task-1#2", "task-1#3"]
-    assert {name: one["never_passed"] for name, one in found.items()} == {
+    assert {name: one["never_passed"] for name, one in findings.items()} == {
         "task-0#2": False,
         "task-0#3": False,
         "task-1#1": True,
         "task-1#2": True,
         "task-1#3": True,
     }
-    assert all(found[name]["uncertain"] for name in ("task-1#1", "task-1#2", "task-1#3"))
-    odd = found["task-1#3"]
+    assert all(findings[name]["uncertain"] for name in ("task-1#1", "task-1#2", "task-1#3"))
+    odd = findings["task-1#3"]
     assert (odd["classification"], odd["cause_kind"], odd["message"]) == ("OVERLY_STRICT", "user", 6)
     assert "Only this trial has this label: trials 1, 2 of the task are labelled MODEL_FAULT." in odd["reasoning"]
     page = Path(report["report_path"]).read_text()
@@ -85,14 +85,14 @@ def test_a_task_that_nobody_passed_is_uncertain_and_comes_first(inside: InProces
     assert inside.run("analyze", runs, "--judge", "rules").out.count("unchanged") == 1
 
 
-def test_a_dry_run_says_that_trials_may_be_judged_again(inside: InProcessCommand, runs: Path) -> None:
+def test_dry_run_estimates_trials_that_may_be_judged_again(inside: InProcessCommand, runs: Path) -> None:
     out = inside.run("analyze", runs, *MODEL, "--dry-run").out
     assert "for 5: up to about " in out
     assert "with up to 1 trial judged again" in out
 
 
-def test_a_model_looks_once_more_at_the_trial_that_it_labelled_otherwise(inside: InProcessCommand, runs: Path) -> None:
-    """The question shows what it said of the other trials, the answer is stored, and the report has the second one."""
+def test_trial_labelled_differently_from_its_siblings_is_judged_again(inside: InProcessCommand, runs: Path) -> None:
+    """The second prompt shows the verdicts on the other trials; the second answer is stored and reported."""
 
     def answers(call: Call) -> Answer:
         text = json.dumps(call.body["messages"])
@@ -113,12 +113,12 @@ def test_a_model_looks_once_more_at_the_trial_that_it_labelled_otherwise(inside:
         assert "no-call" in again[0]
         inside.run("analyze", runs, *MODEL, "--json", **access)
         assert len(server.calls) == 6, "the second verdict is stored"
-    found = {one["eval"].rpartition("/")[2]: one for one in report["findings"]}
-    assert (found["task-1#3"]["classification"], found["task-1#3"]["cause"]) == ("MODEL_FAULT", "no-call")
+    findings = {one["eval"].rpartition("/")[2]: one for one in report["findings"]}
+    assert (findings["task-1#3"]["classification"], findings["task-1#3"]["cause"]) == ("MODEL_FAULT", "no-call")
     assert "OVERLY_STRICT" not in Path(report["report_path"]).read_text().partition("## Net impact")[0]
 
 
-def test_a_failed_score_is_shown_with_the_threshold(inside: InProcessCommand, tmp_path: Path) -> None:
+def test_failed_score_is_shown_with_its_threshold(inside: InProcessCommand, tmp_path: Path) -> None:
     table = tmp_path / "sums.csv"
     table.write_text("id,input,output,expected,score\na,2+2?,5,4,0.75\nb,3+3?,1,6,0.2\nc,1+1?,2,2,1\n")
     chosen = ("--threshold", "0.8", "--judge", "rules")

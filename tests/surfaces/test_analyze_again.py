@@ -1,4 +1,4 @@
-"""The second analysis of a run: what people wrote stays, and what did not change is not written."""
+"""Repeated analysis of a run: human edits stay, and an unchanged report is not rewritten."""
 
 import json
 import subprocess
@@ -27,7 +27,7 @@ def edit(report: Path, *changes: tuple[str, str]) -> str:
     return text
 
 
-def test_nothing_changed_nothing_written(workspace: Workspace, made: Path, analyzed: Path) -> None:
+def test_unchanged_report_is_not_rewritten(workspace: Workspace, made: Path, analyzed: Path) -> None:
     before = (analyzed.read_bytes(), analyzed.stat().st_mtime_ns, analyzed.stat().st_ino)
     again = workspace.run("analyze", made, "--judge", "rules", "--date", "2026-12-24")
     assert f"Report: {analyzed} (unchanged)" in again.out
@@ -40,14 +40,16 @@ def test_nothing_changed_nothing_written(workspace: Workspace, made: Path, analy
     assert (document["changed"], document["revision"]) == (False, 1)
 
 
-def test_without_its_store_it_is_the_same(workspace: Workspace, made: Path, analyzed: Path) -> None:
+def test_report_is_unchanged_after_its_store_is_deleted(workspace: Workspace, made: Path, analyzed: Path) -> None:
     before = analyzed.read_bytes()
     subprocess.run(["rm", "-r", ".evalscribe"], cwd=workspace.folder, check=True)
     assert "(unchanged)" in workspace.run("analyze", made, "--judge", "rules").out
     assert workspace.report.read_bytes() == before
 
 
-def test_a_correction_is_in_force_and_the_judge_stays_visible(workspace: Workspace, made: Path, analyzed: Path) -> None:
+def test_correction_overrides_the_judge_whose_label_stays_visible(
+    workspace: Workspace, made: Path, analyzed: Path
+) -> None:
     edit(
         analyzed,
         (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"),
@@ -70,7 +72,9 @@ def test_a_correction_is_in_force_and_the_judge_stays_visible(workspace: Workspa
     assert "· judge said MODEL_FAULT: " in text
 
 
-def test_edits_that_contradict_are_refused_with_both_lines(workspace: Workspace, made: Path, analyzed: Path) -> None:
+def test_contradicting_edits_are_refused_with_both_line_numbers(
+    workspace: Workspace, made: Path, analyzed: Path
+) -> None:
     text = edit(
         analyzed,
         (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"),
@@ -86,22 +90,20 @@ def test_edits_that_contradict_are_refused_with_both_lines(workspace: Workspace,
     assert "1 report checked, 1 with problems" in checked.out
 
 
-def test_a_free_form_file_in_its_place_is_left_alone(workspace: Workspace, made: Path) -> None:
+def test_free_form_file_at_the_report_path_is_not_overwritten(workspace: Workspace, made: Path) -> None:
     folder = workspace.folder / "reports" / "example" / "sample-model-2"
     folder.mkdir(parents=True)
-    taken = folder / "jn7made0_2026-11-02.md"
-    taken.write_text("# My own notes\n\nNothing to see.\n")
+    existing = folder / "jn7made0_2026-11-02.md"
+    existing.write_text("# My own notes\n\nNothing to see.\n")
     out = workspace.run("analyze", made, "--judge", "rules", "--date", "2026-11-02").out
-    assert taken.read_text() == "# My own notes\n\nNothing to see.\n"
+    assert existing.read_text() == "# My own notes\n\nNothing to see.\n"
     assert (folder / "jn7made0_2026-11-02.evalscribe.md").exists()
     assert "is not a report of evalscribe and is left as it is" in out
     quiet = workspace.run("analyze", made, "--judge", "rules", "--quiet", "--date", "2026-11-02")
     assert quiet.out.strip().endswith("jn7made0_2026-11-02.evalscribe.md")
 
 
-def test_a_report_edited_into_something_unreadable_is_left_alone(
-    workspace: Workspace, made: Path, analyzed: Path
-) -> None:
+def test_unreadable_report_is_not_overwritten(workspace: Workspace, made: Path, analyzed: Path) -> None:
     text = analyzed.read_text()
     broken = text.replace("**MODEL_FAULT**", "**MY FAULT**", 1)
     analyzed.write_text(broken)
@@ -127,7 +129,7 @@ def repository(workspace: Workspace) -> Workspace:
     return workspace
 
 
-def test_a_commit_holds_only_the_report(repository: Workspace, made: Path) -> None:
+def test_commit_contains_only_the_report_files(repository: Workspace, made: Path) -> None:
     (repository.folder / "own.txt").write_text("staged\n")
     git(repository.folder, "add", "own.txt")
     (repository.folder / "own.txt").write_text("and more\n")
@@ -137,8 +139,8 @@ def test_a_commit_holds_only_the_report(repository: Workspace, made: Path) -> No
     assert ended.out.splitlines()[-1].startswith(NEXT)
     changed = git(repository.folder, "show", "--name-status", "--format=", "HEAD")
     page = repository.report.relative_to(repository.folder).as_posix()
-    own = ("reports/.gitattributes", f"{page.removesuffix('.md')}.json", page, "reports/labels.md")
-    assert sorted(changed.split("\n")) == sorted(f"A\t{name}" for name in own)
+    report_files = ("reports/.gitattributes", f"{page.removesuffix('.md')}.json", page, "reports/labels.md")
+    assert sorted(changed.split("\n")) == sorted(f"A\t{name}" for name in report_files)
     assert git(repository.folder, "rev-parse", "HEAD")[:12] in ended.err
     assert git(repository.folder, "status", "--porcelain") == before, "neither index nor store is touched"
     repository.run("analyze", made, "--judge", "rules", "--commit")
@@ -148,11 +150,11 @@ def test_a_commit_holds_only_the_report(repository: Workspace, made: Path) -> No
 @pytest.mark.parametrize(
     "reason", ["HEAD is detached", "merge", "ignores", "no author is configured", "not in a git repository"]
 )
-def test_a_commit_that_cannot_be_is_refused_before_anything_is_judged(
+def test_impossible_commit_is_refused_before_judging(
     reason: str, repository: Workspace, made: Path, tmp_path: Path
 ) -> None:
     folder = repository.folder
-    where = repository
+    workspace = repository
     if reason == "HEAD is detached":
         git(folder, "checkout", "-q", "--detach")
     elif reason == "merge":
@@ -164,16 +166,16 @@ def test_a_commit_that_cannot_be_is_refused_before_anything_is_judged(
         git(folder, "config", "--unset", "user.email")
     else:
         (tmp_path / "elsewhere").mkdir()
-        where = Workspace(tmp_path / "elsewhere")
+        workspace = Workspace(tmp_path / "elsewhere")
     head = git(folder, "rev-parse", "HEAD")
-    ended = where.run("analyze", made, "--judge", "rules", "--commit", code=64, GIT_CONFIG_GLOBAL="/dev/null")
+    ended = workspace.run("analyze", made, "--judge", "rules", "--commit", code=64, GIT_CONFIG_GLOBAL="/dev/null")
     assert reason in ended.err
-    assert where.reports == []
+    assert workspace.reports == []
     assert ended.out == ""
     assert git(folder, "rev-parse", "HEAD") == head
 
 
-def test_edits_are_kept_in_a_clone_without_the_store(repository: Workspace, made: Path) -> None:
+def test_edits_survive_in_a_clone_without_the_store(repository: Workspace, made: Path) -> None:
     repository.run("analyze", made, "--judge", "rules", "--commit")
     subprocess.run(["rm", "-r", ".evalscribe"], cwd=repository.folder, check=True)
     edit(repository.report, ("\n**", "\n**A zebra.** **"), ("\n## Net impact", "\nAn okapi.\n\n## Net impact"))
@@ -185,7 +187,7 @@ def test_edits_are_kept_in_a_clone_without_the_store(repository: Workspace, made
     assert "(unchanged" in repository.run("analyze", made, "--judge", "rules").out
 
 
-def test_edits_that_overlap_with_new_text_stay_and_the_new_page_is_beside_them(
+def test_conflicting_edits_stay_and_the_new_report_is_written_beside_them(
     workspace: Workspace, made: Path, analyzed: Path
 ) -> None:
     text = edit(
@@ -196,37 +198,37 @@ def test_edits_that_overlap_with_new_text_stay_and_the_new_page_is_beside_them(
     title = next(line for line in text.split("\n") if line.startswith("# "))
     edit(analyzed, ("\n**", "\nWe think: **"))
     edited = analyzed.read_text()
-    said = workspace.run("analyze", made, "--judge", "rules")
+    ended = workspace.run("analyze", made, "--judge", "rules")
     assert analyzed.read_text() == edited
     (beside,) = [path for path in workspace.reports if path != analyzed]
-    assert "keeps its edits and is left as it is" in said.out
-    assert str(beside.name) in said.out
+    assert "keeps its edits and is left as it is" in ended.out
+    assert str(beside.name) in ended.out
     assert f"### 1. {FIRST}\n**AMBIGUOUS_TASK**" in beside.read_text()
     assert title not in beside.read_text()
 
 
-def test_data_that_is_missing_is_named_and_the_page_is_left_alone(
+def test_missing_data_file_is_named_and_the_report_is_not_overwritten(
     workspace: Workspace, made: Path, analyzed: Path
 ) -> None:
     analyzed.with_suffix(".json").unlink()
     text = analyzed.read_text()
-    said = workspace.run("analyze", made, "--judge", "rules")
+    ended = workspace.run("analyze", made, "--judge", "rules")
     assert analyzed.read_text() == text
-    assert f"{analyzed.with_suffix('.json').name} is missing" in said.out
+    assert f"{analyzed.with_suffix('.json').name} is missing" in ended.out
     assert len(workspace.reports) == 2
     checked = workspace.run("reports", "check", analyzed, code=65)
     assert f"{analyzed.with_suffix('.json').name} is missing" in checked.out
 
 
 @pytest.mark.parametrize("written", ["data only", "page only"])
-def test_a_write_that_was_cut_off_is_completed(workspace: Workspace, made: Path, analyzed: Path, written: str) -> None:
-    """Page and data are two files: a kill between the two writes leaves one of the new version."""
+def test_interrupted_write_is_completed(workspace: Workspace, made: Path, analyzed: Path, written: str) -> None:
+    """A kill between the writes of the page and of its data file leaves only one of them updated."""
     before = {path: path.read_bytes() for path in (analyzed, analyzed.with_suffix(".json"))}
     edit(analyzed, (f"### 1. {FIRST}\n**MODEL_FAULT**", f"### 1. {FIRST}\n**AMBIGUOUS_TASK**"))
     workspace.run("analyze", made, "--judge", "rules")
     after = {path: path.read_bytes() for path in before}
-    lost = analyzed if written == "data only" else analyzed.with_suffix(".json")
-    lost.write_bytes(before[lost])
+    stale = analyzed if written == "data only" else analyzed.with_suffix(".json")
+    stale.write_bytes(before[stale])
     workspace.run("analyze", made, "--judge", "rules")
     page, data = (path.read_text().replace("revision: 3", "revision: 2") for path in before)
     assert page.split("written:")[1][30:] == after[analyzed].decode().split("written:")[1][30:]

@@ -1,4 +1,4 @@
-"""`--batch`: conversations whose turns go out in waves."""
+"""`--batch`: each turn of all conversations is sent as one batch."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from support.command import InProcessCommand, Workspace
 from support.messages_server import VERDICT
 
 FAILURES = 10
-"""Of the sample run, each a group of its own."""
+"""Failures of the sample run; each forms a group of its own."""
 
 
 @pytest.fixture
@@ -35,12 +35,12 @@ output_schema:
 """
 
 
-def says(text: str) -> Result:
+def text_result(text: str) -> Result:
     return lambda _key, _params: {"type": "succeeded", "message": answer(text)}
 
 
-def looks_first(_key: str, params: dict[str, Any]) -> dict[str, Any]:
-    """Asks for the documents, then submits."""
+def submit_after_listing(_key: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Answer the first turn by listing the documents and the second by submitting a verdict."""
     turn = len(params["messages"]) // 2
     call = {"name": "submit", "input": VERDICT} if turn else {"name": "list_documents", "input": {}}
     content = [{"type": "tool_use", "id": f"call_{turn}", **call}]
@@ -53,8 +53,8 @@ def analyze(analysing: InProcessCommand, server: BatchesServer, *more: str, code
     return analysing.run(*chosen, code=code, ANTHROPIC_API_KEY="sk-ant-test-0000", ANTHROPIC_BASE_URL=server.url).out
 
 
-def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: InProcessCommand) -> None:
-    with BatchesServer(looks_first) as server:
+def test_each_analysis_turn_is_one_batch_of_all_failures(analysing: InProcessCommand) -> None:
+    with BatchesServer(submit_after_listing) as server:
         first = analyze(analysing, server)
         assert [len(batch.requests) for batch in server.batches] == [FAILURES, FAILURES]
         assert server.singles == []
@@ -65,24 +65,24 @@ def test_every_turn_of_an_analysis_is_a_batch_of_all_its_failures(analysing: InP
     assert len(list(Path(analysing.folder).rglob("smp7q2ka_*.md"))) == 1
 
 
-def test_investigations_that_came_to_nothing_are_made_anew(analysing: InProcessCommand) -> None:
-    with BatchesServer(says("no idea")) as server:
+def test_failed_investigations_are_repeated_by_the_next_analysis(analysing: InProcessCommand) -> None:
+    with BatchesServer(text_result("no idea")) as server:
         assert "MODEL_FAULT" not in analyze(analysing, server, code=65)
-        asked = len(server.batches)
-        assert asked > 1, "the model is told what is missing"
-        server.result = looks_first
-        healed = analyze(analysing, server)
-        assert [len(batch.requests) for batch in server.batches[asked:]] == [FAILURES, FAILURES]
-    assert f"judge {2 * FAILURES} calls" in healed
+        batch_count = len(server.batches)
+        assert batch_count > 1, "the model is told what is missing"
+        server.result = submit_after_listing
+        second = analyze(analysing, server)
+        assert [len(batch.requests) for batch in server.batches[batch_count:]] == [FAILURES, FAILURES]
+    assert f"judge {2 * FAILURES} calls" in second
 
 
-def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: InProcessCommand) -> None:
-    with BatchesServer(says("no idea")) as server:
+def test_failed_cascade_questions_are_asked_again_once(analysing: InProcessCommand) -> None:
+    with BatchesServer(text_result("no idea")) as server:
         analyze(analysing, server, "--cascade", "--yes")
-        asked = len(server.batches)
-        server.result = looks_first
+        batch_count = len(server.batches)
+        server.result = submit_after_listing
         analyze(analysing, server, "--cascade", "--yes")
-        models = [{params["model"] for params in batch.requests.values()} for batch in server.batches[asked:]]
+        models = [{params["model"] for params in batch.requests.values()} for batch in server.batches[batch_count:]]
         assert models[0] == {"claude-haiku-5-5"}
         again = len(server.batches)
         analyze(analysing, server, "--cascade", "--yes")
@@ -90,27 +90,27 @@ def test_what_a_cascade_came_to_nothing_with_is_asked_anew(analysing: InProcessC
         assert server.singles == []
 
 
-def test_rollouts_that_came_to_nothing_are_asked_anew(analysing: InProcessCommand) -> None:
+def test_failed_rubric_judgements_are_asked_again_once(analysing: InProcessCommand) -> None:
     rubrics = analysing.folder / "prompts" / "rubrics"
     rubrics.mkdir(parents=True)
     (analysing.folder / "evalscribe.toml").touch()
     (rubrics / "polite.yaml").write_text(RUBRIC)
-    said = [{"role": "user", "content": f"Good morning, {n}."} for n in range(3)]
-    lines = [{"id": f"run-{n}", "transcripts": [{"messages": [message]}]} for n, message in enumerate(said)]
+    messages = [{"role": "user", "content": f"Good morning, {n}."} for n in range(3)]
+    lines = [{"id": f"run-{n}", "transcripts": [{"messages": [message]}]} for n, message in enumerate(messages)]
     (analysing.folder / "runs.jsonl").write_text("\n".join(map(json.dumps, lines)))
-    with BatchesServer(says("no idea")) as server:
+    with BatchesServer(text_result("no idea")) as server:
         failed = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server), code=65)
-        server.result = says('<response>{"label": "polite"}</response>')
-        healed = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server))
-        known = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server))
+        server.result = text_result('<response>{"label": "polite"}</response>')
+        second = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server))
+        cached = analysing.run("judge", "polite", "runs.jsonl", "--batch", **access(server))
         assert [len(batch.requests) for batch in server.batches] == [3, 3, 3], "question, correction, question"
     assert "3 could not be judged" in failed.out
-    assert "3 results, 0 could not be judged" in healed.out
-    assert "Spent: judge 3 calls" in healed.out
-    assert "Spent: nothing" in known.out
+    assert "3 results, 0 could not be judged" in second.out
+    assert "Spent: judge 3 calls" in second.out
+    assert "Spent: nothing" in cached.out
 
 
-def test_a_plan_of_batches_costs_half(analysing: InProcessCommand) -> None:
+def test_batch_dry_run_estimates_half_the_cost(analysing: InProcessCommand) -> None:
     with BatchesServer() as server:
         costs = [
             float(re.findall(r"\$([\d.]+)", analysing.run(*command, **access(server)).out)[0])
@@ -119,7 +119,7 @@ def test_a_plan_of_batches_costs_half(analysing: InProcessCommand) -> None:
     assert costs[1] == pytest.approx(costs[0] / 2, abs=0.01)
 
 
-def test_rules_need_no_batch(analysing: InProcessCommand) -> None:
+def test_batch_option_with_the_rules_judge_is_refused(analysing: InProcessCommand) -> None:
     ended = analysing.run("analyze", "sample", "--judge", "rules", "--batch", code=64)
     assert "--batch asks a model" in ended.err
 

@@ -1,4 +1,4 @@
-"""`--cascade` against a Messages API on loopback: which model is asked what, and what the report says of it."""
+"""`--cascade` against a loopback Messages API: which model is asked what, and how the report shows it."""
 
 import json
 import re
@@ -24,7 +24,7 @@ QUOTE = {
     "text": 'import { query } from "./_generated/server";',
 }
 UNFAIR = "prove it, or prove that it is fair"
-"""Words of the shipped rubric for unfair checks."""
+"""Text that occurs only in the shipped rubric for unfair checks."""
 
 
 def access(server: MessagesServer) -> dict[str, str]:
@@ -35,43 +35,45 @@ def access(server: MessagesServer) -> dict[str, str]:
     }
 
 
-def of(call: Call) -> tuple[str, str]:
-    """Which model was asked about which eval."""
-    said = re.search(r"Eval: (\S+)", call.body["messages"][0]["content"][0]["text"])
-    assert said
-    return call.body["model"], said[1].rpartition("/")[2]
+def model_and_eval(call: Call) -> tuple[str, str]:
+    """Return the model that was called and the name of the eval in its prompt."""
+    match = re.search(r"Eval: (\S+)", call.body["messages"][0]["content"][0]["text"])
+    assert match
+    return call.body["model"], match[1].rpartition("/")[2]
 
 
-def tagged(*tags: str, sure: bool = True, **fields: object) -> Answer:
-    """A verdict of the cheap model."""
+def tag_verdict(*tags: str, sure: bool = True, **fields: object) -> Answer:
+    """Return a verdict of the cheap model."""
     return submit(tags=list(tags), sure=sure, citations=[QUOTE], **fields)
 
 
-def by_eval(call: Call) -> Answer:
-    """Sure of the first failure, a tag for the second, not sure of the third, nonsense about the fourth, and again."""
-    model, name = of(call)
+def answer_by_eval(call: Call) -> Answer:
+    """Answer as the cheap model, in a cycle of four: a sure verdict, a tag, an unsure verdict, and unusable text."""
+    model, name = model_and_eval(call)
     if model == OPUS:
         return submit(citations=[QUOTE], classification="OVERLY_STRICT", cause_kind="grader")
-    kinds = [tagged(), tagged("unfair-check"), tagged(sure=False), says("I would rather not say.")]
+    kinds = [tag_verdict(), tag_verdict("unfair-check"), tag_verdict(sure=False), says("I would rather not say.")]
     return kinds[int(name[:3]) % 4]
 
 
-def configured(workspace: Workspace, text: str) -> None:
+def write_settings(workspace: Workspace, text: str) -> None:
     (workspace.folder / "evalscribe.toml").write_text(text)
 
 
-def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) -> None:
-    configured(workspace, WITHOUT_RULES)
-    with MessagesServer(by_eval) as server:
+def test_each_failure_stops_at_the_first_stage_that_decides_it(workspace: Workspace, made: Path) -> None:
+    write_settings(workspace, WITHOUT_RULES)
+    with MessagesServer(answer_by_eval) as server:
         ended = workspace.run("analyze", made, "--cascade", "--yes", **access(server))
-        asked = Counter(map(of, server.calls))
-        cheap = {name for model, name in asked if model == HAIKU}
-        dear = {name[:3] for model, name in asked if model == OPUS}
-        assert set(asked.values()) == {1}
+        call_counts = Counter(map(model_and_eval, server.calls))
+        cheap = {name for model, name in call_counts if model == HAIKU}
+        dear = {name[:3] for model, name in call_counts if model == OPUS}
+        assert set(call_counts.values()) == {1}
         assert len(cheap) == 8
         assert dear == {"001", "002", "003", "005", "006", "007"}
-        fair = {of(call)[1][:3] for call in server.calls if UNFAIR in json.dumps(call.body["system"])}
-        assert fair == {"001", "005"}, "only what is tagged is judged by the tag's rubric"
+        asked_with_rubric = {
+            model_and_eval(call)[1][:3] for call in server.calls if UNFAIR in json.dumps(call.body["system"])
+        }
+        assert asked_with_rubric == {"001", "005"}, "only what is tagged is judged by the tag's rubric"
         assert [tool["name"] for tool in server.calls[0].body["tools"]] == ["submit"]
         again = json.loads(workspace.run("analyze", made, "--cascade", "--yes", "--json", **access(server)).out)
         assert len(server.calls) == 14, "all is known"
@@ -94,16 +96,20 @@ def test_each_failure_goes_as_far_as_it_needs(workspace: Workspace, made: Path) 
     assert "Stage judge: anthropic/claude-opus-5-5 for at most 8 of 8 verdicts: about" in ended.err
 
 
-def test_the_sample_with_its_rules_asks_only_what_they_leave_open(workspace: Workspace) -> None:
+def test_models_are_asked_only_about_failures_left_undecided_by_rules(workspace: Workspace) -> None:
     def script(call: Call) -> Answer:
-        return tagged("unfair-check") if of(call)[0] == HAIKU else submit(classification="AMBIGUOUS_TASK")
+        return (
+            tag_verdict("unfair-check") if model_and_eval(call)[0] == HAIKU else submit(classification="AMBIGUOUS_TASK")
+        )
 
     with MessagesServer(script) as server:
         document = json.loads(workspace.run("analyze", "sample", "--cascade", "--yes", "--json", **access(server)).out)
-        assert [of(call) for call in server.calls] == [(HAIKU, "007-range"), (OPUS, "007-range")]
-        told = workspace.run("explain", "sample", "007-range", "--cascade", "--yes", **access(server)).out
+        assert [model_and_eval(call) for call in server.calls] == [(HAIKU, "007-range"), (OPUS, "007-range")]
+        explanation = workspace.run("explain", "sample", "007-range", "--cascade", "--yes", **access(server)).out
         assert len(server.calls) == 2, "explain asks the same question"
-        assert "Judge   anthropic/claude-opus-5-5 with unfair-check@1 (judge), 0.90\nTags    unfair-check\n" in told
+        assert (
+            "Judge   anthropic/claude-opus-5-5 with unfair-check@1 (judge), 0.90\nTags    unfair-check\n" in explanation
+        )
     stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
     assert stages == {"rules": 9, "judge": 1}
     assert document["cascade"]["decided"][0] == {"judge": "rules@5", "evals": 9}
@@ -113,49 +119,50 @@ def test_the_sample_with_its_rules_asks_only_what_they_leave_open(workspace: Wor
     assert "rules@5 (rules)" in report.read_text()
 
 
-def test_a_killed_cascade_asks_nothing_twice(workspace: Workspace, made: Path) -> None:
-    configured(workspace, WITHOUT_RULES)
+def test_killed_cascade_repeats_only_calls_in_flight(workspace: Workspace, made: Path) -> None:
+    write_settings(workspace, WITHOUT_RULES)
 
     def slow(call: Call) -> Answer:
-        return replace(submit(), held=True) if of(call)[0] == OPUS else tagged(sure=False)
+        return replace(submit(), held=True) if model_and_eval(call)[0] == OPUS else tag_verdict(sure=False)
 
     with MessagesServer(slow) as server:
         process = workspace.start("analyze", made, "--cascade", "--yes", **access(server))
-        wait_until(lambda: sum(of(call)[0] == OPUS for call in server.calls) == 4, "four expensive calls")
+        wait_until(lambda: sum(model_and_eval(call)[0] == OPUS for call in server.calls) == 4, "four expensive calls")
         end(process, signal.SIGKILL)
-        server._script = by_eval
+        server._script = answer_by_eval
         workspace.run("analyze", made, "--cascade", "--yes", **access(server))
-        asked = Counter(map(of, server.calls))
-    assert {name: times for name, times in asked.items() if times > 1}.keys() <= {c for c in asked if c[0] == OPUS}
-    assert sum(times for (model, _), times in asked.items() if model == HAIKU) == 8
-    assert sum(asked.values()) - len(asked) == 4, "what was in flight"
+        call_counts = Counter(map(model_and_eval, server.calls))
+    assert {name: times for name, times in call_counts.items() if times > 1}.keys() <= {
+        c for c in call_counts if c[0] == OPUS
+    }
+    assert sum(times for (model, _), times in call_counts.items() if model == HAIKU) == 8
+    assert sum(call_counts.values()) - len(call_counts) == 4, "what was in flight"
 
 
-def test_what_the_budget_leaves_undone_keeps_the_best_known_and_is_asked_again(
-    workspace: Workspace, made: Path
-) -> None:
-    configured(workspace, WITHOUT_RULES)
+def test_failures_beyond_the_budget_keep_the_tag_verdict_and_are_judged_later(workspace: Workspace, made: Path) -> None:
+    write_settings(workspace, WITHOUT_RULES)
 
     def script(call: Call) -> Answer:
-        return tagged(sure=False) if of(call)[0] == HAIKU else submit(citations=[QUOTE])
+        return tag_verdict(sure=False) if model_and_eval(call)[0] == HAIKU else submit(citations=[QUOTE])
 
     with MessagesServer(script) as server:
         poor = workspace.run("analyze", made, "--cascade", "--yes", "--budget", "0.1", "--json", **access(server))
         document = json.loads(poor.out)
-        dear = sum(of(call)[0] == OPUS for call in server.calls)
+        dear = sum(model_and_eval(call)[0] == OPUS for call in server.calls)
         stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
         assert dear < 8
         assert stages["tag"] >= 8 - dear > 0
-        kept = [finding for finding in document["findings"] if finding["judge"]["stage"] == "tag"]
+        tag_findings = [finding for finding in document["findings"] if finding["judge"]["stage"] == "tag"]
         assert all(
-            finding["uncertain"] and "Nobody looked closer: the budget" in finding["reasoning"] for finding in kept
+            finding["uncertain"] and "Nobody looked closer: the budget" in finding["reasoning"]
+            for finding in tag_findings
         )
         rich = json.loads(workspace.run("analyze", made, "--cascade", "--yes", "--json", **access(server)).out)
         assert {finding["judge"]["stage"] for finding in rich["findings"]} == {"judge"}
-        assert sum(of(call)[0] == HAIKU for call in server.calls) == 8, "the cheap answers are known"
+        assert sum(model_and_eval(call)[0] == HAIKU for call in server.calls) == 8, "the cheap answers are known"
 
 
-def test_a_dry_run_tells_each_stage(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+def test_dry_run_estimates_each_stage(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     ended = workspace.run("analyze", made, "--cascade", "--dry-run", **access(anthropic))
     assert "\nStage rules: rules@5 for 6 of 8 verdicts: free\n" in ended.out
     tag = rf"\nStage tag: anthropic/{HAIKU} for 2 of 8 verdicts: about [\d,]+ tokens, under \$0\.01\n"
@@ -164,9 +171,11 @@ def test_a_dry_run_tells_each_stage(workspace: Workspace, made: Path, anthropic:
     assert anthropic.calls == []
 
 
-def test_the_models_are_those_of_the_settings_and_the_command_line(workspace: Workspace, made: Path) -> None:
-    configured(workspace, '[cascade]\ntag = "anthropic/claude-one"\njudge = "anthropic/claude-two"\ntags = {}\n')
-    with MessagesServer(lambda call: tagged(sure=False) if call.body["model"] == "claude-one" else submit()) as server:
+def test_cascade_models_come_from_settings_and_command_line(workspace: Workspace, made: Path) -> None:
+    write_settings(workspace, '[cascade]\ntag = "anthropic/claude-one"\njudge = "anthropic/claude-two"\ntags = {}\n')
+    with MessagesServer(
+        lambda call: tag_verdict(sure=False) if call.body["model"] == "claude-one" else submit()
+    ) as server:
         bound = ("--cascade", "--yes", "--max-tokens", "900000", "--quiet")
         workspace.run("analyze", made, *bound, **access(server))
         assert Counter(call.body["model"] for call in server.calls) == {"claude-one": 2, "claude-two": 2}
@@ -190,17 +199,17 @@ def test_the_models_are_those_of_the_settings_and_the_command_line(workspace: Wo
         (["--cascade"], "[cascade.tags.'No Tag']\nabout = 'x'\nrubric = 'y'\n", "line 1: `cascade.tags.No Tag`"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_cascade_options_are_refused_before_any_call(
     arguments: list[str], config: str, message: str, workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
-    configured(workspace, config)
+    write_settings(workspace, config)
     ended = workspace.run("analyze", made, *arguments, code=64, **access(anthropic))
     assert message in ended.err
     assert anthropic.calls == []
     assert workspace.reports == []
 
 
-OWN = """\
+CUSTOM_RUBRIC = """\
 rubric_text: Blame nobody but the model.
 output_schema:
   type: object
@@ -210,10 +219,10 @@ output_schema:
 """
 
 
-def test_an_own_rubric_judges_and_is_named(workspace: Workspace, made: Path) -> None:
+def test_custom_rubric_judges_and_is_named_in_the_report(workspace: Workspace, made: Path) -> None:
     folder = workspace.folder / "prompts" / "rubrics"
     folder.mkdir(parents=True)
-    (folder / "stern.yaml").write_text(OWN)
+    (folder / "stern.yaml").write_text(CUSTOM_RUBRIC)
     (workspace.folder / "evalscribe.toml").write_text("")
 
     def script(call: Call) -> Answer:
@@ -230,7 +239,7 @@ def test_an_own_rubric_judges_and_is_named(workspace: Workspace, made: Path) -> 
     text = workspace.report.read_text()
     assert "`anthropic/claude-opus-5-5 with stern@1` with the workspace's own prompts" in text
     assert "own prompts" in ended.err.lower()
-    (folder / "stern.yaml").write_text(OWN.replace("nobody", "no one"))
+    (folder / "stern.yaml").write_text(CUSTOM_RUBRIC.replace("nobody", "no one"))
     with MessagesServer() as server:
         ended = workspace.run("analyze", made, "--rubric", "stern", **access(server))
         assert server.calls == [], "the stored version judges"

@@ -1,4 +1,4 @@
-"""The command line as a whole: names and earlier names of commands, options that all have, help, logs."""
+"""The command line as a whole: command names, former names, common options, help and logs."""
 
 import json
 import re
@@ -70,7 +70,7 @@ def test_every_command_of_the_seed_parses(real_data: Path) -> None:
         command.make_context(command.name, words, parent=context)
 
 
-def test_the_list_of_commands_is_in_groups(inside: InProcessCommand) -> None:
+def test_help_lists_commands_in_groups(inside: InProcessCommand) -> None:
     out = inside.run("--help").out
     assert re.findall(r"^([A-Z][\w-]+):$", out, re.M) == [
         *("Analyse", "Data", "Review", "Experiments", "Set-up"),
@@ -79,7 +79,7 @@ def test_the_list_of_commands_is_in_groups(inside: InProcessCommand) -> None:
     assert out == inside.run("-h").out
 
 
-def test_json_is_short_for_the_format_in_every_command_that_has_either(inside: InProcessCommand) -> None:
+def test_json_option_means_format_json_in_every_command(inside: InProcessCommand) -> None:
     for name, parser in ALL.items():
         options = {option for param in getattr(parser, "params", ()) for option in param.opts}
         has_json = any(
@@ -116,7 +116,7 @@ experiments runs export first -o first.csv
 """
 
 
-def test_quiet_leaves_out_progress_and_notes(inside: InProcessCommand) -> None:
+def test_quiet_omits_progress_and_notes(inside: InProcessCommand) -> None:
     assert inside.run("import", "sample").err
     assert inside.run("-q", "import", "sample").err == ""
     path = inside.run("-q", "analyze", "sample", "--judge", "rules").out
@@ -127,19 +127,19 @@ def test_quiet_leaves_out_progress_and_notes(inside: InProcessCommand) -> None:
         assert not any(word in ended.out for word in ("Next: ", "Note: ", "are in runs.jsonl", "`evalscribe gc`")), line
 
 
-def test_commands_that_change_something_print_json_too(inside: InProcessCommand) -> None:
+def test_commands_that_change_data_can_print_json(inside: InProcessCommand) -> None:
     def document(*words: str) -> Any:
         ended = inside.run(*words, "--json")
         assert ended.err == "", words
         return json.loads(ended.out)
 
     assert {one["state"] for one in document("init")["files"]} == {"written"}
-    found = document("doctor")
-    assert {"name": "judge", "value": "rules", "origin": "ANTHROPIC_API_KEY is not set"} in found["settings"]
-    assert {one["name"]: one["state"] for one in found["checks"]}["store"] == "ok"
-    kept = document("fetch", "sample", "-o", "kept")
-    assert (kept["folder"], len(kept["evals"]), kept["unreadable"]) == ("kept", 10, {})
-    assert kept["run"]["id"] == "smp7q2kax0d4m81v"
+    diagnosis = document("doctor")
+    assert {"name": "judge", "value": "rules", "origin": "ANTHROPIC_API_KEY is not set"} in diagnosis["settings"]
+    assert {one["name"]: one["state"] for one in diagnosis["checks"]}["store"] == "ok"
+    fetched = document("fetch", "sample", "-o", "kept")
+    assert (fetched["folder"], len(fetched["evals"]), fetched["unreadable"]) == ("kept", 10, {})
+    assert fetched["run"]["id"] == "smp7q2kax0d4m81v"
     inside.run("analyze", "sample", "--judge", "rules", "-q")
     assert document("review", "label", "smp7", "1", "OVERLY_STRICT")["after"].startswith("OVERLY_STRICT")
     assert document("rubrics", "create", "failure")["new"] is True
@@ -149,7 +149,7 @@ def test_commands_that_change_something_print_json_too(inside: InProcessCommand)
     assert [bool(one["problem"]) for one in checked] == [False, True]
 
 
-def test_verbose_and_a_log_file_show_what_happens_and_no_secret(workspace: Workspace) -> None:
+def test_verbose_output_and_log_file_contain_no_secrets(workspace: Workspace) -> None:
     key = "sk-ant-api03-" + "Qw7Zp2Rt9K" * 9 + "AA"
     log = workspace.folder / "own.log"
     ended = workspace.apart.run("explain", "sample", key, "-v", code=66, EVALSCRIBE_LOG=str(log))
@@ -163,11 +163,11 @@ def test_verbose_and_a_log_file_show_what_happens_and_no_secret(workspace: Works
     workspace.apart.run("doctor", code=65, EVALSCRIBE_LOG=str(workspace.folder / "no" / "own.log"))
 
 
-def test_a_shell_completes_commands_without_loading_them(workspace: Workspace) -> None:
-    asked = {"_EVALSCRIBE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
-    out = workspace.apart.run(**asked, COMP_WORDS="evalscribe experiments r").out
+def test_shell_completes_commands_and_options(workspace: Workspace) -> None:
+    environment = {"_EVALSCRIBE_COMPLETE": "complete_bash", "COMP_CWORD": "2"}
+    out = workspace.apart.run(**environment, COMP_WORDS="evalscribe experiments r").out
     assert out.split() == ["run", "runs"]
-    assert "--judge" in workspace.apart.run(**asked, COMP_WORDS="evalscribe analyze --j").out.split()
+    assert "--judge" in workspace.apart.run(**environment, COMP_WORDS="evalscribe analyze --j").out.split()
 
 
 def help_page(name: tuple[str, ...]) -> str:
@@ -182,11 +182,11 @@ def help_page(name: tuple[str, ...]) -> str:
 PYTHON = re.compile(
     r"INTEGER|FLOAT|BOOLEAN|RANGE|PATH\b|<\w+[ >]|x[<>]=|\bNone\b|\[required|\[default|\bstr\b|\bbool\b"
 )
-"""Words of the parser, not of its users."""
+"""Type names of the parser, which help must not show."""
 
 
 @pytest.mark.parametrize("name", ALL, ids=" ".join)
-def test_help_fits_a_screen_and_shows_no_python(name: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_fits_a_screen_and_shows_no_python_types(name: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     page = help_page(name)
     lines = page.splitlines()
@@ -198,9 +198,9 @@ def test_help_fits_a_screen_and_shows_no_python(name: tuple[str, ...], monkeypat
         assert param.hidden or is_flag or param.metavar, f"{param.name} would be called after its type"
 
 
-def test_help_of_a_run_names_every_key_of_its_config() -> None:
-    _, _, told = help_page(("experiments", "run")).partition("Keys of --config:")
-    keys = told.partition(".")[0].replace(",", " ").split()
+def test_experiment_run_help_lists_every_config_key() -> None:
+    _, _, key_list = help_page(("experiments", "run")).partition("Keys of --config:")
+    keys = key_list.partition(".")[0].replace(",", " ").split()
     assert sorted(keys) == sorted(ExperimentConfig.model_fields)
 
 
@@ -208,7 +208,7 @@ CAPITAL_AND_STOP = re.compile(r"[A-Z`A-Z1-9].*[.…]$", re.S)
 
 
 @pytest.mark.parametrize("name", ALL, ids=" ".join)
-def test_help_is_in_sentences(name: tuple[str, ...]) -> None:
+def test_help_texts_are_sentences(name: tuple[str, ...]) -> None:
     parser = ALL[name]
     assert CAPITAL_AND_STOP.fullmatch(parser.help or "")
     for param in parser.params:

@@ -1,4 +1,4 @@
-"""Money needs consent: what each command does with a key in the environment, with a terminal and without one."""
+"""Consent to paid calls: what each command does with a key in the environment, with and without a terminal."""
 
 import json
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def access(server: MessagesServer) -> dict[str, str]:
 
 @pytest.fixture
 def filled(workspace: Workspace, inside: InProcessCommand) -> InProcessCommand:
-    """A folder with a report, a rubric, agent runs, labels, and two runs of which the second is worse."""
+    """A folder with a report, a rubric, agent runs, labels, and two runs, the second worse than the first."""
     folder = workspace.folder
     (folder / "polite.yaml").write_text(RUBRIC)
     (folder / "runs.jsonl").write_text(json.dumps(run("alone")) + "\n")
@@ -62,7 +62,7 @@ RULES_JUDGE = {
 
 @pytest.mark.parametrize("named_by", ["a key alone", ".env", "evalscribe.toml"])
 def test_nothing_is_sent_without_consent(named_by: str, filled: InProcessCommand, anthropic: MessagesServer) -> None:
-    """Every command that may call a model, with a key in the environment and no terminal."""
+    """Runs every command that may call a model, with a key in the environment and no terminal."""
     if named_by == ".env":
         (filled.folder / ".env").write_text(f"EVALSCRIBE_JUDGE={MODEL}\n")
     if named_by == "evalscribe.toml":
@@ -95,15 +95,15 @@ def _options(command: Any, path: str = "") -> Iterator[tuple[str, set[str]]]:
 
 
 @pytest.mark.parametrize("consent", [("--yes",), ("--judge", MODEL), ("--judge", "claude-opus-5-5"), ()])
-def test_a_model_is_called_with_consent(
+def test_model_is_called_with_consent(
     consent: tuple[str, ...], workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
-    named = {} if consent else {"EVALSCRIBE_JUDGE": MODEL}
-    workspace.run("analyze", made, "--quiet", *consent, **access(anthropic), **named)
+    settings = {} if consent else {"EVALSCRIBE_JUDGE": MODEL}
+    workspace.run("analyze", made, "--quiet", *consent, **access(anthropic), **settings)
     assert len(anthropic.calls) == 8
 
 
-def test_rules_do_not_replace_a_models_verdicts_for_want_of_consent(
+def test_missing_consent_does_not_replace_model_verdicts_with_rules(
     workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
     workspace.run("analyze", made, "--quiet", "--yes", *DATE, **access(anthropic))
@@ -114,10 +114,10 @@ def test_rules_do_not_replace_a_models_verdicts_for_want_of_consent(
     assert (workspace.report.read_bytes(), len(anthropic.calls)) == (before, calls)
 
 
-def test_the_command_that_explains_a_finding_needs_no_consent(
+def test_suggested_explain_command_needs_no_consent(
     workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
-    """`analyze` proposes a command with the judge that decided."""
+    """The command that `analyze` suggests names the judge that decided, so it uses stored verdicts."""
     for consent, calls in (((), 0), (("--yes",), 8)):
         out = workspace.run("analyze", made, *consent, "--fresh", **access(anthropic)).out
         proposed = out.partition("Next: `evalscribe ")[2].partition("`")[0].split(" ")
@@ -125,7 +125,7 @@ def test_the_command_that_explains_a_finding_needs_no_consent(
         assert len(anthropic.calls) == calls
 
 
-def test_a_dry_run_needs_no_key(filled: InProcessCommand, made: Path, anthropic: MessagesServer) -> None:
+def test_dry_run_needs_no_key(filled: InProcessCommand, made: Path, anthropic: MessagesServer) -> None:
     for words in (("analyze", made), ("explore", "why?"), ("compare", "room-desk-c1", "room-desk-c2")):
         ended = filled.run(*words, "--judge", MODEL, "--dry-run")
         assert "tokens, $" in ended.out + ended.err
@@ -139,7 +139,7 @@ def test_a_dry_run_needs_no_key(filled: InProcessCommand, made: Path, anthropic:
         ("antropic/claude-opus-5-5", "is not a known model (did you mean anthropic/claude-opus-5-5?)"),
     ],
 )
-def test_a_misspelt_model_is_answered_with_the_nearest_one(name: str, words: str, workspace: Workspace) -> None:
+def test_misspelt_model_suggests_the_nearest_known_one(name: str, words: str, workspace: Workspace) -> None:
     assert words in workspace.run("analyze", "sample", "--judge", name, "--dry-run", code=64).err
 
 
@@ -151,14 +151,16 @@ def test_a_misspelt_model_is_answered_with_the_nearest_one(name: str, words: str
         ({"EVALSCRIBE_JUDGE": "claude-opus-5-5"}, f"{MODEL}  (environment)"),
     ],
 )
-def test_doctor_names_the_judge_and_why(environment: dict[str, str], words: str, workspace: Workspace) -> None:
-    nowhere = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"} if "ANTHROPIC_API_KEY" in environment else {}
-    code = 69 if nowhere else 77 if environment else 0
-    assert f"judge           {words}" in workspace.run("doctor", code=code, **environment, **nowhere).out
+def test_doctor_shows_the_judge_and_where_it_comes_from(
+    environment: dict[str, str], words: str, workspace: Workspace
+) -> None:
+    unreachable = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"} if "ANTHROPIC_API_KEY" in environment else {}
+    code = 69 if unreachable else 77 if environment else 0
+    assert f"judge           {words}" in workspace.run("doctor", code=code, **environment, **unreachable).out
 
 
-def test_in_a_terminal_the_estimate_is_confirmed(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
-    """Also for a model named with --judge. After a no the rules judge, unless the user chose the model."""
+def test_terminal_asks_to_confirm_the_estimate(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+    """The question also comes for a model named with --judge. After a no the rules judge, unless --judge was given."""
     chosen = TerminalCommand(workspace.folder, "analyze", made, "--judge", MODEL, **access(anthropic))
     chosen.wait_for(QUESTION)
     chosen.wait_for(" (at most $5 in all)? [y/N] ")
@@ -189,23 +191,23 @@ def test_yes_skips_the_question(workspace: Workspace, made: Path, anthropic: Mes
     assert len(anthropic.calls) == 8
 
 
-def test_the_closing_question_is_the_prompt(filled: InProcessCommand, anthropic: MessagesServer) -> None:
-    """`R1` starts `apply`, other text is discussed, an empty line leaves. A model that is not to be called is not."""
-    at = TerminalCommand(filled.folder, "analyze", "sample", *DATE, **access(anthropic))
-    at.expect(QUESTION)
-    at.type("n\n")
-    at.expect(f"{CLOSING}\r\n> ")
-    at.type("R2\n")
-    at.expect("Folder of the eval suite's repository: ")
-    at.type("suite\n")
-    at.expect(f"Call {MODEL} (at most $5 in all)? [y/N] ")
-    at.type("n\n")
-    at.expect("was not called")
-    at.type("http/001-retry\n")
-    at.expect(QUESTION)
-    at.type("n\n")
-    at.expect("No model is asked")
-    at.expect("connect")
-    at.type("\n")
-    assert at.ended() == 0
+def test_closing_prompt_applies_discusses_or_leaves(filled: InProcessCommand, anthropic: MessagesServer) -> None:
+    """An id such as `R1` starts `apply`, other text is discussed, an empty line leaves. No declined model is called."""
+    terminal = TerminalCommand(filled.folder, "analyze", "sample", *DATE, **access(anthropic))
+    terminal.expect(QUESTION)
+    terminal.type("n\n")
+    terminal.expect(f"{CLOSING}\r\n> ")
+    terminal.type("R2\n")
+    terminal.expect("Folder of the eval suite's repository: ")
+    terminal.type("suite\n")
+    terminal.expect(f"Call {MODEL} (at most $5 in all)? [y/N] ")
+    terminal.type("n\n")
+    terminal.expect("was not called")
+    terminal.type("http/001-retry\n")
+    terminal.expect(QUESTION)
+    terminal.type("n\n")
+    terminal.expect("No model is asked")
+    terminal.expect("connect")
+    terminal.type("\n")
+    assert terminal.ended() == 0
     assert anthropic.calls == []

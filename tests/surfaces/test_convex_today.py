@@ -18,7 +18,7 @@ MISSING = {
 }
 
 
-EARLIER = """# Run Analysis: earlier
+EARLIER_REPORT = """# Run Analysis: earlier
 
 - **Run**: `jn7aaaaaaaaaaaaaaaaaaaaaaaaaaaa1`
 - **Experiment**: web_search
@@ -32,8 +32,8 @@ EARLIER = """# Run Analysis: earlier
 """
 
 
-def a_run(odd: Path, folder: Path, run_id: str, model: str, provider: str) -> Path:
-    """One failure of `odd/steps` as a run of another model."""
+def write_run(odd: Path, folder: Path, run_id: str, model: str, provider: str) -> Path:
+    """Write one failure of `odd/steps` as a run of another model."""
     summary = json.loads((odd / "steps/failed_evals.json").read_text())
     summary["failedEvals"] = [one for one in summary["failedEvals"] if one["name"] == "011-denormalize_pagination"]
     summary |= {"failedCount": 1.0, "totalEvals": 2.0, "passedCount": 1.0}
@@ -50,24 +50,26 @@ def odd(real_data: Path) -> Path:
     return real_data / "convex-runs-current/odd"
 
 
-def test_the_report_says_what_is_no_longer_stored(workspace: Workspace, odd: Path) -> None:
+def test_report_names_evidence_that_is_no_longer_stored(workspace: Workspace, odd: Path) -> None:
     done = workspace.run("analyze", odd / "stored", "--judge", "rules", "--json")
     findings = {finding["eval"].rpartition("/")[2]: finding for finding in json.loads(done.out)["findings"]}
     page = workspace.report.read_text()
     assert findings.keys() == MISSING.keys()
     for name, missing in MISSING.items():
-        told = findings[name]["missing"]
-        together = sum(one["group"] == findings[name]["group"] for one in findings.values())
-        assert (f"{missing} ({findings[name]['eval']})" in told) if together > 1 else (told == missing), name
-        assert f"Missing: {told}." in page or f"Missing: {told} (" in page
+        missing_text = findings[name]["missing"]
+        group_size = sum(one["group"] == findings[name]["group"] for one in findings.values())
+        assert (
+            (f"{missing} ({findings[name]['eval']})" in missing_text) if group_size > 1 else (missing_text == missing)
+        ), name
+        assert f"Missing: {missing_text}." in page or f"Missing: {missing_text} (" in page
     again = workspace.run("analyze", odd / "stored", "--judge", "rules", "--json")
     assert json.loads(again.out)["changed"] is False
 
 
 @pytest.mark.parametrize("name", MISSING)
 def test_explain_separates_missing_from_unread_evidence(workspace: Workspace, odd: Path, name: str) -> None:
-    said = workspace.run("explain", odd / "stored", name, "--judge", "rules").out
-    evidence, _, budget = said.partition("Not read at first, for the token budget")
+    explanation = workspace.run("explain", odd / "stored", name, "--judge", "rules").out
+    evidence, _, budget = explanation.partition("Not read at first, for the token budget")
     for phrase in MISSING[name].split("; "):
         assert f"missing: {phrase}" in evidence
         assert phrase not in budget
@@ -89,7 +91,7 @@ def test_lost_step_rows_do_not_hide_the_failed_step(workspace: Workspace, odd: P
     assert "grading never began" not in workspace.run("explain", odd / "steps", "008-group_by", "--judge", "rules").out
 
 
-def test_a_step_that_only_the_log_names_is_in_the_report(workspace: Workspace, odd: Path, tmp_path: Path) -> None:
+def test_step_named_only_in_the_log_is_reported(workspace: Workspace, odd: Path, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     summary = json.loads((odd / "steps/failed_evals.json").read_text())
     summary["failedEvals"] = summary["failedEvals"][:1]
@@ -104,7 +106,7 @@ def test_a_step_that_only_the_log_names_is_in_the_report(workspace: Workspace, o
     assert [finding["step"] for finding in document["findings"]] == ["eslint"]
 
 
-def test_keys_in_another_order_are_the_same_finding(workspace: Workspace, odd: Path) -> None:
+def test_key_order_in_payloads_does_not_change_findings(workspace: Workspace, odd: Path) -> None:
     documents = [
         json.loads(workspace.run("analyze", odd / name, "--judge", "rules", "--json").out)
         for name in ("keys-sorted", "keys-unsorted")
@@ -113,29 +115,31 @@ def test_keys_in_another_order_are_the_same_finding(workspace: Workspace, odd: P
     assert documents[1]["changed"] is False
 
 
-def test_every_provider_is_filed_where_the_maintainers_file_its_model(workspace: Workspace, odd: Path) -> None:
+def test_reports_of_every_provider_go_to_the_maintainers_model_folder(workspace: Workspace, odd: Path) -> None:
     rows = json.loads((odd / "providers.json").read_text())
     folders = {row["folder"] for row in rows}
     for folder in folders:
         before = workspace.folder / "reports" / folder / "jn7aaaaa_2026-01-02.md"
         before.parent.mkdir(parents=True)
-        before.write_text(EARLIER)
+        before.write_text(EARLIER_REPORT)
     for number, row in enumerate(rows):
         run_id = f"jn7{number:02}8v26vj5zktbewhmkvf0y9a93qvc"
-        run = a_run(odd, workspace.folder / f"run{number}", run_id, row["model"], row["provider"])
+        run = write_run(odd, workspace.folder / f"run{number}", run_id, row["model"], row["provider"])
         document = json.loads(workspace.run("analyze", run, "--judge", "rules", "--json").out)
         path = Path(document["report_path"]).relative_to(workspace.folder / "reports")
         assert str(path.parent) == row["folder"]
-        seen = document["findings"][0]["recurrence"]
-        assert seen["kind"] != "new"
-        assert "jn7aaaaa_2026-01-02.md" in seen["reports"]
+        recurrence = document["findings"][0]["recurrence"]
+        assert recurrence["kind"] != "new"
+        assert "jn7aaaaa_2026-01-02.md" in recurrence["reports"]
     listed = workspace.run("reports", "list", "anthropic/claude-opus-4.6").out
     assert listed.count("anthropic/claude-opus-4-6/") == 6
     workspace.run("reports", "check")
 
 
-def test_a_named_provider_overrides_the_vendor(workspace: Workspace, odd: Path) -> None:
-    run = a_run(odd, workspace.folder / "run", "jn7008v26vj5zktbewhmkvf0y9a93qvc", "anthropic/claude-4.6", "openrouter")
+def test_provider_option_overrides_the_vendor_of_the_model(workspace: Workspace, odd: Path) -> None:
+    run = write_run(
+        odd, workspace.folder / "run", "jn7008v26vj5zktbewhmkvf0y9a93qvc", "anthropic/claude-4.6", "openrouter"
+    )
     workspace.run("analyze", run, "--judge", "rules", "--provider", "mine")
     assert workspace.report.parent == workspace.folder / "reports/mine/anthropic/claude-4.6"
     workspace.run("analyze", run, "--judge", "rules")
@@ -145,8 +149,8 @@ def test_a_named_provider_overrides_the_vendor(workspace: Workspace, odd: Path) 
 @pytest.mark.parametrize(
     "model", ["../../etc/x", "..\\..\\x", "a/../../b", "/abs/x", "a\n/b", "%2e%2e/x", "C:/x", "~/x"]
 )
-def test_a_hostile_model_name_stays_below_the_reports_folder(workspace: Workspace, odd: Path, model: str) -> None:
-    run = a_run(odd, workspace.folder / "run", "jn7008v26vj5zktbewhmkvf0y9a93qvc", model, "../up")
+def test_hostile_model_name_stays_below_the_reports_folder(workspace: Workspace, odd: Path, model: str) -> None:
+    run = write_run(odd, workspace.folder / "run", "jn7008v26vj5zktbewhmkvf0y9a93qvc", model, "../up")
     before = set(workspace.folder.parent.rglob("*.md"))
     workspace.run("analyze", run, "--judge", "rules")
     new = set(workspace.folder.parent.rglob("*.md")) - before
@@ -155,7 +159,7 @@ def test_a_hostile_model_name_stays_below_the_reports_folder(workspace: Workspac
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
         ("all-passed", "All 12 evals passed."),
         ("pending", "The run has not ended. No failed eval is listed (no eval was started)."),
@@ -168,16 +172,16 @@ def test_a_hostile_model_name_stays_below_the_reports_folder(workspace: Workspac
         ("stuck", "The run did not complete: the runner stopped without a message and the run was closed later; the"),
     ],
 )
-def test_a_run_without_failures_says_why_it_has_none(workspace: Workspace, odd: Path, state: str, said: str) -> None:
+def test_run_without_failures_states_the_reason(workspace: Workspace, odd: Path, state: str, message: str) -> None:
     done = workspace.run("analyze", odd / "states" / state, "--judge", "rules")
-    assert done.out.startswith(said)
+    assert done.out.startswith(message)
     assert not workspace.reports
     run = json.loads(workspace.run("analyze", odd / "states" / state, "--judge", "rules", "--json").out)["run"]
     assert (run["status_reason"] or "") in done.out
     assert bool(run["status_reason"]) is (run["status"] == "failed")
 
 
-def test_the_report_of_a_run_that_stopped_begins_with_why(workspace: Workspace, odd: Path) -> None:
+def test_report_of_a_stopped_run_begins_with_the_reason(workspace: Workspace, odd: Path) -> None:
     workspace.run("analyze", odd / "infrastructure", "--judge", "rules", "--quiet")
     first = workspace.report.read_text().partition(" evals failed\n")[2]
     assert first.startswith("**The run did not complete** (stopped in the middle by an outage in one step, so later")

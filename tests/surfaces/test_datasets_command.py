@@ -1,4 +1,4 @@
-"""`evalscribe datasets …`, in this process."""
+"""`evalscribe datasets` commands, run in this process."""
 
 import gzip
 import io
@@ -20,7 +20,7 @@ LINES = '{"key": "a", "input": {"q": 1}, "expected_output": "x", "split": "dev"}
 
 @pytest.fixture
 def tickets(inside: InProcessCommand) -> InProcessCommand:
-    """A workspace with a dataset of three items, published."""
+    """A workspace with a published dataset of three items."""
     (inside.folder / "items.jsonl").write_text(LINES)
     inside.run("datasets", "create", "--name", "tickets", "--description", "What people ask")
     inside.run("datasets", "upload", "tickets", "items.jsonl")
@@ -28,11 +28,11 @@ def tickets(inside: InProcessCommand) -> InProcessCommand:
     return inside
 
 
-def test_ids_are_alone_on_standard_output(inside: InProcessCommand) -> None:
-    made = inside.run("datasets", "create", "--name", "tickets")
-    assert made.out.strip().startswith("ds-")
-    assert made.out.count("\n") == 1
-    assert inside.run("datasets", "add-example", made.out.strip(), "--input", "hi", "--key", "one").out == "one\n"
+def test_only_ids_are_printed_on_standard_output(inside: InProcessCommand) -> None:
+    created = inside.run("datasets", "create", "--name", "tickets")
+    assert created.out.strip().startswith("ds-")
+    assert created.out.count("\n") == 1
+    assert inside.run("datasets", "add-example", created.out.strip(), "--input", "hi", "--key", "one").out == "one\n"
     assert "stored as text" in inside.run("datasets", "add-example", "tickets", "--input", "{name}", "--key", "one").err
     first = inside.run("datasets", "publish", "tickets", "--description", "first")
     again = inside.run("datasets", "publish", "tickets")
@@ -43,7 +43,7 @@ def test_ids_are_alone_on_standard_output(inside: InProcessCommand) -> None:
     assert (as_json["number"], as_json["description"]) == (1, "first")
 
 
-def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: InProcessCommand) -> None:
+def test_upload_reports_invalid_lines_and_hidden_secrets(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "tickets")
     secret = "sk-ant-api03-" + "Ab1" * 30
     (inside.folder / "f.jsonl").write_text(f'{LINES}{{"inptu": 1}}\n{{"input": "{secret}"}}\n')
@@ -52,13 +52,15 @@ def test_what_was_uploaded_is_told_with_its_lines_and_secrets(inside: InProcessC
     assert done.err.startswith("f.jsonl:4: `inptu` is unknown; fields: key, input, ")
     assert "such as --map input=inptu" in done.err
     assert secret not in inside.run("datasets", "examples", "list", "tickets", "--include-payload").out
-    told = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
-    assert (told["added"], told["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)
+    result = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
+    assert (result["added"], result["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)
     none = inside.run("datasets", "upload", "tickets", "f.jsonl", "--no-partial", code=65)
     assert "nothing was stored" in none.err
 
 
-def test_standard_input_and_what_is_packed(inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upload_reads_plain_or_gzipped_standard_input(
+    inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inside.run("datasets", "create", "--name", "tickets")
     for content in (LINES.encode(), gzip.compress(LINES.encode())):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
@@ -67,7 +69,7 @@ def test_standard_input_and_what_is_packed(inside: InProcessCommand, monkeypatch
     assert "1 item of stdin" in inside.run("datasets", "upload-csv", "tickets", "-", "--input-column", "q").out
 
 
-def test_a_table_by_its_columns(inside: InProcessCommand) -> None:
+def test_upload_csv_maps_columns_to_item_fields(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "tickets")
     (inside.folder / "t.tsv").write_text("q\twant\twhy\n1\t2\tx\n3\t\ty\n")
     wanted = ("datasets", "upload-csv", "tickets", "t.tsv", "--input-column", "q", "--delimiter", "tab")
@@ -87,7 +89,7 @@ def _jsonl(inside: InProcessCommand, *command: str) -> list[str]:
     return inside.run("datasets", *command, "--format", "jsonl").out.splitlines()
 
 
-def test_lists_for_people_and_for_programs(tickets: InProcessCommand) -> None:
+def test_lists_are_printed_as_tables_or_json(tickets: InProcessCommand) -> None:
     table = tickets.run("datasets", "list").out
     assert table.splitlines()[0].split() == ["id", "name", "draft", "versions", "latest", "created"]
     assert "tickets" in table
@@ -104,7 +106,7 @@ def test_lists_for_people_and_for_programs(tickets: InProcessCommand) -> None:
     assert "xml" in tickets.run("datasets", "list", "--format", "xml", code=64).err
 
 
-def test_duplicates_are_shown_and_taken_out(tickets: InProcessCommand) -> None:
+def test_dedup_previews_and_removes_duplicates(tickets: InProcessCommand) -> None:
     assert "1 item can be removed, 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
     (group,) = json.loads(tickets.run("datasets", "dedup", "preview", "tickets", "--format", "json").out)
     assert group["others"][0]["key"] == group["kept"]["key"] + "-2"
@@ -117,8 +119,8 @@ def test_duplicates_are_shown_and_taken_out(tickets: InProcessCommand) -> None:
 def test_versions_are_compared_restored_and_exported(tickets: InProcessCommand) -> None:
     tickets.run("datasets", "examples", "remove", "tickets", "a")
     tickets.run("datasets", "add-example", "tickets", "--input", "new", "--key", "b", "--cluster", "c")
-    told = tickets.run("datasets", "versions", "compare", "tickets", "1", "draft").out
-    assert "1 added, 1 removed, 0 changed\n  + b\n  - a\n" in told
+    difference = tickets.run("datasets", "versions", "compare", "tickets", "1", "draft").out
+    assert "1 added, 1 removed, 0 changed\n  + b\n  - a\n" in difference
     assert "3 items, 3 before" in tickets.run("datasets", "versions", "restore-draft", "tickets", "1").out
     assert "The same items" in tickets.run("datasets", "versions", "compare", "tickets", "latest", "draft").out
     plain = tickets.run("datasets", "versions", "export", "tickets", "1").out
@@ -132,13 +134,13 @@ def test_versions_are_compared_restored_and_exported(tickets: InProcessCommand) 
     assert tickets.run("datasets", "versions", "export", "tickets", "1", "--format", "csv").out.startswith("key,input,")
 
 
-def test_items_are_dealt_out(tickets: InProcessCommand) -> None:
+def test_split_requires_fractions_that_sum_to_1(tickets: InProcessCommand) -> None:
     done = tickets.run("datasets", "split", "tickets", "--train", "0.5", "--test", "0.5", "--seed", "3").out
     assert done.startswith("tickets: train ")
     assert "sum to 1" in tickets.run("datasets", "split", "tickets", "--train", "0.5", code=64).err
 
 
-def test_items_out_of_an_imported_run(inside: InProcessCommand) -> None:
+def test_add_run_creates_items_from_an_imported_run(inside: InProcessCommand) -> None:
     inside.run("import", "sample")
     inside.run("datasets", "create", "--name", "room")
     assert "12 items of run room-desk-c1: 12 new" in inside.run("datasets", "add-run", "room", "room-desk-c1").out
@@ -167,7 +169,7 @@ def _payloads(inside: InProcessCommand) -> list[str]:
     return _jsonl(inside, "examples", "list", "room", "--include-payload")
 
 
-def test_items_out_of_an_analysed_run(inside: InProcessCommand) -> None:
+def test_add_run_creates_items_from_an_analyzed_run(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "room")
     evals = [Eval(id=f"e{n}", category="c", name=f"n{n}") for n in range(3)]
     documents = (Document(role="task", path="TASK.md", text="Do it"), Document(role="output", path="a.py", text="done"))
@@ -184,7 +186,7 @@ def test_items_out_of_an_analysed_run(inside: InProcessCommand) -> None:
     assert (item.key, item.input, item.expected_output) == ("c/n0", "Do it", None)
 
 
-def test_items_out_of_a_run_of_an_experiment(inside: InProcessCommand) -> None:
+def test_add_run_creates_items_from_an_experiment_run(inside: InProcessCommand) -> None:
     inside.run("datasets", "create", "--name", "room")
     items = [Item(key=key, input=key.upper(), expected_output="want", split="dev") for key in ("a", "b")]
     experiment = StoredExperiment(inside.folder / ".evalscribe", items)
@@ -199,7 +201,7 @@ def test_items_out_of_a_run_of_an_experiment(inside: InProcessCommand) -> None:
     assert Item.model_validate_json(_payloads(inside)[0]).expected_output == "want"
 
 
-def test_what_is_not_there(tickets: InProcessCommand) -> None:
+def test_invalid_names_and_missing_options_are_refused(tickets: InProcessCommand) -> None:
     assert "available: tickets" in tickets.run("datasets", "show", "nope", code=66).err
     assert "versions: 1 (dsv-" in tickets.run("datasets", "versions", "export", "tickets", "7", code=66).err
     assert "file nope.jsonl not found" in tickets.run("datasets", "upload", "tickets", "nope.jsonl", code=66).err

@@ -22,30 +22,32 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def made(workspace: Workspace, *arguments: str) -> str:
-    told = workspace.run("experiments", "deployments", "create", *arguments)
-    assert told.out.startswith("dep-")
-    return told.out.strip()
+def create_deployment(workspace: Workspace, *arguments: str) -> str:
+    ended = workspace.run("experiments", "deployments", "create", *arguments)
+    assert ended.out.startswith("dep-")
+    return ended.out.strip()
 
 
-def test_a_deployment_is_a_build_of_components_that_work(workspace: Workspace) -> None:
+def test_changed_components_create_a_new_deployment(workspace: Workspace) -> None:
     (workspace.folder / "agent.py").write_text(FUNCTION)
     support = ("--component", "support=python:agent:support")
-    told = workspace.run("experiments", "deployments", "create", *support, "--smoke-input", '{"name": "Ada"}')
-    assert "support: imported, takes (input)" in told.err
-    assert '"hello Ada"' in told.err
-    first = told.out.strip()
+    ended = workspace.run("experiments", "deployments", "create", *support, "--smoke-input", '{"name": "Ada"}')
+    assert "support: imported, takes (input)" in ended.err
+    assert '"hello Ada"' in ended.err
+    first = ended.out.strip()
     again = workspace.run("experiments", "deployments", "create", *support)
     assert (again.out.strip(), "unchanged" in again.err) == (first, True)
 
     git(workspace.folder, "init", "-q")
     git(workspace.folder, "add", "agent.py")
     git(workspace.folder, "commit", "-q", "-m", "first")
-    committed = made(workspace, *support, "--name", "base")
+    committed = create_deployment(workspace, *support, "--name", "base")
     (workspace.folder / "agent.py").write_text(FUNCTION + "# changed\n")
-    changed = made(workspace, *support, "--name", "base")
+    changed = create_deployment(workspace, *support, "--name", "base")
     (workspace.folder / "agent.py").write_text(FUNCTION + "# changed again\n")
-    changed_again = made(workspace, *support, "--name", "base", "--component", "echo=cmd:cat", "--type", "function")
+    changed_again = create_deployment(
+        workspace, *support, "--name", "base", "--component", "echo=cmd:cat", "--type", "function"
+    )
     assert len({first, committed, changed, changed_again}) == 4
 
     rows = json.loads(workspace.run("experiments", "deployments", "list", "--format", "json").out)
@@ -58,9 +60,9 @@ def test_a_deployment_is_a_build_of_components_that_work(workspace: Workspace) -
     assert "(dirty)" in newest
 
 
-def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspace) -> None:
+def test_invalid_component_creates_no_deployment(workspace: Workspace) -> None:
     (workspace.folder / "agent.py").write_text(FUNCTION)
-    for place, told, *more in (
+    for address, message, *more in (
         ("python:nowhere:fn", "No module named 'nowhere'"),
         ("python:agent.py", "--component a=python:agent.py: write a function as python:package.module:function"),
         ("cmd:no-such-program", "no executable 'no-such-program' on PATH"),
@@ -76,8 +78,8 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
         ("cmd:cat", "is not a folder", "--folder", "nowhere"),
         ("cmd:cat", "named twice", "--component", "a=cmd:cat"),
     ):
-        error = workspace.run("experiments", "deployments", "create", "--component", f"a={place}", *more, code=64).err
-        assert told in error, error
+        error = workspace.run("experiments", "deployments", "create", "--component", f"a={address}", *more, code=64).err
+        assert message in error, error
         assert "secret itself" not in error
         assert "secret-word" not in error
         assert KEY not in error
@@ -90,7 +92,7 @@ def test_a_component_that_cannot_be_used_makes_no_deployment(workspace: Workspac
     assert "there is none yet" in workspace.run("experiments", "deployments", "show", "x", code=66).err
 
 
-def test_a_prompt_has_versions_by_content(workspace: Workspace) -> None:
+def test_prompt_versions_are_identified_by_content(workspace: Workspace) -> None:
     file = workspace.folder / "ask.md"
     file.write_text(PROMPT)
     first = workspace.run("experiments", "prompts", "create", file, "--name", "ask")
@@ -116,7 +118,7 @@ def test_a_prompt_has_versions_by_content(workspace: Workspace) -> None:
     assert "available: ask" in workspace.run("experiments", "prompts", "show", "other", code=66).err
 
 
-def test_a_prompt_that_cannot_be_asked_is_none(workspace: Workspace) -> None:
+def test_invalid_prompt_is_refused(workspace: Workspace) -> None:
     file = workspace.folder / "ask.txt"
     file.write_text("Answer {{input}}")
     assert "it names no model" in workspace.run("experiments", "prompts", "create", file, "--name", "ask", code=64).err

@@ -1,4 +1,4 @@
-"""`evalscribe discuss`: questions from a pipe, from options and in a terminal; answers as they are written."""
+"""`evalscribe discuss`: questions from a pipe, from options and in a terminal, with streamed answers."""
 
 import io
 import json
@@ -24,11 +24,11 @@ RUN = "smp7q2ka"
 QUESTION = "why is 4 not the model's fault?"
 READ = ("read_lines", {"finding": 4, "role": "grader", "path": "test_grader.py", "first": 30, "last": 38})
 PROMPT = "\n> "
-"""Where a line is typed."""
+"""The prompt for the next question."""
 QUOTED = 'yield f"http://127.0.0.1:{port + 1}"'
-SAYS = f"The grader asks another port [4 grader test_grader.py:36:<RANGE>{QUOTED}</RANGE>]. The server is up."
-SHOWN = f"The grader asks another port [4 grader test_grader.py:36 `{QUOTED}`]. The server is up."
-ASKED = ("discuss", RUN, "--judge", "anthropic/claude-opus-5-5")
+MODEL_ANSWER = f"The grader asks another port [4 grader test_grader.py:36:<RANGE>{QUOTED}</RANGE>]. The server is up."
+SHOWN_ANSWER = f"The grader asks another port [4 grader test_grader.py:36 `{QUOTED}`]. The server is up."
+DISCUSS = ("discuss", RUN, "--judge", "anthropic/claude-opus-5-5")
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,10 @@ def analyzed(workspace: Workspace, sample_analysis: Path) -> Workspace:
 
 
 class Person(TerminalCommand):
-    """Somebody who reads what is new before they type."""
+    """A terminal user who reads new output before typing."""
 
     def says(self, words: str) -> None:
-        """At the prompt."""
+        """Type words at the prompt."""
         self.expect(PROMPT)
         self.type(words)
 
@@ -63,46 +63,46 @@ def access(server: MessagesServer) -> dict[str, str]:
 
 
 def discuss(analyzed: Workspace, server: MessagesServer, *more: str, code: int = 0) -> CompletedCommand:
-    return analyzed.run(*ASKED, "--ask", QUESTION, *more, code=code, **access(server))
+    return analyzed.run(*DISCUSS, "--ask", QUESTION, *more, code=code, **access(server))
 
 
-def slowly(answer: Answer, every_s: float = 0.1) -> Answer:
-    """The same answer, a piece at a time."""
+def streamed(answer: Answer, every_s: float = 0.1) -> Answer:
+    """Return the same answer as a stream of pieces."""
     return Answer(pieces=tuple(events(json.loads(answer.body))), every_s=every_s)
 
 
-def kept(folder: Path) -> dict[str, bytes]:
-    """Every file but the store's."""
+def user_files(folder: Path) -> dict[str, bytes]:
+    """Return the content of every file outside the store, by path."""
     files = (path for path in folder.rglob("*") if path.is_file() and ".evalscribe" not in path.parts)
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_a_question_is_answered_with_citations_that_hold(analyzed: Workspace) -> None:
-    before = kept(analyzed.folder)
-    with MessagesServer([use(READ), says(SAYS)]) as server:
+def test_question_is_answered_with_verified_citations(analyzed: Workspace) -> None:
+    before = user_files(analyzed.folder)
+    with MessagesServer([use(READ), says(MODEL_ANSWER)]) as server:
         ended = discuss(analyzed, server)
-    assert ended.out == f"{SHOWN}\n\n"
+    assert ended.out == f"{SHOWN_ANSWER}\n\n"
     assert ended.err.startswith("anthropic/claude-opus-5-5 answers, about ")
     assert "a question; at most $5 in all." in ended.err
     assert "Spent: discuss 2 calls $0.0" in ended.err
     assert all(call.body["stream"] for call in server.calls)
-    assert kept(analyzed.folder) == before
+    assert user_files(analyzed.folder) == before
 
 
-def test_any_provider_can_answer(analyzed: Workspace) -> None:
-    with chat_server.ChatServer(chat_server.says(SAYS)) as server:
-        where = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.url}
-        asked = ("discuss", RUN, "--judge", "openai/gpt-x", "--max-tokens", "900000", "--ask", QUESTION)
-        ended = analyzed.run(*asked, **where)
-    assert ended.out == f"{SHOWN}\n\n"
+def test_openai_model_can_answer(analyzed: Workspace) -> None:
+    with chat_server.ChatServer(chat_server.says(MODEL_ANSWER)) as server:
+        access_settings = {"OPENAI_API_KEY": "key", "OPENAI_BASE_URL": server.url}
+        arguments = ("discuss", RUN, "--judge", "openai/gpt-x", "--max-tokens", "900000", "--ask", QUESTION)
+        ended = analyzed.run(*arguments, **access_settings)
+    assert ended.out == f"{SHOWN_ANSWER}\n\n"
 
 
-def test_an_answer_is_a_document_of_one_line(analyzed: Workspace) -> None:
+def test_json_answer_is_one_document_per_line(analyzed: Workspace) -> None:
     invented = "It says so [4 log run.log:1:<RANGE>the port is closed\x1b[2J</RANGE>]."
-    with MessagesServer([says(SAYS), says(invented)]) as server:
+    with MessagesServer([says(MODEL_ANSWER), says(invented)]) as server:
         ended = discuss(analyzed, server, "--ask", "and then?", "--json")
     first, second = map(json.loads, ended.out.splitlines())
-    assert first["text"] == SHOWN
+    assert first["text"] == SHOWN_ANSWER
     assert first["citations"][0]["finding"] == 4
     assert first["citations"][0]["citation"]["status"] == "verified"
     assert first["citations"][0]["citation"]["target"]["first"] == 36
@@ -112,17 +112,17 @@ def test_an_answer_is_a_document_of_one_line(analyzed: Workspace) -> None:
     assert "\x1b" not in ended.out
 
 
-def test_questions_come_line_by_line_from_a_pipe(analyzed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_piped_questions_are_read_line_by_line(analyzed: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("first?\n\nsecond?\nq\nnever asked\n"))
     with MessagesServer([says("One."), says("Two.")]) as server:
-        ended = analyzed.run(*ASKED, **access(server))
+        ended = analyzed.run(*DISCUSS, **access(server))
         assert len(server.calls) == 2
     assert ended.out == "One.\n\nTwo.\n\n"
     roles = [turn["role"] for turn in server.calls[1].body["messages"]]
     assert roles == ["user", "assistant", "user"]
 
 
-def test_without_a_model_the_evidence_is_shown_and_that_is_said_once(
+def test_evidence_is_shown_without_a_model_after_a_single_notice(
     analyzed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("4\nlistening port\n"))
@@ -133,7 +133,7 @@ def test_without_a_model_the_evidence_is_shown_and_that_is_said_once(
     assert "--judge PROVIDER/MODEL" in ended.err
 
 
-def test_a_colleagues_report_has_no_evidence_here(analyzed: Workspace) -> None:
+def test_report_without_stored_evidence_suggests_an_analysis(analyzed: Workspace) -> None:
     shutil.rmtree(analyzed.folder / ".evalscribe")
     ended = analyzed.run("discuss", RUN, "--ask", "4")
     assert "The evidence is missing: the store has nothing of run smp7q2kax0d4m81v" in ended.err
@@ -142,9 +142,9 @@ def test_a_colleagues_report_has_no_evidence_here(analyzed: Workspace) -> None:
     assert "The finding's evidence is missing" in ended.out
 
 
-def test_what_was_found_wrong_before_a_question(analyzed: Workspace) -> None:
+def test_unknown_report_and_missing_or_refused_key_are_errors(analyzed: Workspace) -> None:
     assert "report 'none' not found" in analyzed.run("discuss", "none", "--ask", "4", code=66).err
-    missing = analyzed.run(*ASKED, "--ask", QUESTION, code=77).err
+    missing = analyzed.run(*DISCUSS, "--ask", QUESTION, code=77).err
     assert "ANTHROPIC_API_KEY" in missing
     assert "without a model: --judge rules" in missing
     with MessagesServer(failure(401, "authentication_error")) as server:
@@ -152,14 +152,14 @@ def test_what_was_found_wrong_before_a_question(analyzed: Workspace) -> None:
         assert len(server.calls) == 1
 
 
-def test_a_limit_is_waited_for(analyzed: Workspace) -> None:
-    with MessagesServer([failure(429, "rate_limit_error", retry_after="0"), says(SAYS)]) as server:
-        assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
+def test_rate_limited_question_is_retried(analyzed: Workspace) -> None:
+    with MessagesServer([failure(429, "rate_limit_error", retry_after="0"), says(MODEL_ANSWER)]) as server:
+        assert discuss(analyzed, server).out == f"{SHOWN_ANSWER}\n\n"
         assert len(server.calls) == 2
 
 
-def test_a_stream_that_breaks_off_is_marked(analyzed: Workspace) -> None:
-    pieces = slowly(says("The grader asks another port, as one sees at once. " * 6)).pieces
+def test_interrupted_stream_is_marked_and_not_retried(analyzed: Workspace) -> None:
+    pieces = streamed(says("The grader asks another port, as one sees at once. " * 6)).pieces
     with MessagesServer(Answer(pieces=pieces, cut="half")) as server:
         ended = discuss(analyzed, server, code=69)
         assert len(server.calls) == 1, "what was heard cannot be asked again"
@@ -167,12 +167,12 @@ def test_a_stream_that_breaks_off_is_marked(analyzed: Workspace) -> None:
     assert "\n[broken off: " in ended.out
 
 
-def test_a_refusal_is_told(analyzed: Workspace) -> None:
+def test_model_refusal_is_reported(analyzed: Workspace) -> None:
     with MessagesServer(says("", stop="refusal")) as server:
         assert "[no answer: the model refused to answer]" in discuss(analyzed, server, code=69).out
 
 
-def test_an_invented_quotation_is_never_shown_as_fact(analyzed: Workspace) -> None:
+def test_invented_quotation_is_marked_unverified(analyzed: Workspace) -> None:
     with MessagesServer(
         says('See [4 grader test_grader.py:36 "assert port == 1"] and [4 grader test_grader.py:1].')
     ) as server:
@@ -181,14 +181,14 @@ def test_an_invented_quotation_is_never_shown_as_fact(analyzed: Workspace) -> No
     assert "\n[unverified: 1 of 2 citations]\n" in ended.out
 
 
-def test_reading_without_end_is_ended(analyzed: Workspace) -> None:
+def test_endless_reading_stops_after_12_turns(analyzed: Workspace) -> None:
     with MessagesServer(use(READ)) as server:
         ended = discuss(analyzed, server, code=69)
         assert len(server.calls) == 12
     assert "[no answer: no answer within 12 turns and " in ended.out
 
 
-def test_the_budget_ends_a_question_in_the_middle(analyzed: Workspace) -> None:
+def test_budget_stops_a_question_between_calls(analyzed: Workspace) -> None:
     read = json.loads(use(READ).body)
     read["usage"]["input_tokens"] = 20_000
     with MessagesServer(Answer(body=json.dumps(read).encode())) as server:
@@ -197,8 +197,8 @@ def test_the_budget_ends_a_question_in_the_middle(analyzed: Workspace) -> None:
     assert "[no answer: the budget of $0.5 has no room for another call" in ended.out
 
 
-class Ending(tuple[bytes, ...]):
-    """Pieces of an answer; a signal ends the command after some of them."""
+class PiecesWithSignal(tuple[bytes, ...]):
+    """Pieces of an answer; iteration signals this process before piece 40."""
 
     number: signal.Signals
 
@@ -210,45 +210,45 @@ class Ending(tuple[bytes, ...]):
 
 
 @pytest.mark.parametrize(
-    ("number", "code", "told"),
+    ("number", "code", "messages"),
     [
         (signal.SIGINT, 130, ("[stopped]", "Spent: discuss 1 call")),
         (signal.SIGTERM, 143, ("terminated", "Spent: discuss 1 call")),
     ],
 )
-def test_a_signal_ends_a_program_in_its_answer(
-    analyzed: Workspace, number: signal.Signals, code: int, told: tuple[str, ...]
+def test_signal_during_an_answer_keeps_the_text_received_so_far(
+    analyzed: Workspace, number: signal.Signals, code: int, messages: tuple[str, ...]
 ) -> None:
-    """What was heard by then is on its output."""
-    before = kept(analyzed.folder)
-    answer = slowly(says("word " * 400), 0.02)
-    pieces = Ending(answer.pieces)
+    """The received text is printed, and a later question is answered as usual."""
+    before = user_files(analyzed.folder)
+    answer = streamed(says("word " * 400), 0.02)
+    pieces = PiecesWithSignal(answer.pieces)
     pieces.number = number
-    with MessagesServer([replace(answer, pieces=pieces), says(SAYS)]) as server:
+    with MessagesServer([replace(answer, pieces=pieces), says(MODEL_ANSWER)]) as server:
         ended = discuss(analyzed, server, code=code)
         assert 0 < ended.out.count("word") < 400
-        assert all(words in ended.out + ended.err for words in told)
-        assert kept(analyzed.folder) == before
-        assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
+        assert all(words in ended.out + ended.err for words in messages)
+        assert user_files(analyzed.folder) == before
+        assert discuss(analyzed, server).out == f"{SHOWN_ANSWER}\n\n"
 
 
-def test_killed_in_an_answer_nothing_is_lost(analyzed: Workspace) -> None:
-    before = kept(analyzed.folder)
-    with MessagesServer([slowly(says("word " * 400)), says(SAYS)]) as server:
-        process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
+def test_kill_during_an_answer_leaves_files_unchanged(analyzed: Workspace) -> None:
+    before = user_files(analyzed.folder)
+    with MessagesServer([streamed(says("word " * 400)), says(MODEL_ANSWER)]) as server:
+        process = analyzed.start(*DISCUSS, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
         assert process.stdout.read(8) == "word wor"
         assert server.sent == [], "the answer is not whole yet"
         ended, _ = end(process, signal.SIGKILL)
         assert ended.code == -9
-        assert kept(analyzed.folder) == before
-        assert discuss(analyzed, server).out == f"{SHOWN}\n\n"
+        assert user_files(analyzed.folder) == before
+        assert discuss(analyzed, server).out == f"{SHOWN_ANSWER}\n\n"
 
 
-def test_a_reader_that_goes_away_is_no_error_and_nothing_more_is_paid_for(analyzed: Workspace) -> None:
-    answer = slowly(says("word " * 2000), 0.05)
+def test_closed_output_pipe_stops_the_answer_without_error(analyzed: Workspace) -> None:
+    answer = streamed(says("word " * 2000), 0.05)
     with MessagesServer(answer) as server:
-        process = analyzed.start(*ASKED, "--ask", QUESTION, **access(server))
+        process = analyzed.start(*DISCUSS, "--ask", QUESTION, **access(server))
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.read(4)
@@ -262,15 +262,15 @@ def test_a_reader_that_goes_away_is_no_error_and_nothing_more_is_paid_for(analyz
     assert "Traceback" not in err
 
 
-def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, made: Path) -> None:
-    """Ctrl-C stops an answer, at the prompt the discussion; hostile words do nothing to the terminal."""
-    said = iter([slowly(says("word " * 400)), says("It is 4. \x1b]0;pwned\x07\x1b[2J")])
+def test_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, made: Path) -> None:
+    """Ctrl-C stops an answer or, at the prompt, the discussion. Escape sequences in answers are removed."""
+    replies = iter([streamed(says("word " * 400)), says("It is 4. \x1b]0;pwned\x07\x1b[2J")])
 
     def script(call: Call) -> Answer:
-        return submit() if "submit" in json.dumps(call.body["tools"]) else next(said)
+        return submit() if "submit" in json.dumps(call.body["tools"]) else next(replies)
 
     with MessagesServer(script) as server:
-        person = Person(workspace.folder, "analyze", made, *ASKED[2:], **access(server))
+        person = Person(workspace.folder, "analyze", made, *DISCUSS[2:], **access(server))
         person.expect("Call anthropic/claude-opus-5-5 for about ")
         person.type("y\n")
         person.expect("anthropic/claude-opus-5-5 answers, about ")
@@ -293,59 +293,59 @@ def test_an_analysis_in_a_terminal_ends_with_a_discussion(workspace: Workspace, 
 
 
 @pytest.mark.parametrize(
-    ("more", "ci", "asked"), [("", "", True), ("--no-discuss", "", False), ("--quiet", "", False), ("", "true", False)]
+    ("more", "ci", "opens"), [("", "", True), ("--no-discuss", "", False), ("--quiet", "", False), ("", "true", False)]
 )
-def test_nobody_is_asked_where_nobody_waits(
-    analyzed: Workspace, monkeypatch: pytest.MonkeyPatch, more: str, ci: str, asked: bool
+def test_analysis_opens_no_discussion_if_unattended(
+    analyzed: Workspace, monkeypatch: pytest.MonkeyPatch, more: str, ci: str, opens: bool
 ) -> None:
     monkeypatch.setattr("evalscribe.cli.output.in_terminal", lambda: True)
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     ended = analyzed.run("analyze", "sample", "--judge", "rules", *filter(None, [more]), CI=ci)
-    assert ("No model is asked" in ended.err) == asked
+    assert ("No model is asked" in ended.err) == opens
 
 
-def test_what_the_analysis_spent_is_out_of_the_same_budget(
+def test_discussion_shares_the_budget_of_the_analysis(
     workspace: Workspace, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("q\n"))
     with MessagesServer() as server:
-        asked = ("analyze", made, "--judge", "anthropic/claude-opus-5-5", "--budget", "3", "--discuss")
-        assert "a question; at most $2.9" in workspace.run(*asked, **access(server)).err
+        arguments = ("analyze", made, "--judge", "anthropic/claude-opus-5-5", "--budget", "3", "--discuss")
+        assert "a question; at most $2.9" in workspace.run(*arguments, **access(server)).err
 
 
-def test_a_discussion_cannot_be_had_as_json_of_an_analysis(workspace: Workspace) -> None:
+def test_analyze_refuses_discuss_together_with_json(workspace: Workspace) -> None:
     assert "--discuss needs a person" in workspace.run("analyze", "sample", "--discuss", "--json", code=64).err
 
 
-def test_implementing_needs_a_repository_and_a_person(
+def test_implementing_a_recommendation_needs_a_repository_and_approval(
     analyzed: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite, before = SuiteRepository(tmp_path / "suite"), kept(analyzed.folder)
+    suite, before = SuiteRepository(tmp_path / "suite"), user_files(analyzed.folder)
     with MessagesServer([patch(), says("Ask a person.")]) as server:
-        nowhere = analyzed.run(*ASKED, "--ask", "implement R2", code=64, **access(server))
-        assert "with `--repo DIR`" in nowhere.err
+        without_repository = analyzed.run(*DISCUSS, "--ask", "implement R2", code=64, **access(server))
+        assert "with `--repo DIR`" in without_repository.err
         json_only = analyzed.run(
-            *ASKED, "--json", "--repo", suite.suite, "--ask", "apply R2", code=64, **access(server)
+            *DISCUSS, "--json", "--repo", suite.suite, "--ask", "apply R2", code=64, **access(server)
         )
         assert (json_only.out, "use `evalscribe apply`" in json_only.err) == ("", True)
         assert server.calls == []
-        asked = (*ASKED, "--ask", "please implement R2", "--ask", "and now?", "--repo", suite.suite)
-        shown = analyzed.run(*asked, **access(server))
+        arguments = (*DISCUSS, "--ask", "please implement R2", "--ask", "and now?", "--repo", suite.suite)
+        shown = analyzed.run(*arguments, **access(server))
     assert f"-{SELECT}\n+{RELAXED}" in shown.out
     assert "Nothing was changed. After a person has agreed" in shown.out
     assert re.search(r"Spent: propose 1 call \$[0-9.]+, discuss 1 call \$", shown.err), "out of one budget"
     assert suite.branches == ["main"]
-    assert kept(analyzed.folder) == before
+    assert user_files(analyzed.folder) == before
 
 
-def test_a_recommendation_is_implemented_out_of_a_discussion(analyzed: Workspace, tmp_path: Path) -> None:
+def test_recommendation_is_implemented_from_a_discussion(analyzed: Workspace, tmp_path: Path) -> None:
     suite = SuiteRepository(tmp_path / "suite")
 
     def script(call: Call) -> Answer:
         return patch() if "submit_patch" in json.dumps(call.body["tools"]) else says("Yes, do.")
 
     with MessagesServer(script) as server:
-        person = Person(analyzed.folder, *ASKED, **access(server))
+        person = Person(analyzed.folder, *DISCUSS, **access(server))
         person.says("should we implement R2?\n")
         person.expect("Call anthropic/claude-opus-5-5 for about ")
         person.type("y\n")

@@ -1,4 +1,4 @@
-"""`doctor`: its checks and its exit codes."""
+"""`doctor`: checks and exit codes."""
 
 import pytest
 
@@ -13,21 +13,21 @@ def line_about(name: str, out: str) -> str:
     return next(line for line in out.splitlines() if f" {name}: " in line)
 
 
-def test_doctor_tries_both_functions_and_reads_nothing(workspace: Workspace, deployment: Deployment) -> None:
+def test_doctor_calls_both_convex_functions_once(workspace: Workspace, deployment: Deployment) -> None:
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
     assert line_about("Convex", out).endswith(f"Convex: {deployment.url} answers and accepts the key")
     assert [path for path, _, _ in deployment.requests] == ["/api/query", "/api/action"]
 
 
-def test_doctor_on_a_key_that_may_not_run_actions(workspace: Workspace, deployment: Deployment) -> None:
+def test_doctor_reports_a_key_without_action_permission(workspace: Workspace, deployment: Deployment) -> None:
     deployment.answer = lambda path, args: success(None) if path == "/api/query" else READ_ONLY
     out = workspace.run("doctor", "--deployment", deployment.url, code=77, **ACCESS).out
     assert line_about("Convex", out).startswith("NOT OK")
     assert "You do not have permission" in line_about("Convex", out)
 
 
-def test_doctor_on_a_deployment_that_withholds_reasons(workspace: Workspace, deployment: Deployment) -> None:
-    """Another deployment's tables have other numbers, so it refuses the ids that doctor asks for."""
+def test_doctor_accepts_a_deployment_that_hides_error_reasons(workspace: Workspace, deployment: Deployment) -> None:
+    """Table numbers differ between deployments, so this one refuses the ids that doctor asks for."""
     deployment.answer = lambda path, args: failure("")
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
     assert f"{deployment.url} answers and accepts the key; the deployment hides the reasons" in line_about(
@@ -38,7 +38,7 @@ def test_doctor_on_a_deployment_that_withholds_reasons(workspace: Workspace, dep
     assert line_about("Convex", out).startswith("NOT OK")
 
 
-def test_doctor_where_ids_are_another_tables(workspace: Workspace, deployment: Deployment) -> None:
+def test_doctor_accepts_a_deployment_that_refuses_its_probe_ids(workspace: Workspace, deployment: Deployment) -> None:
     deployment.answer = lambda path, args: failure(FOREIGN if path == "/api/query" else MALFORMED)
     out = workspace.run("doctor", "--deployment", deployment.url, **ACCESS).out
     assert line_about("Convex", out).endswith("answers and accepts the key")
@@ -53,7 +53,7 @@ def test_doctor_where_ids_are_another_tables(workspace: Workspace, deployment: D
         pytest.param(refusal(503, "Overloaded", "later"), 69, id="overloaded"),
     ],
 )
-def test_doctor_ends_with_the_code_of_what_is_wrong(
+def test_doctor_exit_code_matches_the_convex_error(
     answer: Answer, code: int, workspace: Workspace, deployment: Deployment
 ) -> None:
     deployment.answer = lambda path, args: answer
@@ -79,6 +79,8 @@ def test_doctor_ends_with_the_code_of_what_is_wrong(
         ),
     ],
 )
-def test_doctor_on_settings(settings: dict[str, str], code: int, name: str, workspace: Workspace) -> None:
+def test_doctor_exit_code_depends_on_settings(
+    settings: dict[str, str], code: int, name: str, workspace: Workspace
+) -> None:
     out = workspace.run("doctor", code=code, **settings).out
     assert line_about(name, out).startswith("NOT OK" if code else "ok")

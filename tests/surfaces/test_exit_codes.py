@@ -1,6 +1,6 @@
-"""Every exit code, once in a real process, with a reason in at most two lines and never a traceback.
+"""Every exit code in a real process, with an error of at most two lines and no traceback.
 
-Other ways to the same code run in this process, which ends by the same function.
+Further cases of a code run in this process, through the same function.
 """
 
 import json
@@ -16,8 +16,8 @@ from support.command import CompletedCommand, Workspace
 from support.convex_server import RUN_ID, Deployment
 
 
-def said(ended: CompletedCommand, *words: str) -> None:
-    """The error is one or two lines on standard error that hold these words; nothing is on standard output."""
+def assert_short_error(ended: CompletedCommand, *words: str) -> None:
+    """Assert that standard error ends in a one- or two-line error with these words and standard output is empty."""
     lines = [line for line in ended.err.splitlines() if line.strip()]
     at = next(n for n, line in enumerate(lines) if line.startswith("evalscribe: "))
     assert len(lines) - at <= 2, ended.err
@@ -50,13 +50,13 @@ def said(ended: CompletedCommand, *words: str) -> None:
         pytest.param(["recurring", "--no-such"], "--no-such", id="unknown-option-elsewhere"),
     ],
 )
-def test_usage_is_64(arguments: list[str], word: str, workspace: Workspace) -> None:
-    said(workspace.run(*arguments, code=64), word)
+def test_usage_error_exits_64(arguments: list[str], word: str, workspace: Workspace) -> None:
+    assert_short_error(workspace.run(*arguments, code=64), word)
     assert workspace.reports == []
 
 
-def test_usage_is_64_in_a_process(workspace: Workspace) -> None:
-    said(workspace.apart.run("analyze", "sample", "--no-such", code=64), "--no-such")
+def test_usage_error_exits_64_in_a_process(workspace: Workspace) -> None:
+    assert_short_error(workspace.apart.run("analyze", "sample", "--no-such", code=64), "--no-such")
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ def test_usage_is_64_in_a_process(workspace: Workspace) -> None:
     ["", "not json", "[]", '{"run": 5}', '{"run": {"_id": "x"}}', '{"run": {"_id": "x", "model": "m"}}', "\xff" * 9],
     ids=["empty", "text", "list", "no-run", "no-model", "no-counts", "bytes"],
 )
-def test_a_bad_snapshot_is_65(text: str, workspace: Workspace) -> None:
+def test_invalid_snapshot_exits_65(text: str, workspace: Workspace) -> None:
     (workspace.folder / "run").mkdir()
     (workspace.folder / "run" / "failed_evals.json").write_bytes(text.encode("latin-1"))
     one = workspace if text else workspace.apart
-    said(one.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
+    assert_short_error(one.run("analyze", "run", "--judge", "rules", code=65), "failed_evals.json")
 
 
 @pytest.mark.parametrize(
@@ -84,15 +84,15 @@ def test_a_bad_snapshot_is_65(text: str, workspace: Workspace) -> None:
         pytest.param(["analyze", "jn7x", "--env-file", "not-here"], "not-here", id="no-env-file"),
     ],
 )
-def test_what_is_not_there_is_66(arguments: list[str], word: str, workspace: Workspace) -> None:
-    said(workspace.run(*arguments, code=66), word)
+def test_missing_input_exits_66(arguments: list[str], word: str, workspace: Workspace) -> None:
+    assert_short_error(workspace.run(*arguments, code=66), word)
 
 
-def test_what_is_not_there_is_66_in_a_process(workspace: Workspace) -> None:
-    said(workspace.apart.run("analyze", "./not/here", code=66), "not/here")
+def test_missing_input_exits_66_in_a_process(workspace: Workspace) -> None:
+    assert_short_error(workspace.apart.run("analyze", "./not/here", code=66), "not/here")
 
 
-def test_a_run_that_the_deployment_does_not_have_is_66(workspace: Workspace, deployment: Deployment) -> None:
+def test_run_unknown_to_the_deployment_exits_66(workspace: Workspace, deployment: Deployment) -> None:
     ended = workspace.run(
         "analyze",
         "jn7nothing",
@@ -103,10 +103,10 @@ def test_a_run_that_the_deployment_does_not_have_is_66(workspace: Workspace, dep
         code=66,
         CONVEX_DEPLOY_KEY="prod:a|b",
     )
-    said(ended, "jn7nothing")
+    assert_short_error(ended, "jn7nothing")
 
 
-def test_a_service_that_does_not_answer_is_69(workspace: Workspace, deployment: Deployment) -> None:
+def test_unreachable_service_exits_69(workspace: Workspace, deployment: Deployment) -> None:
     deployment.close()
     ended = workspace.apart.run(
         "analyze",
@@ -118,10 +118,10 @@ def test_a_service_that_does_not_answer_is_69(workspace: Workspace, deployment: 
         code=69,
         CONVEX_DEPLOY_KEY="prod:a|b",
     )
-    said(ended, "127.0.0.1")
+    assert_short_error(ended, "127.0.0.1")
 
 
-def test_a_bug_is_70_and_its_details_are_saved(workspace: Workspace, tmp_path: Path) -> None:
+def test_internal_error_exits_70_and_saves_details_without_secrets(workspace: Workspace, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.mkdir()
     (broken / "sitecustomize.py").write_text(
@@ -130,19 +130,23 @@ def test_a_bug_is_70_and_its_details_are_saved(workspace: Workspace, tmp_path: P
         "address.parse_address = parse_address\n"
     )
     ended = workspace.apart.run("analyze", "run", code=70, PYTHONPATH=str(broken), TMPDIR=str(tmp_path))
-    said(ended, "this is a bug", "ZeroDivisionError")
+    assert_short_error(ended, "this is a bug", "ZeroDivisionError")
     (log,) = tmp_path.glob("evalscribe-bug-*.log")
     assert str(log) in ended.err
     assert "parse_address" in log.read_text()
     assert "a1B2c3D4e5" not in log.read_text() + ended.err
 
 
-def test_no_key_is_77(workspace: Workspace, made: Path) -> None:
-    said(workspace.apart.run("analyze", RUN_ID, "--judge", "rules", code=77), "CONVEX_DEPLOY_KEY", "--key-file")
-    said(workspace.run("analyze", made, "--judge", "anthropic/claude-opus-5-5", code=77), "ANTHROPIC_API_KEY")
+def test_missing_key_exits_77(workspace: Workspace, made: Path) -> None:
+    assert_short_error(
+        workspace.apart.run("analyze", RUN_ID, "--judge", "rules", code=77), "CONVEX_DEPLOY_KEY", "--key-file"
+    )
+    assert_short_error(
+        workspace.run("analyze", made, "--judge", "anthropic/claude-opus-5-5", code=77), "ANTHROPIC_API_KEY"
+    )
 
 
-def test_a_wrong_key_is_77(workspace: Workspace, deployment: Deployment) -> None:
+def test_wrong_key_exits_77(workspace: Workspace, deployment: Deployment) -> None:
     from support.convex_server import refusal
 
     deployment.answer = lambda path, args: refusal(401, "BadDeployKey", "The provided deploy key was invalid")
@@ -156,17 +160,17 @@ def test_a_wrong_key_is_77(workspace: Workspace, deployment: Deployment) -> None
         code=77,
         CONVEX_DEPLOY_KEY="prod:a|b",
     )
-    said(ended, "key")
+    assert_short_error(ended, "key")
     assert workspace.reports == []
 
 
-def test_help_and_version_are_0(workspace: Workspace) -> None:
+def test_help_and_version_exit_0(workspace: Workspace) -> None:
     assert "analyze" in workspace.apart.run("--help").out
     assert workspace.apart.run("--version").out.startswith("evalscribe ")
     assert "--dry-run" in workspace.apart.run("analyze", "--help").out
 
 
-def test_alone_it_shows_ways_to_begin(workspace: Workspace) -> None:
+def test_command_without_arguments_shows_first_steps(workspace: Workspace) -> None:
     shown = workspace.apart.run().out
     assert [line.split()[1] for line in shown.splitlines() if line.startswith("  evalscribe ")] == [
         "analyze",
@@ -177,14 +181,14 @@ def test_alone_it_shows_ways_to_begin(workspace: Workspace) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
-def test_a_full_disk_under_the_output_is_no_bug(workspace: Workspace) -> None:
+def test_full_disk_under_standard_output_exits_69(workspace: Workspace) -> None:
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "evalscribe", "schema", "report"]
         ended = subprocess.run(command, cwd=workspace.folder, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (ended.returncode, ended.stderr) == (69, "evalscribe: No space left on device: free space and try again.\n")
 
 
-def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
+def test_run_with_all_evals_passed_writes_nothing_and_exits_0(workspace: Workspace) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
     ended = workspace.apart.run("analyze", folder, "--judge", "rules")
     assert ended.out == "All 7 evals passed. Nothing was written.\n"
@@ -202,7 +206,7 @@ def test_all_passed_writes_nothing_and_is_0(workspace: Workspace) -> None:
         pytest.param({"status": {"kind": "failed", "failureReason": "quota"}}, {}, "quota", id="broken-off"),
     ],
 )
-def test_no_failures_is_not_all_passed(
+def test_incomplete_run_without_failures_is_not_reported_as_passed(
     run: dict[str, object], counts: dict[str, int], word: str, workspace: Workspace
 ) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 0, run=run, **{"passedCount": 7, "totalEvals": 7, **counts})
@@ -212,7 +216,7 @@ def test_no_failures_is_not_all_passed(
     assert workspace.reports == []
 
 
-def test_no_failures_as_json_is_the_same_document(workspace: Workspace) -> None:
+def test_run_without_failures_prints_a_complete_json_document(workspace: Workspace) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 0, passedCount=7, totalEvals=7)
     ended = workspace.run("analyze", folder, "--judge", "rules", "--json")
     document = json.loads(ended.out)
@@ -221,7 +225,7 @@ def test_no_failures_as_json_is_the_same_document(workspace: Workspace) -> None:
     assert "All 7 evals passed" in ended.err
 
 
-def test_a_folder_that_was_removed_is_told(
+def test_deleted_working_folder_exits_66(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "gone"
@@ -232,9 +236,9 @@ def test_a_folder_that_was_removed_is_told(
     assert "the working folder no longer exists" in capsys.readouterr().err
 
 
-def test_a_system_without_what_unix_has_is_named_and_no_bug(tmp_path: Path) -> None:
-    """As on Windows, whose Python lacks this module."""
+def test_missing_unix_module_exits_69_and_names_supported_systems(tmp_path: Path) -> None:
+    """Python on Windows lacks `fcntl`."""
     code = "import sys; sys.modules['fcntl'] = None; from evalscribe.cli import run; sys.exit(run(['doctor']))"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
-    said(CompletedCommand(done.returncode, done.stdout, done.stderr), "Linux and macOS", "WSL")
+    assert_short_error(CompletedCommand(done.returncode, done.stdout, done.stderr), "Linux and macOS", "WSL")
     assert done.returncode == 69

@@ -1,4 +1,4 @@
-"""`experiments runs compare`: what is printed, what programs read, and the exit codes."""
+"""`experiments runs compare`: text output, JSON output and exit codes."""
 
 import json
 from collections.abc import Iterator
@@ -13,21 +13,21 @@ KEYS = [f"q{number:02}" for number in range(20)]
 
 
 @pytest.fixture
-def made(inside: InProcessCommand) -> Iterator[StoredExperiment]:
-    found = StoredExperiment(inside.folder / ".evalscribe", make_items(*KEYS))
-    yield found
-    found.close()
+def experiment(inside: InProcessCommand) -> Iterator[StoredExperiment]:
+    stored = StoredExperiment(inside.folder / ".evalscribe", make_items(*KEYS))
+    yield stored
+    stored.close()
 
 
 def compare(inside: InProcessCommand, *more: str, code: int = 0) -> str:
     return inside.run("experiments", "runs", "compare", "base", "candidate", *more, code=code).out
 
 
-def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(
-    inside: InProcessCommand, made: StoredExperiment
+def test_comparison_shows_verdict_then_rates_scorers_and_changed_items(
+    inside: InProcessCommand, experiment: StoredExperiment
 ) -> None:
-    made.run("p" * 20, name="base")
-    made.run("f" * 8 + "p" * 11 + "e", name="candidate", outputs={"q00": "no\nidea"})
+    experiment.run("p" * 20, name="base")
+    experiment.run("f" * 8 + "p" * 11 + "e", name="candidate", outputs={"q00": "no\nidea"})
     lines = compare(inside).splitlines()
     assert lines[0].startswith("Regressed: the pass rate fell from 100.0 % to 57.9 % (-42.1 points, 95 %: ")
     assert lines[1] == "! Only in the candidate, 1 item gave no answer: q19."
@@ -44,38 +44,42 @@ def test_the_verdict_comes_first_then_rates_scorers_and_items_by_name(
     ]
 
 
-def test_reading_exits_0_and_a_claim_exits_2(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run("p" * 20, name="base")
-    made.run("f" * 8 + "p" * 12, name="candidate")
+def test_regression_exits_0_without_assert_and_2_with_it(
+    inside: InProcessCommand, experiment: StoredExperiment
+) -> None:
+    experiment.run("p" * 20, name="base")
+    experiment.run("f" * 8 + "p" * 12, name="candidate")
     compare(inside)
     compare(inside, "--assert", code=2)
     inside.run("experiments", "runs", "compare", "candidate", "base", "--assert")
 
 
-def test_a_claim_about_too_little_exits_3(inside: InProcessCommand, made: StoredExperiment) -> None:
-    """Otherwise a candidate that breaks would pass."""
-    made.run("p" * 20, name="base")
-    made.run("p" * 15 + "e" * 5, name="candidate")
+def test_assert_with_too_few_common_trials_exits_3(inside: InProcessCommand, experiment: StoredExperiment) -> None:
+    """Without this rule a candidate that crashes would pass."""
+    experiment.run("p" * 20, name="base")
+    experiment.run("p" * 15 + "e" * 5, name="candidate")
     assert "only 75.0 % of the trials" in compare(inside, "--assert", code=3)
-    made.run("p" * 19, name="candidate", state="cancelled")
+    experiment.run("p" * 19, name="candidate", state="cancelled")
     compare(inside, "--assert", code=3)
 
 
-def test_other_scorers_are_refused_with_the_reason(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run("p" * 20, name="base")
+def test_runs_with_different_scorers_are_not_comparable(inside: InProcessCommand, experiment: StoredExperiment) -> None:
+    experiment.run("p" * 20, name="base")
     strict = Binding(spec=ScorerSpec(name="exact_match", scorer="exact_match", config={"case_sensitive": False}))
-    made.run("f" * 20, name="candidate", bindings=(strict, BINDINGS[1]))
-    said = compare(inside, code=65)
-    assert said.startswith("Not comparable: scorer exact_match differs: version scv-")
-    assert "%" not in said
+    experiment.run("f" * 20, name="candidate", bindings=(strict, BINDINGS[1]))
+    output = compare(inside, code=65)
+    assert output.startswith("Not comparable: scorer exact_match differs: version scv-")
+    assert "%" not in output
     shown = json.loads(compare(inside, "--format", "json", code=65))
     assert (shown["verdict"], shown["passes"], shown["base"]["rate"]) == ("not-comparable", None, None)
     assert "They share no required scorer." in compare(inside, "--allow-mismatch", code=65)
 
 
-def test_repetitions_tell_flaky_items_and_k_tries(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run(dict.fromkeys(KEYS, "ppp"), name="base")
-    made.run(dict.fromkeys(KEYS, "ppp") | {"q03": "pfp"}, name="candidate")
+def test_repetitions_show_flaky_items_and_pass_rates_for_k_trials(
+    inside: InProcessCommand, experiment: StoredExperiment
+) -> None:
+    experiment.run(dict.fromkeys(KEYS, "ppp"), name="base")
+    experiment.run(dict.fromkeys(KEYS, "ppp") | {"q03": "pfp"}, name="candidate")
     lines = compare(inside).splitlines()
     assert lines[0].startswith("Inconclusive: 1 item got worse and none better")
     assert "  q03: passed 3 of 3, now 2 of 3" in lines
@@ -83,9 +87,11 @@ def test_repetitions_tell_flaky_items_and_k_tries(inside: InProcessCommand, made
     assert "A/A: flip rate 1.7 % is this experiment's noise floor." in lines
 
 
-def test_what_cannot_be_compared_yet_or_at_all_is_said(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run("p" * 20, name="base")
-    made.run("p", name="candidate", state="running")
+def test_running_identical_or_unknown_runs_cannot_be_compared(
+    inside: InProcessCommand, experiment: StoredExperiment
+) -> None:
+    experiment.run("p" * 20, name="base")
+    experiment.run("p", name="candidate", state="running")
     assert (
         "is running: runs can be compared once they have ended"
         in inside.run("experiments", "runs", "compare", "base", "candidate", code=64).err

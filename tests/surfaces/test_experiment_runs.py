@@ -1,4 +1,4 @@
-"""Experiments on the command line: made, run by a process of their own, killed, resumed, cancelled."""
+"""Experiments on the command line: creation, runs in a worker process, kill, resume and cancel."""
 
 import json
 import os
@@ -53,18 +53,18 @@ def ready(workspace: Workspace) -> Workspace:
 
 def create(ready: Workspace, name: str, component: str = "agent", *more: str) -> str:
     target = ("--target-type", "component", "--deployment-id", "base", "--component-name", component)
-    made = ready.run(
+    ended = ready.run(
         *("experiments", "create", "--name", name, "--dataset-id", "questions", *target),
         *("--component-type", "agent", "--builtin-scorer", "exact_match", *more),
     )
-    return made.out.strip()
+    return ended.out.strip()
 
 
 def state(ready: Workspace, run: str) -> dict[str, object]:
     return dict(json.loads(ready.run("experiments", "runs", "summary", run, "--format", "json").out)["summary"])
 
 
-def test_experiments_are_made_changed_listed_and_shown(ready: Workspace) -> None:
+def test_experiments_are_created_updated_listed_and_shown(ready: Workspace) -> None:
     id = create(ready, "quality", "agent", "--config", '{"passed_threshold": 1}')
     assert id.startswith("exp-")
     assert "quality" in ready.run("experiments", "list").out
@@ -78,29 +78,29 @@ def test_experiments_are_made_changed_listed_and_shown(ready: Workspace) -> None
     ready.run("experiments", "archive", id)
     assert json.loads(ready.run("experiments", "list", "--status", "active", "--format", "json").out) == []
     assert "is unknown; use one of active" in ready.run("experiments", "list", "--status", "old", code=64).err
-    _refused(ready)
+    _assert_missing_options_are_refused(ready)
 
 
-def _refused(ready: Workspace) -> None:
-    """What is missing is named by its option; a flag may have a value."""
+def _assert_missing_options_are_refused(ready: Workspace) -> None:
+    """Errors name the missing option; a flag also accepts a value."""
     assert "--name" in ready.run("experiments", "create", code=64).err
     assert "--dataset-id" in ready.run("experiments", "create", "--name", "n", code=64).err
-    told = ready.run("experiments", "create", "--name", "n", "--dataset-id", "questions", code=64).err
-    assert "--builtin-scorer" in told
-    taken = ("--dataset-id", "questions", "--builtin-scorer", "exact_match", "--target-type", "component")
-    again = ("experiments", "create", "--name", "quality", *taken, "--deployment-id", "base")
+    error = ready.run("experiments", "create", "--name", "n", "--dataset-id", "questions", code=64).err
+    assert "--builtin-scorer" in error
+    options = ("--dataset-id", "questions", "--builtin-scorer", "exact_match", "--target-type", "component")
+    again = ("experiments", "create", "--name", "quality", *options, "--deployment-id", "base")
     assert "--component-name" in ready.run(*again, code=64).err
     assert "quality" in ready.run(*again, "--component-name", "agent", code=64).err
     ready.run("experiments", "runs", "wait", "nothing", "--fail-on-gate=false", code=66)
     ready.run("experiments", "runs", "wait", "nothing", "--fail-on-gate=perhaps", code=64)
 
 
-def test_a_run_is_analysed_explained_and_compared_by_its_name(ready: Workspace) -> None:
+def test_other_commands_accept_an_experiment_run_by_name(ready: Workspace) -> None:
     create(ready, "quality")
     run = ready.run("experiments", "run", "quality", "--name", "pr-1", "--wait", code=2).out.split()[0]
-    told = ready.run("analyze", "pr-1", "--judge", "rules", "--full").out
-    assert f"| Run | `{run}`" in told
-    assert "`exact_match`" in told
+    report_text = ready.run("analyze", "pr-1", "--judge", "rules", "--full").out
+    assert f"| Run | `{run}`" in report_text
+    assert "`exact_match`" in report_text
     ready.run("explain", "pr-1", "k1", "--judge", "rules")
     assert run in ready.run("compare", "pr-1", run, code=64).err
     for words in (
@@ -114,17 +114,17 @@ def test_a_run_is_analysed_explained_and_compared_by_its_name(ready: Workspace) 
     assert "report 'pr-2' not found" in ready.run("reports", "show", "pr-2", code=66).err
 
 
-def test_failures_are_tried_again_and_told_in_one_document(ready: Workspace) -> None:
+def test_regression_dataset_reruns_failures_and_prints_one_document(ready: Workspace) -> None:
     create(ready, "quality")
     ready.run("experiments", "run", "quality", "--name", "pr-1", "--wait", code=2)
     words = ("experiments", "runs", "regression-dataset", "pr-1", "--name", "again", "--start-run", "--wait")
-    made = json.loads(ready.run(*words, "--format", "json", code=2).out)
-    assert (made["items"], made["report"]["summary"]["run_id"]) == (1, made["run_id"])
-    assert made["report"]["gate"]["passed"] is False
+    document = json.loads(ready.run(*words, "--format", "json", code=2).out)
+    assert (document["items"], document["report"]["summary"]["run_id"]) == (1, document["run_id"])
+    assert document["report"]["gate"]["passed"] is False
 
 
-def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> None:
-    """No try is answered beyond the first 33."""
+def test_resume_after_a_killed_worker_repeats_only_trials_in_flight(ready: Workspace) -> None:
+    """The component holds every trial after the first 33."""
     (ready.folder / "hold").write_text("33")
     create(ready, "quality", "agent", "--config", '{"concurrency": 3, "passed_threshold": 0.9}')
     run = ready.run("experiments", "run", "quality", "--name", "pr-1").out.strip()
@@ -142,8 +142,8 @@ def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> No
     assert "has not ended" in ready.run("analyze", run, "--judge", "rules", code=64).err, "a part of it is archived"
     assert "has not ended" in ready.run("compare", run, run, code=64).err
     (ready.folder / "hold").unlink()
-    told = ready.run("experiments", "runs", "resume", run, "--wait", "--timeout", "15m")
-    assert "gate passed" in told.out
+    ended = ready.run("experiments", "runs", "resume", run, "--wait", "--timeout", "15m")
+    assert "gate passed" in ended.out
     every = calls.read_text().split()
     again = [key for key in every[len(before) :] if key in before]
     assert not {f"{one['item_key']}/{one['repetition']}" for one in done} & set(again), "what is stored is not repeated"
@@ -152,7 +152,7 @@ def test_a_killed_worker_repeats_only_what_was_under_way(ready: Workspace) -> No
     assert state(ready, "pr-1")["state"] == "completed"
 
 
-def test_a_cancelled_run_leaves_no_children(ready: Workspace) -> None:
+def test_cancelled_run_leaves_no_child_processes(ready: Workspace) -> None:
     create(ready, "stuck", "stuck")
     run = ready.run("experiments", "run", "stuck").out.strip()
     child = ready.folder / "children"

@@ -1,4 +1,4 @@
-"""An experiment over one split, through the command line, from its making to its regression dataset."""
+"""An experiment over one split, through the command line, from creation to regression dataset."""
 
 import json
 
@@ -10,7 +10,7 @@ def agent(question):
 """
 
 
-def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
+def test_experiment_on_a_split_runs_and_reports_only_that_split(workspace: Workspace) -> None:
     (workspace.folder / "evalscribe.toml").touch()
     (workspace.folder / "suite.py").write_text(COMPONENT)
     splits = ("dev", "test", "train", "test", "dev")
@@ -28,10 +28,10 @@ def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
     workspace.run(*create, *scorer, '{"split": "test"}')
     assert "questions@1:test" in workspace.run("experiments", "show", "held-out").out
 
-    ran = workspace.run("experiments", "run", "held-out", "--name", "once", "--wait", code=2)
-    assert "pass rate 1/2 = 50.0 %" in ran.out
-    assert "Started run" in ran.err
-    assert ": 2 trials" in ran.err
+    ended = workspace.run("experiments", "run", "held-out", "--name", "once", "--wait", code=2)
+    assert "pass rate 1/2 = 50.0 %" in ended.out
+    assert "Started run" in ended.err
+    assert ": 2 trials" in ended.err
     shown = workspace.run("experiments", "runs", "show", "once").out
     assert "questions@1:test" in shown
     assert "2 items" in shown
@@ -39,7 +39,9 @@ def test_a_split_is_run_and_told_alone(workspace: Workspace) -> None:
     exported = workspace.run("experiments", "runs", "export", "once", "--format", "jsonl").out
     assert [json.loads(line)["item_key"] for line in exported.splitlines()] == ["k1", "k3"]
 
-    made = workspace.run("experiments", "runs", "regression-dataset", "once", "--name", "again", "--format", "json").out
+    regression_dataset = workspace.run(
+        "experiments", "runs", "regression-dataset", "once", "--name", "again", "--format", "json"
+    ).out
     version = json.loads(workspace.run("experiments", "show", "again", "--format", "json").out)
-    assert json.loads(made)["items"] == 1
+    assert json.loads(regression_dataset)["items"] == 1
     assert version["config"]["split"] is None, "a failure of the split is tried whatever its split is"

@@ -1,4 +1,4 @@
-"""The workflow of the documentation that gates an experiment: its steps, as a runner would run them."""
+"""The documented CI workflow that gates an experiment: its steps are run as a CI runner would run them."""
 
 import json
 import re
@@ -18,15 +18,15 @@ ITEMS = [{"key": f"t{n}", "input": f"order {n}", "expected": f"ORDER {n}"} for n
 
 
 @pytest.mark.parametrize(
-    ("candidate", "code", "told"),
+    ("candidate", "code", "message"),
     [
         (BROKEN, 2, "1 new failure against base, none allowed: t3"),
         ("def answer(question)\n", 3, "could not be imported: SyntaxError: expected ':' (agent.py:1)"),
         (AGENT, 0, "0 new failures against base"),
     ],
 )
-def test_a_build_that_breaks_an_item_fails_the_step_and_what_happened_is_kept(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, candidate: str, code: int, told: str
+def test_documented_workflow_gates_the_candidate_and_keeps_its_results(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, candidate: str, code: int, message: str
 ) -> None:
     for name, source in (("base", AGENT), ("candidate", candidate)):
         (workspace.folder / name / "evals").mkdir(parents=True)
@@ -45,10 +45,10 @@ def test_a_build_that_breaks_an_item_fails_the_step_and_what_happened_is_kept(
                 gate = code if step["name"] == "Gate the candidate" else 0
                 printed[step["name"]] = workspace.run(*shlex.split(line)[1:], code=gate).out
                 commands.append([word for word in shlex.split(line) if word not in ("--timeout", "10m")])
-    assert told in printed["Gate the candidate"]
+    assert message in printed["Gate the candidate"]
     assert ("t3: passed, failed now" in printed["Compare, and keep the results"]) == (candidate == BROKEN)
     first = [set(shlex.split(line)) for line in re.findall(r"^evalscribe experiments run .*", PAGE, re.MULTILINE)]
     assert first == [set(words) for words in commands[:2]], "the page begins with the commands of the workflow"
     assert len(re.findall(r"^#+ ", summary.read_text("utf-8"), re.MULTILINE)) >= 2, "of both runs"
-    kept = [step["with"]["path"] for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
-    assert {path.name for path in workspace.folder.glob(kept[0])} == {"eval-results.csv", "eval-results.xml"}
+    artifact_paths = [step["with"]["path"] for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
+    assert {path.name for path in workspace.folder.glob(artifact_paths[0])} == {"eval-results.csv", "eval-results.xml"}

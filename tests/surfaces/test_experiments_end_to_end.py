@@ -1,6 +1,6 @@
-"""Every command around experiments, one after the other as a person types them, each with ids that one before printed.
+"""All experiment commands in sequence, typed as by a user, with the ids that earlier commands printed.
 
-The component is a real one, the workers are real processes, and a Messages API on loopback is the model.
+The component and the worker processes are real; a loopback Messages API stands in for the model.
 """
 
 import json
@@ -48,19 +48,19 @@ evalscribe experiments create
 FAILS, STOPPED = 2, 3
 TICKETS = 20
 FIRST, SECOND = 11, 19
-"""So many tickets pass the two scorers with each build."""
+"""Tickets that pass both scorers with the first and with the second build."""
 
 
 @dataclass
 class Typed:
-    """Commands as they are typed; `<run-id>` stands for what an earlier one printed under that name."""
+    """Runs command lines; a placeholder such as `<run-id>` stands for an id that an earlier command printed."""
 
     workspace: Workspace
     model: MessagesServer
     printed: dict[str, str] = field(default_factory=dict)
 
     def run(self, line: str, name: str | None = None, code: int = 0) -> CompletedCommand:
-        """`name`: under which the id that it prints is kept."""
+        """Run a command line, and store the id that it prints under `name`."""
         words = [self.filled(word) for word in shlex.split(line)]
         assert words[0] == "evalscribe"
         settings = {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": self.model.url}
@@ -80,9 +80,9 @@ class Typed:
 
 
 def answers(call: Call) -> Answer:
-    """To the prompt under test an order that is there; to a judge that this is right."""
-    asked = json.dumps(call.body)
-    if "Answer in JSON from this" in asked and "<response>" not in asked:
+    """Answer the prompt under test with an existing order, and the judge's prompt with a pass."""
+    prompt = json.dumps(call.body)
+    if "Answer in JSON from this" in prompt and "<response>" not in prompt:
         return says('{"order": 1042, "status": "shipped"}')
     return says('<response>{"explanation": "It names an order.", "label": "pass"}</response>')
 
@@ -97,8 +97,8 @@ def typed(workspace: Workspace) -> Iterator[Typed]:
         yield Typed(workspace, model)
 
 
-def prepared(typed: Typed) -> None:
-    """The dataset, published, and the builds."""
+def prepare(typed: Typed) -> None:
+    """Create the published dataset, the deployments and the experiment."""
     typed.run("evalscribe datasets create --name tickets", "dataset-id")
     typed.run("evalscribe datasets upload <dataset-id> tickets.jsonl")
     typed.run("evalscribe datasets publish <dataset-id>", "dataset-version-id")
@@ -108,18 +108,18 @@ def prepared(typed: Typed) -> None:
     typed.run(CREATE, "experiment-id")
 
 
-def test_every_command_as_it_is_typed(typed: Typed) -> None:
-    prepared(typed)
-    started(typed)
-    inspected(typed)
-    cancelled(typed)
-    compared(typed)
-    gated(typed)
-    captured(typed)
-    archived(typed)
+def test_experiment_commands_work_one_after_the_other(typed: Typed) -> None:
+    prepare(typed)
+    start_runs(typed)
+    inspect_run(typed)
+    cancel_run(typed)
+    compare_runs(typed)
+    check_gate(typed)
+    create_regression_dataset(typed)
+    use_like_an_imported_run(typed)
 
 
-def started(typed: Typed) -> None:
+def start_runs(typed: Typed) -> None:
     typed.run("evalscribe experiments run <experiment-id>", "run-id")
     waited = typed.run("evalscribe reports wait <run-id> --timeout 15m", code=FAILS)
     assert f"gate failed: pass rate {FIRST}/{TICKETS}" in waited.out
@@ -128,7 +128,7 @@ def started(typed: Typed) -> None:
     assert f"gate failed: pass rate {SECOND}/{TICKETS}" in ended.out
 
 
-def inspected(typed: Typed) -> None:
+def inspect_run(typed: Typed) -> None:
     listed = typed.run("evalscribe experiments runs list <experiment-id>").out
     assert typed.printed["run-id"] in listed
     assert "ci-1a2b3c4" in listed
@@ -140,28 +140,28 @@ def inspected(typed: Typed) -> None:
     scores = json.loads(typed.run("evalscribe scores list --run-id <run-id> --failed --format json").out)
     assert len(scores) == 2 * (TICKETS - FIRST)
     typed.printed["score-id"] = next(one["id"] for one in scores if one["scorer"] == "tool_called")
-    seen = typed.run("evalscribe scores evidence <score-id> --include scorer_input,scorer_output,evidence").out
-    assert "which order do you mean?" in seen
-    assert "search_orders" in seen
+    evidence = typed.run("evalscribe scores evidence <score-id> --include scorer_input,scorer_output,evidence").out
+    assert "which order do you mean?" in evidence
+    assert "search_orders" in evidence
 
 
-def cancelled(typed: Typed) -> None:
+def cancel_run(typed: Typed) -> None:
     typed.run("evalscribe experiments run <experiment-id> --deployment-id <stuck>", "stuck-run")
     typed.run("evalscribe experiments runs cancel <experiment-id> <stuck-run>")
     assert "cancelled" in typed.run("evalscribe reports ci <stuck-run>", code=STOPPED).out
     assert typed.summary("<stuck-run>")["state"] == "cancelled"
 
 
-def compared(typed: Typed) -> None:
-    told = typed.run("evalscribe experiments runs compare <run-id> <candidate-run>").out
-    assert told.startswith("Improved: the pass rate rose from 55.0 % to 95.0 %")
-    assert "fixed (8)" in told
-    builds = {line.split()[3] for line in told.splitlines() if line.startswith(("base  ", "candidate  "))}
+def compare_runs(typed: Typed) -> None:
+    output = typed.run("evalscribe experiments runs compare <run-id> <candidate-run>").out
+    assert output.startswith("Improved: the pass rate rose from 55.0 % to 95.0 %")
+    assert "fixed (8)" in output
+    builds = {line.split()[3] for line in output.splitlines() if line.startswith(("base  ", "candidate  "))}
     assert builds == {f"{typed.printed[name]}," for name in ("deployment-id", "candidate")}
 
 
-def gated(typed: Typed) -> None:
-    """What CI runs: the gate decides the exit code, and is told in the step's summary; files are kept."""
+def check_gate(typed: Typed) -> None:
+    """Check the CI commands: the gate decides the exit code, the step summary is written, and results are exported."""
     summary = typed.workspace.folder / "summary.md"
     ci = typed.workspace.run("reports", "ci", "ci-1a2b3c4", code=FAILS, GITHUB_STEP_SUMMARY=str(summary))
     assert "passed_threshold" in ci.out
@@ -173,26 +173,26 @@ def gated(typed: Typed) -> None:
     assert len(suite.findall(".//failure")) == TICKETS - FIRST
 
 
-def captured(typed: Typed) -> None:
-    """What failed becomes a dataset with an experiment, whose first run still fails."""
+def create_regression_dataset(typed: Typed) -> None:
+    """Create a dataset and an experiment from the failures; the first run still fails."""
     line = "evalscribe experiments runs regression-dataset <run-id> --name support-agent-regressions --start-run --wait"
     ended = typed.run(line, code=FAILS)
     assert f"gate failed: pass rate 0/{TICKETS - FIRST}" in ended.out
 
 
-def archived(typed: Typed) -> None:
-    """A run is an ordinary run to everything else."""
+def use_like_an_imported_run(typed: Typed) -> None:
+    """Use the experiment run in `analyze`, `compare` and `sql`."""
     report = typed.run("evalscribe analyze <run-id> --judge rules").out
     assert f"{TICKETS - FIRST} of {TICKETS} evals failed" in report
     assert NEXT in report
-    compared = typed.run("evalscribe compare <run-id> <candidate-run> --judge rules").out
-    assert "ticket-12" in compared
+    comparison = typed.run("evalscribe compare <run-id> <candidate-run> --judge rules").out
+    assert "ticket-12" in comparison
     query = "\"SELECT status, count(*) FROM agent_runs WHERE run_id = '<run-id>' GROUP BY status\""
     counted = typed.run(f"evalscribe sql {query} --collection support-agent-quality")
     assert counted.out.split()[-4:] == ["failed", str(TICKETS - FIRST), "passed", str(FIRST)]
 
 
-def test_a_prompt_is_tried_and_judged_by_a_model(typed: Typed) -> None:
+def test_prompt_target_is_run_and_scored_by_a_model_judge(typed: Typed) -> None:
     typed.run("evalscribe datasets create --name tickets", "dataset-id")
     for number in (1, 2):
         typed.run(f"""evalscribe datasets add-example tickets --input '{{"question": "Where is it? {number}"}}'""")

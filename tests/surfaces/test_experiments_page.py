@@ -1,4 +1,4 @@
-"""The page on experiments: its walk-through is walked, and what it shows of it is what is printed."""
+"""The documentation page on experiments: its commands are run, and print what the page shows."""
 
 import re
 import shlex
@@ -24,8 +24,8 @@ def blocks(title: str, language: str) -> list[str]:
     return [token.content for token in tokens if token.type == "fence" and token.info == language]
 
 
-def walked(workspace: Workspace, title: str, **places: str) -> str:
-    """Run the commands of a section, with words in the places of those in capitals; what they print."""
+def run_section(workspace: Workspace, title: str, **places: str) -> str:
+    """Run the commands of a section, with placeholder words replaced by `places`; return their output."""
     printed = []
     for line in "".join(blocks(title, "bash")).splitlines():
         code = EXIT_CODE.search(line)
@@ -34,29 +34,29 @@ def walked(workspace: Workspace, title: str, **places: str) -> str:
     return "".join(printed)
 
 
-def shown(title: str) -> Iterator[re.Pattern[str]]:
-    """The lines of what the page shows as printed; `…` stands for anything."""
+def expected_lines(title: str) -> Iterator[re.Pattern[str]]:
+    """Yield a pattern for each output line that the page shows; `…` matches any text."""
     for line in "".join(blocks(title, "text")).splitlines():
         yield re.compile(".*".join(map(re.escape, line.split("…"))))
 
 
-def test_the_walk_through_is_as_the_page_says(workspace: Workspace) -> None:
+def test_documented_walk_through_prints_what_the_page_shows(workspace: Workspace) -> None:
     (workspace.folder / "evalscribe.toml").touch()
     (workspace.folder / "agent.py").write_text(blocks("In five minutes", "python")[0])
     (workspace.folder / "items.jsonl").write_text(blocks("In five minutes", "json")[0])
     (workspace.folder / "orders.yaml").write_text(blocks("In five minutes", "yaml")[0])
     for title in ("In five minutes", "The sample"):
-        printed = walked(workspace, title)
-        for pattern in shown(title):
+        printed = run_section(workspace, title)
+        for pattern in expected_lines(title):
             assert pattern.search(printed), f"not printed: {pattern.pattern}"
     own, own_scorer = blocks("Step by step", "python")[0], blocks("Your own", "python")[0]
     (workspace.folder / "support_agent.py").write_text(own)
     (workspace.folder / "own_scorers.py").write_text(own_scorer)
     (workspace.folder / "tickets.jsonl").write_text(blocks("Step by step", "json")[0])
-    printed = walked(workspace, "Step by step")
+    printed = run_section(workspace, "Step by step")
     assert "gate failed: pass rate 1/2" in printed
     assert "FAILED  t2" in printed
     (workspace.folder / "table.csv").write_text(CSV)
     workspace.run("datasets", "upload", "tickets", "tickets.jsonl")
-    walked(workspace, "Datasets", **{"RUN": "first", "-": "tickets.jsonl"})
-    walked(workspace, "Your own")
+    run_section(workspace, "Datasets", **{"RUN": "first", "-": "tickets.jsonl"})
+    run_section(workspace, "Your own")
