@@ -201,7 +201,7 @@ def test_actions_are_read_from_the_finding_and_from_the_actions_section(
     ])  # fmt: skip
     text = free({"c/002-b": "OVERLY_STRICT", "c/003-c": "MODEL_FAULT", "c/001-a": "OVERLY_STRICT"}, after=after)
     precedents = history.load_history([file("p/m/r.md", text)], run("c/001-a", "c/002-b", "c/003-c")).precedents
-    assert {path: sightings[0].action for path, sightings in precedents.items()} == {
+    assert {path: earlier[0].action for path, earlier in precedents.items()} == {
         "c/001-a": "relaxed the check",
         "c/002-b": "Rule off: downgraded, addresses `002-b`",
         "c/003-c": None,

@@ -109,7 +109,7 @@ def test_fix_did_not_hold_if_one_of_several_later_runs_fails_again() -> None:
 @pytest.mark.parametrize(
     ("total", "incomplete", "few"), [(66, 1, True), (24, 1, True), (10, 5, False), (None, 1, False), (None, None, True)]
 )
-def test_number_of_incomplete_evals_is_few_relative_to_the_total(
+def test_incomplete_evals_are_few_or_many_by_their_share_of_the_total(
     total: int | None, incomplete: int | None, few: bool
 ) -> None:
     assert few_incomplete(total, incomplete) is few

@@ -96,7 +96,7 @@ def test_edited_label_does_not_change_the_placement(of_run: Callable[[str, str],
 
 
 @pytest.mark.parametrize("torn", ["<<<<<<< HEAD\n---\n", "A word first.\n\n---\n"])
-def test_report_with_broken_front_matter_is_not_overwritten(
+def test_report_with_broken_front_matter_is_not_overwritten_and_the_line_is_named(
     torn: str, of_run: Callable[[str, str], ReportFile]
 ) -> None:
     own = of_run("runrunrun1", "runrunru_2026-11-02.md")
