@@ -1,4 +1,4 @@
-"""What a repository tells of its branches and of paths that are no files."""
+"""Branch tips and links as read from a repository."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from evalscribe.git.repository import open_repository
 from support.suite_repository import SuiteRepository
 
 
-def test_the_newest_commit_of_a_branch(tmp_path: Path) -> None:
+def test_branch_tip_has_commit_message_and_changed_files(tmp_path: Path) -> None:
     suite = SuiteRepository(tmp_path / "suite")
     repository = open_repository(suite.root)
     first = repository.tip("main")
@@ -24,7 +24,7 @@ def test_the_newest_commit_of_a_branch(tmp_path: Path) -> None:
     assert repository.tip("--all") is None
 
 
-def test_links_are_told_apart_from_files(tmp_path: Path) -> None:
+def test_symlinks_and_submodules_are_listed_as_links_and_not_as_files(tmp_path: Path) -> None:
     suite = SuiteRepository(tmp_path / "suite")
     (suite.root / "style/link").symlink_to("../README.md")
     commit = suite.save()

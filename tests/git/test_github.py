@@ -29,7 +29,7 @@ def propose(
     return forge.propose(PUSHED, "main", title, body, draft=draft)
 
 
-def test_opens_then_leaves_alone_then_updates(server: GitHubServer, forge: GitHubForge) -> None:
+def test_pull_request_is_opened_once_and_then_updated_only_on_changes(server: GitHubServer, forge: GitHubForge) -> None:
     first = propose(forge, draft=True)
     assert (first.state, first.number, first.draft) == ("new", 1, True)
     assert first.url == f"{server.root}/ada/evals/pull/1"
@@ -41,7 +41,7 @@ def test_opens_then_leaves_alone_then_updates(server: GitHubServer, forge: GitHu
     assert server.writes[0][2]["base"] == "main"
 
 
-def test_what_people_wrote_stays(server: GitHubServer, forge: GitHubForge) -> None:
+def test_text_of_people_in_title_and_body_is_kept(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     pull = server.pulls[1]
     pull["title"] = "Ours is better"
@@ -58,27 +58,27 @@ def test_what_people_wrote_stays(server: GitHubServer, forge: GitHubForge) -> No
     assert pull["body"] == "all of it is theirs"
 
 
-def test_closed_ones_are_followed_by_a_new_one(server: GitHubServer, forge: GitHubForge) -> None:
+def test_new_pull_request_is_opened_after_the_old_one_was_merged(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     server.close(1, merged=True)
     assert propose(forge).number == 2
 
 
-def test_somebody_is_faster(server: GitHubServer, forge: GitHubForge) -> None:
-    """Between the question and the creation another process opens it."""
+def test_pull_request_opened_meanwhile_by_another_process_is_reused(server: GitHubServer, forge: GitHubForge) -> None:
+    """The other process opens it between our lookup and our request to create one."""
 
-    def faster(request: Request) -> Answer | None:
+    def create_before_us(request: Request) -> Answer | None:
         if request.method == "POST" and not server.pulls:
             server._create_pull(request)
         return None
 
-    server.refuse = faster
+    server.refuse = create_before_us
     assert propose(forge, body="mine").state == "unchanged"
     assert len(server.pulls) == 1
 
 
-def test_pull_requests_of_forks_are_not_ours(server: GitHubServer, forge: GitHubForge) -> None:
-    """A repository that was renamed answers from its number, and the client forgets what was asked of it."""
+def test_pull_request_from_a_fork_is_not_updated(server: GitHubServer, forge: GitHubForge) -> None:
+    """A renamed repository redirects to an address with its number; that response lists pull requests of forks too."""
     text = {
         "head": f"mallory:{PUSHED.branch}",
         "base": "main",
@@ -97,7 +97,7 @@ def test_pull_requests_of_forks_are_not_ours(server: GitHubServer, forge: GitHub
     assert server.pulls[1]["title"] == "Analyze evil"
 
 
-def test_evidence_that_quotes_our_marks(server: GitHubServer, forge: GitHubForge) -> None:
+def test_section_markers_quoted_in_the_text_do_not_break_updates(server: GitHubServer, forge: GitHubForge) -> None:
     text = "`<!-- /evalscribe:report -->` and <!-- evalscribe:report --> of "
     for word in ("one", "two", "three"):
         propose(forge, body=text + word)
@@ -105,7 +105,7 @@ def test_evidence_that_quotes_our_marks(server: GitHubServer, forge: GitHubForge
     assert (body.count("<!--"), body.count(" of three"), "one" in body or "two" in body) == (2, 1, False)
 
 
-def test_an_answer_that_names_another_host_is_not_followed(server: GitHubServer, forge: GitHubForge) -> None:
+def test_response_with_a_url_on_another_host_is_not_followed(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     with GitHubServer() as elsewhere:
         server.pulls[1]["url"] = elsewhere.api.replace("127.0.0.1", "localhost") + "/repos/ada/evals/pulls/1"
@@ -141,7 +141,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("name", REFUSALS)
-def test_refusals_say_what_to_do_and_that_the_branch_is_pushed(
+def test_api_errors_say_what_to_do_and_that_the_branch_is_pushed(
     server: GitHubServer, forge: GitHubForge, name: str
 ) -> None:
     answer, kind, words = REFUSALS[name]
@@ -154,7 +154,7 @@ def test_refusals_say_what_to_do_and_that_the_branch_is_pushed(
     assert {request.headers["authorization"] for request in server.requests} == {f"token {server.token}"}
 
 
-def test_one_comment_of_each_mark(server: GitHubServer, forge: GitHubForge) -> None:
+def test_one_comment_per_marker_is_created_and_then_updated(server: GitHubServer, forge: GitHubForge) -> None:
     propose(forge)
     server.comments[1] = [
         {"id": 900 + n, "body": f"chat {n} <!-- evalscribe:check -->", "url": "", "html_url": ""} for n in range(120)
@@ -179,7 +179,7 @@ def test_one_comment_of_each_mark(server: GitHubServer, forge: GitHubForge) -> N
         forge.comment(77, "check", "x")
 
 
-def test_enterprise_servers_have_a_prefix() -> None:
+def test_api_prefix_of_an_enterprise_server_is_used() -> None:
     with GitHubServer("o/r", prefix="/api/v3") as server:
         forge = GitHubForge(server.api, server.token, "o/r", server.url)
         assert propose(forge).state == "new"
@@ -188,7 +188,7 @@ def test_enterprise_servers_have_a_prefix() -> None:
         forge.close()
 
 
-def test_a_token_is_checked_without_changing_anything(server: GitHubServer, forge: GitHubForge) -> None:
+def test_token_is_checked_without_writing_anything(server: GitHubServer, forge: GitHubForge) -> None:
     forge.check()
     assert [(request.method, request.path) for request in server.requests] == [("GET", "/meta")]
     server.token = "another"

@@ -1,4 +1,4 @@
-"""Which forge a remote is on, and where a token may go."""
+"""Choice of the forge for a remote, and the hosts to which a token may be sent."""
 
 from pathlib import Path
 
@@ -27,36 +27,38 @@ REMOTES = {
 
 
 @pytest.mark.parametrize(("remote", "api"), REMOTES)
-def test_a_token_goes_to_the_api_of_its_server_only(tmp_path: Path, remote: str | None, api: str | None) -> None:
+def test_github_forge_is_used_only_if_the_api_belongs_to_the_remotes_server(
+    tmp_path: Path, remote: str | None, api: str | None
+) -> None:
     environment = {"GH_TOKEN": "t", **({"GITHUB_API_URL": api} if api else {})}
-    found = open_forge(load(Options(), tmp_path, environment), remote)
-    assert isinstance(found, GitHubForge if REMOTES[remote, api] else ManualForge)
-    if isinstance(found, GitHubForge):
-        assert found.path == "ada/evals"
-    found.close()
+    forge = open_forge(load(Options(), tmp_path, environment), remote)
+    assert isinstance(forge, GitHubForge if REMOTES[remote, api] else ManualForge)
+    if isinstance(forge, GitHubForge):
+        assert forge.path == "ada/evals"
+    forge.close()
 
 
-def test_without_a_token_it_is_said_where_one_would_help(tmp_path: Path) -> None:
+def test_missing_token_is_suggested_only_for_github_remotes(tmp_path: Path) -> None:
     settings = load(Options(), tmp_path, {})
     assert isinstance(open_forge(settings, "git@github.com:ada/evals.git"), ManualForge)
     assert "GITHUB_TOKEN" in (advice(settings, "https://github.com/ada/evals/compare/x") or "")
     assert advice(settings, "https://gitlab.com/ada/evals") is None
 
 
-def test_an_api_of_another_server_is_named(tmp_path: Path) -> None:
+def test_advice_names_an_api_that_does_not_belong_to_the_remotes_host(tmp_path: Path) -> None:
     settings = load(Options(api_url=ENTERPRISE), tmp_path, {"GITHUB_TOKEN": "t"})
     assert f"{ENTERPRISE} does not belong to git.example" in (advice(settings, "https://git.example/ada/evals") or "")
     assert advice(load(Options(), tmp_path, {"GITHUB_TOKEN": "t"}), "https://git.example/ada/evals") is None
 
 
 @pytest.mark.parametrize("token", ["ghp_\u00e9", "a\nb"])
-def test_a_damaged_token_is_named(tmp_path: Path, token: str) -> None:
+def test_error_names_a_token_with_invalid_characters(tmp_path: Path, token: str) -> None:
     with pytest.raises(UsageError, match="GITHUB_TOKEN"):
         load(Options(), tmp_path, {"GITHUB_TOKEN": token}).github()
 
 
 @pytest.mark.parametrize("place", [".env", "evalscribe.toml"])
-def test_files_of_the_folder_cannot_redirect_a_token_of_the_environment(tmp_path: Path, place: str) -> None:
+def test_workspace_files_cannot_redirect_a_token_from_the_environment(tmp_path: Path, place: str) -> None:
     line = f'[github]\napi_url = "{ENTERPRISE}"\n' if place == "evalscribe.toml" else f"GITHUB_API_URL={ENTERPRISE}\n"
     (tmp_path / place).write_text(line)
     with pytest.raises(UsageError, match="the key is not sent there"):
@@ -66,7 +68,7 @@ def test_files_of_the_folder_cannot_redirect_a_token_of_the_environment(tmp_path
     assert load(Options(), tmp_path, {}).github().url == ENTERPRISE
 
 
-def test_doctor_tells_of_the_token_and_not_the_token(tmp_path: Path) -> None:
+def test_settings_description_says_that_a_token_is_set_without_its_value(tmp_path: Path) -> None:
     rows = {row.name: row for row in load(Options(), tmp_path, {"GITHUB_TOKEN": "ghp-secret"}).describe()}
     assert (rows["GitHub key"].value, rows["GitHub key"].origin) == ("set", "environment")
     assert rows["GitHub host"].value == "https://api.github.com"

@@ -1,4 +1,4 @@
-"""Addresses of remotes as people write them."""
+"""Parsing of remote addresses as people write them."""
 
 import pytest
 
@@ -18,21 +18,21 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("url", SHAPES)
-def test_host_and_path(url: str) -> None:
-    there = parse_address(url)
-    assert there is not None
-    assert (there.host, there.path) == SHAPES[url]
+def test_host_and_path_are_parsed_from_an_address(url: str) -> None:
+    address = parse_address(url)
+    assert address is not None
+    assert (address.host, address.path) == SHAPES[url]
 
 
 @pytest.mark.parametrize(
     "url", ["/srv/git/x.git", "../x", "file:///x", "C:\\x\\y", "C:/x", "", None, "https:///x", "http://[x", "https://h"]
 )
-def test_folders_and_nonsense_are_on_no_server(url: str | None) -> None:
+def test_local_paths_and_invalid_addresses_have_no_server(url: str | None) -> None:
     assert parse_address(url) is None
     assert pull_request_page(PushedBranch(branch=BRANCH, commit="0"), "main", url) == ""
 
 
-def test_logins_are_not_shown() -> None:
+def test_credentials_are_stripped_from_addresses() -> None:
     assert strip_credentials("https://ada:secret@h.example:8443/a/b?x=1") == "https://h.example:8443/a/b?x=1"
     assert strip_credentials("ssh://ada@h.example/a/b") == "ssh://h.example/a/b"
     assert strip_credentials("git@h.example:a/b") == "git@h.example:a/b"
@@ -53,12 +53,12 @@ PAGES = {
 
 
 @pytest.mark.parametrize("url", PAGES)
-def test_the_page_that_opens_a_request(url: str) -> None:
+def test_pull_request_page_has_the_form_of_its_host(url: str) -> None:
     assert pull_request_page(PushedBranch(branch=BRANCH, commit="0"), "main", url) == PAGES[url]
 
 
-def test_the_servers_own_word_is_taken_if_it_is_about_itself() -> None:
-    said = "Create a merge request:\n  https://evil.example/x\n  https://git.example/o/r/-/mr/new?x=1"
-    pushed = PushedBranch(branch=BRANCH, commit="0", server_messages=said)
+def test_pull_request_url_in_server_messages_is_used_only_on_the_same_host() -> None:
+    server_messages = "Create a merge request:\n  https://evil.example/x\n  https://git.example/o/r/-/mr/new?x=1"
+    pushed = PushedBranch(branch=BRANCH, commit="0", server_messages=server_messages)
     assert pull_request_page(pushed, "main", "git@git.example:o/r.git") == "https://git.example/o/r/-/mr/new?x=1"
     assert "evil" not in pull_request_page(pushed, "main", "git@other.example:o/r.git")

@@ -1,4 +1,4 @@
-"""One commit with only the report, in real repositories; everything else stays byte for byte."""
+"""Commits of only the report in real repositories; everything else is unchanged to the byte."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def folder(work: Path) -> ReportsFolder:
     return ReportsFolder(work / "reports")
 
 
-def test_commits_only_the_report(work: Path, folder: ReportsFolder) -> None:
+def test_commit_contains_only_the_report(work: Path, folder: ReportsFolder) -> None:
     (work / "staged.txt").write_text("staged\n")
     (work / "new.txt").write_text("new\n")
     (work / "both.txt").write_text("staged\n")
@@ -50,14 +50,14 @@ def test_commits_only_the_report(work: Path, folder: ReportsFolder) -> None:
     assert (git(work, "diff", "--cached"), git(work, "diff"), git(work, "status", "--porcelain")) == before
 
 
-def test_commits_a_change_and_then_nothing(work: Path, folder: ReportsFolder) -> None:
+def test_unchanged_report_is_not_committed_again(work: Path, folder: ReportsFolder) -> None:
     first = folder.commit(folder.write(NAME, "one\n"), "one")
     second = folder.commit(folder.write(NAME, "two\n"), "two")
     assert git(work, "rev-parse", f"{second}^").strip() == first
     assert folder.commit(folder.root / NAME, "three") == second
 
 
-def test_first_commit_of_a_repository(tmp_path: Path) -> None:
+def test_report_can_be_the_first_commit_of_a_repository(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     git(tmp_path, "config", "user.name", "Ada")
     git(tmp_path, "config", "user.email", "ada@example.org")
@@ -66,14 +66,14 @@ def test_first_commit_of_a_repository(tmp_path: Path) -> None:
     assert git(tmp_path, "rev-list", "HEAD").split() == [commit]
 
 
-def test_in_a_linked_work_tree_and_with_odd_names(work: Path, tmp_path: Path) -> None:
+def test_report_with_an_odd_name_is_committed_in_a_linked_work_tree(work: Path, tmp_path: Path) -> None:
     git(work, "worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
     folder = ReportsFolder(tmp_path / "tree" / "reports")
     commit = folder.commit(folder.write("p/m/[a]*-é.md", "x\n"), "- odd\n\nmessage")
     assert git(work, "rev-parse", "other").strip() == commit
 
 
-def test_another_repository_in_the_environment_is_ignored(
+def test_git_dir_of_another_repository_in_the_environment_is_ignored(
     work: Path, folder: ReportsFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     git(tmp_path, "init", "-q", "elsewhere")
@@ -131,7 +131,9 @@ def nameless(work: Path) -> None:
         (nameless, "set user.name"),
     ],
 )
-def test_refusals_leave_everything_as_it_was(work: Path, folder: ReportsFolder, state: object, reason: str) -> None:
+def test_refused_commit_leaves_repository_and_report_unchanged(
+    work: Path, folder: ReportsFolder, state: object, reason: str
+) -> None:
     state(work)  # type: ignore[operator]
     path = folder.write(NAME, "report\n")
     before = (git(work, "rev-parse", "HEAD"), git(work, "status", "--porcelain"), (work / ".git/index").read_bytes())
@@ -142,7 +144,7 @@ def test_refusals_leave_everything_as_it_was(work: Path, folder: ReportsFolder, 
     assert path.read_text() == "report\n"
 
 
-def test_no_repository(tmp_path: Path) -> None:
+def test_commit_outside_a_repository_is_refused(tmp_path: Path) -> None:
     folder = ReportsFolder(tmp_path / "reports")
     path = folder.write(NAME, "x")
     with pytest.raises(UsageError, match="not in a git repository"):
@@ -150,7 +152,7 @@ def test_no_repository(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_inside_a_bare_repository(tmp_path: Path) -> None:
+def test_commit_in_a_bare_repository_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare.git")
     folder = ReportsFolder(tmp_path / "bare.git" / "reports")
     with pytest.raises(UsageError, match=r"bare|no git repository"):
@@ -158,7 +160,7 @@ def test_inside_a_bare_repository(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_hook_that_fails_is_quoted(work: Path, folder: ReportsFolder, known: bool) -> None:
+def test_failing_hook_is_quoted_and_nothing_is_committed(work: Path, folder: ReportsFolder, known: bool) -> None:
     if known:
         folder.commit(folder.write(NAME, "first\n"), "first")
     hook = work / ".git/hooks/pre-commit"

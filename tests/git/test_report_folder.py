@@ -1,4 +1,4 @@
-"""Reports are found whatever the spelling, and written whole, inside the folder, or not at all."""
+"""Finding reports under any spelling of the model, and writing them whole and only inside the folder."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ def folder(tmp_path: Path) -> ReportsFolder:
     return ReportsFolder(tmp_path / "reports")
 
 
-def test_writes_into_new_folders_and_reads_back(folder: ReportsFolder) -> None:
+def test_report_is_written_into_new_folders_and_read_back(folder: ReportsFolder) -> None:
     path = folder.write("openai/gpt-5/a_2026-01-01.md", "text é\n")
     (report,) = folder.all()
     assert path == report.path == folder.root.resolve() / "openai/gpt-5/a_2026-01-01.md"
@@ -24,7 +24,7 @@ def test_writes_into_new_folders_and_reads_back(folder: ReportsFolder) -> None:
 
 
 def test_data_may_be_larger_than_a_page(folder: ReportsFolder) -> None:
-    """That of 10,000 failures has 17 MB."""
+    """The data of 10,000 failures takes 17 MB."""
     page, data = "---\nkind: evalscribe-report/2\n---\n", " " * 17_000_000
     folder.write("p/m/a_2026-01-01.json", data)
     folder.write("p/m/a_2026-01-01.md", page)
@@ -40,7 +40,7 @@ def _umask() -> int:
     return umask
 
 
-def test_keeps_permissions_and_leaves_no_temporary_file(folder: ReportsFolder) -> None:
+def test_rewriting_keeps_permissions_and_leaves_no_temporary_file(folder: ReportsFolder) -> None:
     path = folder.write("p/m/a.md", "one")
     path.chmod(0o640)
     folder.write("p/m/a.md", "two")
@@ -59,7 +59,9 @@ def test_keeps_permissions_and_leaves_no_temporary_file(folder: ReportsFolder) -
         ("google", "gemini", []),
     ],
 )
-def test_finds_a_model_by_any_spelling(folder: ReportsFolder, provider: str, model: str, names: list[str]) -> None:
+def test_reports_of_a_model_are_found_by_any_spelling(
+    folder: ReportsFolder, provider: str, model: str, names: list[str]
+) -> None:
     for name in (
         "google/gemini-3-1-pro/a.md",
         "google/gemini-3.1-pro/b.md",
@@ -99,7 +101,7 @@ def test_finds_a_model_by_any_spelling(folder: ReportsFolder, provider: str, mod
         ("anthropic", "anthropic/claude", []),
     ],
 )
-def test_finds_a_model_under_its_vendor_and_serving_provider(
+def test_reports_of_a_model_are_found_under_vendor_and_serving_provider(
     folder: ReportsFolder, provider: str, model: str, names: list[str]
 ) -> None:
     for name in (
@@ -116,7 +118,7 @@ def test_finds_a_model_under_its_vendor_and_serving_provider(
     assert [report.name for report in folder.of_model(provider, model)] == names
 
 
-def test_finds_a_report_of_the_run_wherever_it_lies(folder: ReportsFolder) -> None:
+def test_reports_of_a_run_are_found_in_any_folder(folder: ReportsFolder) -> None:
     run_id = "jn7em9ag4xxa9s37nhh83rxw913phxtt"
     for name, text in (
         ("old/place/jn7em9ag_2026-11-02.md", f"Run {run_id}"),
@@ -125,40 +127,40 @@ def test_finds_a_report_of_the_run_wherever_it_lies(folder: ReportsFolder) -> No
         ("old/place/notes.md", f"mentions {run_id}"),
     ):
         folder.write(name, text)
-    found = [report.name for report in folder.of_model("p", "m", run_id)]
-    assert found == ["old/place/jn7em9_2026-11-02.md", "old/place/jn7em9ag_2026-11-02.md"]
+    report_names = [report.name for report in folder.of_model("p", "m", run_id)]
+    assert report_names == ["old/place/jn7em9_2026-11-02.md", "old/place/jn7em9ag_2026-11-02.md"]
     assert folder.of_model("p", "m") == []
 
 
-def test_tolerates_what_is_no_report(folder: ReportsFolder, tmp_path: Path) -> None:
+def test_only_regular_markdown_files_are_read_as_reports(folder: ReportsFolder, tmp_path: Path) -> None:
     folder.write("p/m/a.md", "a")
-    here = folder.root / "p/m"
-    (here / "latin.md").write_bytes(b"caf\xe9")
-    (here / "bom.md").write_bytes(b"\xef\xbb\xbf---\n")
-    (here / "note.txt").write_text("x")
-    (here / ".hidden.md").write_text("x")
-    (here / "folder.md").mkdir()
+    model_folder = folder.root / "p/m"
+    (model_folder / "latin.md").write_bytes(b"caf\xe9")
+    (model_folder / "bom.md").write_bytes(b"\xef\xbb\xbf---\n")
+    (model_folder / "note.txt").write_text("x")
+    (model_folder / ".hidden.md").write_text("x")
+    (model_folder / "folder.md").mkdir()
     (tmp_path / "secret.md").write_text("secret")
-    (here / "link.md").symlink_to(tmp_path / "secret.md")
-    (here / "gone.md").symlink_to(here / "nothing.md")
-    os.mkfifo(here / "pipe.md")
+    (model_folder / "link.md").symlink_to(tmp_path / "secret.md")
+    (model_folder / "gone.md").symlink_to(model_folder / "nothing.md")
+    os.mkfifo(model_folder / "pipe.md")
     texts = {report.path.name: report.text for report in folder.all()}
     assert texts == {"a.md": "a", "latin.md": "caf\ufffd", "bom.md": "---\n"}
 
 
-def test_an_absent_folder_is_empty(folder: ReportsFolder) -> None:
+def test_missing_folder_has_no_reports(folder: ReportsFolder) -> None:
     assert list(folder.all()) == []
     assert folder.of_model("p", "m") == []
 
 
 @pytest.mark.parametrize("name", ["../a.md", "/etc/a.md", "p/../../a.md", "", "a\0.md", "..\\a.md"])
-def test_refuses_to_leave_the_folder(folder: ReportsFolder, name: str, tmp_path: Path) -> None:
+def test_report_name_outside_the_folder_is_refused(folder: ReportsFolder, name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError):
         folder.write(name, "x")
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_refuses_links_that_leave(folder: ReportsFolder, tmp_path: Path) -> None:
+def test_link_out_of_the_folder_is_refused(folder: ReportsFolder, tmp_path: Path) -> None:
     folder.write("p/m/a.md", "a")
     (tmp_path / "outside").mkdir()
     (folder.root / "q").symlink_to(tmp_path / "outside")
@@ -170,7 +172,7 @@ def test_refuses_links_that_leave(folder: ReportsFolder, tmp_path: Path) -> None
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_a_link_that_stays_is_followed(folder: ReportsFolder) -> None:
+def test_link_within_the_folder_is_followed(folder: ReportsFolder) -> None:
     target = folder.write("p/m/a.md", "a")
     (folder.root / "p/m/b.md").symlink_to(target)
     assert folder.write("p/m/b.md", "new") == target
@@ -178,14 +180,14 @@ def test_a_link_that_stays_is_followed(folder: ReportsFolder) -> None:
     assert (folder.root / "p/m/b.md").is_symlink()
 
 
-def test_says_what_cannot_be_written(folder: ReportsFolder) -> None:
+def test_writing_below_an_existing_file_is_refused(folder: ReportsFolder) -> None:
     folder.write("p/m.md", "a")
     with pytest.raises(DataError, match="cannot write"):
         folder.write("p/m.md/a.md", "x")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_no_permission(folder: ReportsFolder) -> None:
+def test_folder_without_write_permission_raises_access_error(folder: ReportsFolder) -> None:
     folder.write("p/m/a.md", "a")
     (folder.root / "p/m").chmod(0o500)
     with pytest.raises(AccessError):
@@ -202,8 +204,10 @@ def test_no_permission(folder: ReportsFolder) -> None:
         (errno.ENAMETOOLONG, DataError, ""),
     ],
 )
-def test_what_the_system_refuses(number: int, kind: type[EvalscribeError], advice: str) -> None:
-    said = write_error("cannot write r.md", OSError(number, os.strerror(number)), "Make it writable.")
-    assert type(said) is kind
-    assert str(said).startswith(f"cannot write r.md: {os.strerror(number)}")
-    assert advice in str(said)
+def test_write_error_has_the_class_and_advice_of_its_errno(
+    number: int, kind: type[EvalscribeError], advice: str
+) -> None:
+    error = write_error("cannot write r.md", OSError(number, os.strerror(number)), "Make it writable.")
+    assert type(error) is kind
+    assert str(error).startswith(f"cannot write r.md: {os.strerror(number)}")
+    assert advice in str(error)

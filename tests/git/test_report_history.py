@@ -1,4 +1,4 @@
-"""Who wrote what into a report, out of real repositories."""
+"""Versions of a report with their authors, read from real repositories."""
 
 import os
 import subprocess
@@ -26,11 +26,11 @@ def versions(clone: Clone, name: str = NAME, ref: str | None = None) -> list[Fil
     return list(ReportsFolder(clone.reports).versions(name, ref))
 
 
-def told(clone: Clone, name: str = NAME) -> list[tuple[str, str | None]]:
+def authors_and_texts(clone: Clone, name: str = NAME) -> list[tuple[str, str | None]]:
     return [(version.author, version.text) for version in versions(clone, name)]
 
 
-def test_every_change_oldest_first_with_author_and_day(work: Clone) -> None:
+def test_versions_are_listed_oldest_first_with_author_and_date(work: Clone) -> None:
     first = work.commit("one", day="2026-11-01")
     work.commit("elsewhere", name="p/m/b.md")
     second = work.commit("two", "Ben Ö", day="2026-11-02")
@@ -48,7 +48,7 @@ def test_every_change_oldest_first_with_author_and_day(work: Clone) -> None:
     ]
 
 
-def test_a_version_has_the_data_of_its_commit(work: Clone) -> None:
+def test_version_has_the_data_of_its_commit(work: Clone) -> None:
     page = "---\nkind: evalscribe-report/2\n---\n"
     data = work.reports / "p/m/a.json"
     data.parent.mkdir(parents=True)
@@ -66,14 +66,14 @@ def test_a_version_has_the_data_of_its_commit(work: Clone) -> None:
     assert [version.data for version in versions(work, "p/m/b.md")] == ["old", "old", "new", None]
 
 
-def test_mailmap_makes_two_addresses_one_person(work: Clone) -> None:
+def test_mailmap_merges_two_addresses_of_one_person(work: Clone) -> None:
     work.commit("one", "ada lovelace")
     (work.folder / ".mailmap").write_text("Ada <ada@example.org> <ada.lovelace@example.org>\n")
     work.commit("two")
     assert [(version.author, version.email) for version in versions(work)] == [("Ada", "ada@example.org")] * 2
 
 
-def test_an_address_is_told_by_no_case_and_who_has_none_by_name(work: Clone) -> None:
+def test_email_is_lowercased_and_replaced_by_the_name_if_empty(work: Clone) -> None:
     for number, (who, email) in enumerate((("Ada", "Ada@Example.org"), ("Ben", ""), ("Cy", ""))):
         (work.reports / "p/m").mkdir(parents=True, exist_ok=True)
         (work.reports / NAME).write_text(f"{number}\n")
@@ -87,7 +87,7 @@ def test_an_address_is_told_by_no_case_and_who_has_none_by_name(work: Clone) -> 
 
 
 @pytest.mark.parametrize(
-    ("author", "others", "told"),
+    ("author", "others", "expected"),
     [
         ("ci[bot]", ["Ben Ö <Ben@example.org>"], ("Ben Ö", "ben@example.org")),
         ("ci[bot]", ["x[bot] <x@example.org>", "Ben <b@example.org>", "B. <B@example.org>"], ("B.", "b@example.org")),
@@ -96,15 +96,15 @@ def test_an_address_is_told_by_no_case_and_who_has_none_by_name(work: Clone) -> 
         ("Ada", ["Ben <b@example.org>"], ("Ada", "ada@example.org")),
     ],
 )
-def test_a_bots_commit_is_the_one_persons_who_helped(
-    work: Clone, author: str, others: list[str], told: tuple[str, str]
+def test_bot_commit_is_attributed_to_its_only_human_co_author(
+    work: Clone, author: str, others: list[str], expected: tuple[str, str]
 ) -> None:
     work.commit("one", author)
     trailers = "\n".join(f"Co-authored-by: {other}" for other in others)
     (work.reports / NAME).write_text("two")
     work.git("add", ".")
     work.commit_staged(author, message=f"Analyze (#3)\n\n{trailers}")
-    assert (versions(work)[1].author, versions(work)[1].email) == told
+    assert (versions(work)[1].author, versions(work)[1].email) == expected
 
 
 @pytest.mark.parametrize("new", ["p/m/b.md", "q/n/é b.md"])
@@ -119,7 +119,7 @@ def test_a_renamed_report_keeps_its_history(work: Clone, new: str) -> None:
     assert [version.commit for version in versions(work)] == [first, last]
 
 
-def test_a_report_moved_in_from_outside_the_folder(work: Clone) -> None:
+def test_report_moved_in_from_outside_the_folder_keeps_its_history(work: Clone) -> None:
     (work.folder / "old.md").write_text(BODY)
     work.git("add", ".")
     first = work.commit_staged("Ben")
@@ -129,16 +129,16 @@ def test_a_report_moved_in_from_outside_the_folder(work: Clone) -> None:
     assert [version.commit for version in versions(work)] == [first]
 
 
-def test_removed_and_brought_back(work: Clone) -> None:
+def test_removal_of_a_report_is_a_version_without_text(work: Clone) -> None:
     work.commit("one")
     work.commit(None, "Ben")
     work.commit("three", "Cy")
-    assert told(work) == [("Ada", "one"), ("Ben", None), ("Cy", "three")]
+    assert authors_and_texts(work) == [("Ada", "one"), ("Ben", None), ("Cy", "three")]
     assert versions(work)[2].before == (versions(work)[1].commit,)
 
 
 def branched(work: Clone) -> tuple[str, str, str]:
-    """Ada's text, changed by Ben at its end on `pr` and by Cy at its begin on main."""
+    """Create Ada's text, changed at its end by Ben on `pr` and at its start by Cy on main."""
     first = work.commit(BODY)
     work.git("checkout", "-q", "-b", "pr")
     theirs = work.commit(BODY + "by Ben\n", "Ben")
@@ -147,18 +147,18 @@ def branched(work: Clone) -> tuple[str, str, str]:
     return first, theirs, ours
 
 
-def test_a_merge_of_two_changes_is_a_version_made_of_both(work: Clone) -> None:
+def test_merge_of_two_changes_is_a_version_with_both_as_parents(work: Clone) -> None:
     first, theirs, ours = branched(work)
     work.git("merge", "-q", "pr", "-m", "merge")
-    found = {version.commit: version for version in versions(work)}
+    by_commit = {version.commit: version for version in versions(work)}
     merge = work.git("rev-parse", "HEAD")
-    assert set(found) == {first, theirs, ours, merge}
-    assert found[merge].before == (ours, theirs)
-    assert found[ours].before == found[theirs].before == (first,)
-    assert found[merge].text == "by Cy\n" + BODY + "by Ben\n"
+    assert set(by_commit) == {first, theirs, ours, merge}
+    assert by_commit[merge].before == (ours, theirs)
+    assert by_commit[ours].before == by_commit[theirs].before == (first,)
+    assert by_commit[merge].text == "by Cy\n" + BODY + "by Ben\n"
 
 
-def test_a_merge_that_takes_one_side_is_none(work: Clone) -> None:
+def test_merge_that_takes_one_side_is_not_a_version(work: Clone) -> None:
     first = work.commit("one")
     work.git("checkout", "-q", "-b", "pr")
     theirs = work.commit("two", "Ben")
@@ -168,7 +168,7 @@ def test_a_merge_that_takes_one_side_is_none(work: Clone) -> None:
     assert [version.commit for version in versions(work)] == [first, theirs]
 
 
-def test_a_conflict_resolved_in_the_merge_is_its_authors(work: Clone) -> None:
+def test_conflict_resolution_is_attributed_to_the_author_of_the_merge(work: Clone) -> None:
     work.commit("one\n")
     work.git("checkout", "-q", "-b", "pr")
     work.commit("two\n", "Ben")
@@ -176,11 +176,11 @@ def test_a_conflict_resolved_in_the_merge_is_its_authors(work: Clone) -> None:
     work.commit("three\n", "Cy")
     subprocess.run(["git", "merge", "-q", "pr"], cwd=work.folder, capture_output=True, check=False)
     work.commit("two and three\n", "Dan")
-    assert told(work)[-1] == ("Dan", "two and three\n")
+    assert authors_and_texts(work)[-1] == ("Dan", "two and three\n")
     assert len(versions(work)[-1].before) == 2
 
 
-def test_renamed_on_one_side_and_changed_on_the_other(work: Clone) -> None:
+def test_rename_and_change_on_two_branches_keep_the_history(work: Clone) -> None:
     first = work.commit(BODY)
     work.git("checkout", "-q", "-b", "pr")
     theirs = work.commit(BODY + "by Ben\n", "Ben")
@@ -191,7 +191,7 @@ def test_renamed_on_one_side_and_changed_on_the_other(work: Clone) -> None:
     assert [version.commit for version in versions(work, "p/m/b.md")] == [first, theirs]
 
 
-def test_a_squashed_branch_is_its_squashers(work: Clone) -> None:
+def test_squashed_branch_is_attributed_to_the_author_of_the_squash(work: Clone) -> None:
     work.commit(BODY)
     work.git("checkout", "-q", "-b", "pr")
     work.commit(BODY + "one\n", "Ben")
@@ -199,10 +199,10 @@ def test_a_squashed_branch_is_its_squashers(work: Clone) -> None:
     work.git("checkout", "-q", "main")
     work.git("merge", "-q", "--squash", "pr")
     work.commit_staged("Dan")
-    assert told(work)[1:] == [("Dan", BODY + "two\n")]
+    assert authors_and_texts(work)[1:] == [("Dan", BODY + "two\n")]
 
 
-def test_what_is_merged_is_the_remotes_main_branch(tmp_path: Path) -> None:
+def test_merged_reports_are_those_on_the_remotes_main_branch(tmp_path: Path) -> None:
     work = clone_of_server(tmp_path)
     work.commit("one")
     folder = ReportsFolder(work.reports)
@@ -216,7 +216,7 @@ def test_what_is_merged_is_the_remotes_main_branch(tmp_path: Path) -> None:
     assert folder.merged().ref == "refs/remotes/origin/main"
 
 
-def test_a_shallow_clone_says_so(tmp_path: Path) -> None:
+def test_shallow_clone_is_reported_as_shallow(tmp_path: Path) -> None:
     work = clone_of_server(tmp_path)
     work.commit("one")
     work.commit("two", "Ben")
@@ -225,10 +225,10 @@ def test_a_shallow_clone_says_so(tmp_path: Path) -> None:
     shallow = Clone(tmp_path / "shallow")
     assert ReportsFolder(shallow.reports).merged().shallow
     assert not ReportsFolder(work.reports).merged().shallow
-    assert told(shallow) == [("Ben", "two")]
+    assert authors_and_texts(shallow) == [("Ben", "two")]
 
 
-def test_a_link_is_no_text_and_bytes_are_replaced(work: Clone) -> None:
+def test_symlink_has_no_text_and_undecodable_bytes_are_replaced(work: Clone) -> None:
     work.commit(b"\xef\xbb\xbfgr\xfcn\r\n")
     (work.reports / NAME).unlink()
     (work.reports / NAME).symlink_to("/etc/passwd")
@@ -237,7 +237,7 @@ def test_a_link_is_no_text_and_bytes_are_replaced(work: Clone) -> None:
     assert [version.text for version in versions(work)] == ["gr�n\r\n", None]
 
 
-def test_names_that_are_no_utf8(work: Clone) -> None:
+def test_report_name_need_not_be_utf8(work: Clone) -> None:
     name = os.fsdecode(b"p/m/\xff [a]*.md")
     work.commit("one", name=name)
     folder = ReportsFolder(work.reports)
@@ -246,7 +246,7 @@ def test_names_that_are_no_utf8(work: Clone) -> None:
 
 
 @pytest.mark.parametrize("ref", ["nowhere", "--all", "", "HEAD:reports"])
-def test_a_ref_that_is_no_commit(work: Clone, ref: str) -> None:
+def test_ref_that_is_not_a_commit_is_refused_unless_empty(work: Clone, ref: str) -> None:
     work.commit("one")
     if ref:
         with pytest.raises(UsageError, match="no commit"):
@@ -255,7 +255,7 @@ def test_a_ref_that_is_no_commit(work: Clone, ref: str) -> None:
         assert len(versions(work, ref=ref)) == 1
 
 
-def test_without_a_repository_or_a_commit(tmp_path: Path) -> None:
+def test_missing_repository_or_commit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not in a git repository"):
         ReportsFolder(tmp_path / "reports").merged()
     work = repository_without_remote(tmp_path)
@@ -263,7 +263,7 @@ def test_without_a_repository_or_a_commit(tmp_path: Path) -> None:
         ReportsFolder(work.reports).merged()
 
 
-def test_settings_of_the_user_change_nothing(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_settings_of_the_user_do_not_change_the_versions(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
     work.commit(BODY)
     work.commit(BODY + "x\n", "Ben")
     expected = versions(work)
@@ -282,7 +282,7 @@ def test_settings_of_the_user_change_nothing(work: Clone, monkeypatch: pytest.Mo
     assert versions(work) == expected
 
 
-def test_what_is_not_merged(work: Clone) -> None:
+def test_uncommitted_reports_and_reports_on_branches_are_unmerged(work: Clone) -> None:
     work.commit(BODY)
     work.git("checkout", "-q", "-b", "pr")
     work.commit(BODY + "by Ben\n", "Ben")
@@ -290,14 +290,14 @@ def test_what_is_not_merged(work: Clone) -> None:
     work.commit("by Cy\n" + BODY, "Cy")
     (work.reports / "p/m/new.md").write_text("new\n")
     (work.reports / ".hidden.md").write_text("no report\n")
-    found = {one.branch: (one.name, one.base, one.text) for one in ReportsFolder(work.reports).unmerged()}
-    assert found == {
+    unmerged = {one.branch: (one.name, one.base, one.text) for one in ReportsFolder(work.reports).unmerged()}
+    assert unmerged == {
         None: ("p/m/new.md", None, "new\n"),
         "refs/heads/pr": (NAME, BODY, BODY + "by Ben\n"),
     }
 
 
-def test_reading_leaves_the_index_alone(work: Clone) -> None:
+def test_listing_unmerged_reports_does_not_write_the_index(work: Clone) -> None:
     work.commit(BODY)
     os.utime(work.reports / NAME, (1, 1))
     before = (work.folder / ".git/index").read_bytes()
@@ -305,8 +305,8 @@ def test_reading_leaves_the_index_alone(work: Clone) -> None:
     assert (work.folder / ".git/index").read_bytes() == before
 
 
-def imported(work: Clone, commits: int, reports: int) -> None:
-    """Each commit changes one of the reports."""
+def import_commits(work: Clone, commits: int, reports: int) -> None:
+    """Import commits that each change one of the reports."""
     lines = []
     for number in range(commits):
         text = BODY + f"{number}\n"
@@ -318,38 +318,40 @@ def imported(work: Clone, commits: int, reports: int) -> None:
 
 
 @pytest.mark.benchmark
-def test_hundreds_of_commits_and_reports_take_a_second_or_two(work: Clone) -> None:
-    imported(work, commits=500, reports=100)
+def test_history_of_500_commits_and_100_reports_is_read_within_the_limit(work: Clone) -> None:
+    import_commits(work, commits=500, reports=100)
     folder = ReportsFolder(work.reports)
     began = time.monotonic()
     names = folder.merged().reports
-    found = sum(len(list(folder.versions(name))) for name in names)
+    version_count = sum(len(list(folder.versions(name))) for name in names)
     took = time.monotonic() - began
-    assert (len(names), found) == (100, 500)
+    assert (len(names), version_count) == (100, 500)
     assert took < 10 * slowness()
 
 
-def test_many_reports_take_as_many_processes_as_one(work: Clone, caplog: pytest.LogCaptureFixture) -> None:
-    imported(work, commits=60, reports=20)
+def test_histories_of_many_reports_take_as_many_git_processes_as_one(
+    work: Clone, caplog: pytest.LogCaptureFixture
+) -> None:
+    import_commits(work, commits=60, reports=20)
     caplog.set_level("DEBUG", logger="evalscribe.git.command")
     names = ReportsFolder(work.reports).merged().reports
     processes = []
     for some in (names[:1], names):
         caplog.clear()
-        found = dict(ReportsFolder(work.reports).versions_of(some))
+        histories = dict(ReportsFolder(work.reports).versions_of(some))
         processes.append(len(caplog.records))
-        assert [len(versions) for versions in found.values()] == [3] * len(some)
+        assert [len(versions) for versions in histories.values()] == [3] * len(some)
     assert (len(names), processes[0]) == (20, processes[1])
 
 
-def test_names_are_short_and_visible(work: Clone) -> None:
+def test_author_names_are_shortened_and_stripped_of_control_characters(work: Clone) -> None:
     work.commit("one", "Ada \x1b[31m\u202e" + "B" * 4000)
     (name,) = (version.author for version in versions(work))
     assert name.startswith("Ada [31mBBB")
     assert len(name) < 300
 
 
-def test_what_git_has_lost_is_said(work: Clone) -> None:
+def test_error_names_a_missing_git_object(work: Clone) -> None:
     work.commit("one")
     lost = work.git("rev-parse", f"HEAD:reports/{NAME}")
     work.commit("two")
@@ -358,7 +360,7 @@ def test_what_git_has_lost_is_said(work: Clone) -> None:
         versions(work)
 
 
-def test_without_git(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_git_program_is_reported(work: Clone, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     for read in (versions, lambda work: ReportsFolder(work.reports).merged()):
         with pytest.raises(UsageError, match="git is not installed"):

@@ -1,4 +1,4 @@
-"""Commits on branches of our own, in real repositories: everything that is the user's stays as it was."""
+"""Commits on evalscribe's own branches in real repositories; the user's state is never changed."""
 
 import os
 import socket
@@ -32,128 +32,132 @@ def work(tmp_path: Path) -> WorkingClone:
 
 
 @pytest.fixture
-def found(work: WorkingClone) -> GitRepository:
+def repo(work: WorkingClone) -> GitRepository:
     return open_repository(work.folder)
 
 
-def commit(found: GitRepository, text: str = "x\n", path: str = PATH, branch: str | None = BRANCH) -> str:
-    return found.commit({path: text}, parent=found.head(), branch=branch, message="Analyze a run")
+def commit(repo: GitRepository, text: str = "x\n", path: str = PATH, branch: str | None = BRANCH) -> str:
+    return repo.commit({path: text}, parent=repo.head(), branch=branch, message="Analyze a run")
 
 
 @pytest.mark.parametrize("seed", range(14))
-def test_whatever_is_going_on_in_the_repository_stays(work: WorkingClone, seed: int) -> None:
-    done = disarrange(work.folder, seed)
+def test_commit_and_push_leave_any_repository_state_unchanged(work: WorkingClone, seed: int) -> None:
+    changes = disarrange(work.folder, seed)
     before = repository_state(work.folder)
-    found = open_repository(work.folder)
-    main = found.fetch("origin")
+    repo = open_repository(work.folder)
+    main = repo.fetch("origin")
     assert main is not None
-    made = found.commit({PATH: "r\r\n€\n"}, parent=main[1], branch=BRANCH, message="m")
-    found.changed([PATH, "kept.txt"])
-    pushed = found.push("origin", BRANCH, made)
-    assert repository_state(work.folder) == before, done
-    assert pushed.commit == made == work.refs[f"refs/heads/{BRANCH}"]
+    commit_id = repo.commit({PATH: "r\r\n€\n"}, parent=main[1], branch=BRANCH, message="m")
+    repo.changed([PATH, "kept.txt"])
+    pushed = repo.push("origin", BRANCH, commit_id)
+    assert repository_state(work.folder) == before, changes
+    assert pushed.commit == commit_id == work.refs[f"refs/heads/{BRANCH}"]
     assert sorted(work.refs) == [f"refs/heads/{BRANCH}", "refs/heads/main"]
-    assert found.read(made, PATH) == "r\r\n€\n"
-    assert git(work.folder, "diff", "--name-only", main[1], made).split() == [PATH]
+    assert repo.read(commit_id, PATH) == "r\r\n€\n"
+    assert git(work.folder, "diff", "--name-only", main[1], commit_id).split() == [PATH]
 
 
-def test_bytes_are_as_given_whatever_attributes_say(work: WorkingClone, found: GitRepository) -> None:
+def test_git_attributes_do_not_change_the_committed_bytes(work: WorkingClone, repo: GitRepository) -> None:
     (work.folder / ".gitattributes").write_text("* text eol=crlf filter=shout ident\n")
     git(work.folder, "config", "filter.shout.clean", "tr a-z A-Z")
     git(work.folder, "config", "core.autocrlf", "input")
     text = "a\r\nb\n$Id$\n\tno end"
-    assert found.read(commit(found, text), PATH) == text
+    assert repo.read(commit(repo, text), PATH) == text
 
 
 HOSTILE = ["-rf.md", "a b\tc\nd.md", "[x]*?.md", ":(glob)x.md", 'q"uo\\te.md', "é/ü.md", "a" * 200 + ".md", "@{u}.md"]
 
 
-def test_names_are_only_names(found: GitRepository) -> None:
+def test_paths_with_special_characters_are_taken_literally(repo: GitRepository) -> None:
     for path in HOSTILE:
-        made = commit(found, "x\n", path, branch=None)
-        assert found.read(made, path) == "x\n"
-        assert path in found.files(made)
-        assert found.changed([path]) == ()
-        (found.root / path).parent.mkdir(exist_ok=True)
-        (found.root / path).write_text("y")
-        assert found.changed([path, "kept.txt"]) == (path,)
+        commit_id = commit(repo, "x\n", path, branch=None)
+        assert repo.read(commit_id, path) == "x\n"
+        assert path in repo.files(commit_id)
+        assert repo.changed([path]) == ()
+        (repo.root / path).parent.mkdir(exist_ok=True)
+        (repo.root / path).write_text("y")
+        assert repo.changed([path, "kept.txt"]) == (path,)
 
 
 NO_PLACES = ["../x", "/x", ".git/config", "a/../b", "", "a\0b", "kept.txt/x", "deep", "a//b", "link", "link/x"]
 
 
-def test_paths_that_are_no_place_for_a_file(work: WorkingClone, found: GitRepository) -> None:
+def test_path_that_cannot_hold_a_file_is_refused(work: WorkingClone, repo: GitRepository) -> None:
     (work.folder / "link").symlink_to("/etc")
     git(work.folder, "add", "link")
     git(work.folder, "commit", "-q", "-m", "link")
     before = repository_state(work.folder, "nothing")
     for path in NO_PLACES:
         with pytest.raises(UsageError, match="Nothing was changed"):
-            commit(found, "x\n", path)
+            commit(repo, "x\n", path)
     assert repository_state(work.folder, "nothing") == before
-    assert "link" not in found.files("HEAD")
-    assert found.read("HEAD", "link") is None
+    assert "link" not in repo.files("HEAD")
+    assert repo.read("HEAD", "link") is None
     assert BRANCH not in git(work.folder, "branch", "--list", BRANCH)
 
 
-def test_mode_of_a_file_stays_and_several_files_are_one_commit(work: WorkingClone, found: GitRepository) -> None:
+def test_files_are_committed_together_and_keep_their_mode(work: WorkingClone, repo: GitRepository) -> None:
     git(work.folder, "update-index", "--chmod=+x", "kept.txt")
     git(work.folder, "commit", "-q", "-m", "x")
-    made = found.commit({"kept.txt": "1", "new/x": "2"}, parent=found.head(), branch=BRANCH, message="- m\n\n#1 \x00")
-    assert git(work.folder, "ls-tree", made, "kept.txt").startswith("100755")
-    assert git(work.folder, "log", "-1", "--format=%an %cn %P %s", made).strip() == f"Ada Ada {found.head()} - m"
+    commit_id = repo.commit(
+        {"kept.txt": "1", "new/x": "2"}, parent=repo.head(), branch=BRANCH, message="- m\n\n#1 \x00"
+    )
+    assert git(work.folder, "ls-tree", commit_id, "kept.txt").startswith("100755")
+    assert git(work.folder, "log", "-1", "--format=%an %cn %P %s", commit_id).strip() == f"Ada Ada {repo.head()} - m"
 
 
-def test_unreadable_files_are_none(work: WorkingClone, found: GitRepository) -> None:
+def test_unreadable_files_are_read_as_none(work: WorkingClone, repo: GitRepository) -> None:
     (work.folder / "latin").write_bytes(b"\xff\xfe")
     (work.folder / "binary").write_bytes(b"a\0b")
     git(work.folder, "add", "latin", "binary")
     git(work.folder, "commit", "-q", "-m", "x")
-    assert [found.read("HEAD", path) for path in ("latin", "binary", "deep", "none", "")] == [None] * 5
+    assert [repo.read("HEAD", path) for path in ("latin", "binary", "deep", "none", "")] == [None] * 5
     with pytest.raises(UsageError):
-        found.read("no-such-commit", "kept.txt")
+        repo.read("no-such-commit", "kept.txt")
 
 
-def test_changed_sees_index_work_tree_and_new_files(work: WorkingClone, found: GitRepository) -> None:
+def test_changed_sees_index_work_tree_and_new_files(work: WorkingClone, repo: GitRepository) -> None:
     (work.folder / "x.ignored").write_text("i")
     (work.folder / "deep/er/file.txt").unlink()
     (work.folder / "kept.txt").write_text("staged")
     git(work.folder, "add", "kept.txt")
     (work.folder / "kept.txt").write_text("second\n")
     paths = ["crlf.txt", "x.ignored", "deep/er/file.txt", "kept.txt", "none", "deep"]
-    assert found.changed(paths) == ("x.ignored", "deep/er/file.txt", "kept.txt")
-    assert found.changed([]) == ()
+    assert repo.changed(paths) == ("x.ignored", "deep/er/file.txt", "kept.txt")
+    assert repo.changed([]) == ()
 
 
-def test_branch_moves_forward_only(work: WorkingClone, found: GitRepository) -> None:
-    first = commit(found, "1")
-    second = found.commit({PATH: "2"}, parent=first, branch=BRANCH, message="2")
+def test_branch_moves_forward_only(work: WorkingClone, repo: GitRepository) -> None:
+    first = commit(repo, "1")
+    second = repo.commit({PATH: "2"}, parent=first, branch=BRANCH, message="2")
     assert git(work.folder, "rev-parse", BRANCH).strip() == second
     with pytest.raises(UsageError, match="has commits that are not in"):
-        commit(found, "3")
+        commit(repo, "3")
     assert git(work.folder, "rev-parse", BRANCH).strip() == second
 
 
-def test_no_branch_needs_none(work: WorkingClone, found: GitRepository) -> None:
+def test_commit_without_a_branch_creates_no_ref_and_can_be_pushed(work: WorkingClone, repo: GitRepository) -> None:
     before = git(work.folder, "for-each-ref")
-    made = commit(found, "1", branch=None)
+    commit_id = commit(repo, "1", branch=None)
     assert git(work.folder, "for-each-ref") == before
-    assert found.push("origin", BRANCH, made).commit == work.refs[f"refs/heads/{BRANCH}"] == made
+    assert repo.push("origin", BRANCH, commit_id).commit == work.refs[f"refs/heads/{BRANCH}"] == commit_id
 
 
-def test_merges_of_the_main_branch(work: WorkingClone, found: GitRepository) -> None:
-    mine = commit(found, "mine")
+def test_commit_can_merge_the_main_branch(work: WorkingClone, repo: GitRepository) -> None:
+    mine = commit(repo, "mine")
     (work.folder / "kept.txt").write_text("third\n")
     git(work.folder, "commit", "-q", "-a", "-m", "third")
-    assert found.common(mine, "main") == git(work.folder, "rev-parse", "main^").strip()
-    made = found.commit({PATH: "both"}, parent=mine, merging=found.head(), branch=BRANCH, message="m")
-    assert git(work.folder, "diff", "--name-only", "main", made).split() == [PATH]
-    assert found.common(made, mine) == mine
-    assert found.common(made, "main") == found.head()
+    assert repo.common(mine, "main") == git(work.folder, "rev-parse", "main^").strip()
+    commit_id = repo.commit({PATH: "both"}, parent=mine, merging=repo.head(), branch=BRANCH, message="m")
+    assert git(work.folder, "diff", "--name-only", "main", commit_id).split() == [PATH]
+    assert repo.common(commit_id, mine) == mine
+    assert repo.common(commit_id, "main") == repo.head()
 
 
-def test_merges_keep_what_people_did_to_other_files(work: WorkingClone, found: GitRepository, tmp_path: Path) -> None:
-    found.push("origin", BRANCH, commit(found, "mine"))
+def test_merge_keeps_changes_of_other_files_and_refuses_conflicts(
+    work: WorkingClone, repo: GitRepository, tmp_path: Path
+) -> None:
+    repo.push("origin", BRANCH, commit(repo, "mine"))
     other = work.other(tmp_path / "grace")
     git(other, "switch", "-q", BRANCH)
     (other / "notes.md").write_text("seen")
@@ -165,15 +169,15 @@ def test_merges_keep_what_people_did_to_other_files(work: WorkingClone, found: G
     (other / "kept.txt").write_text("third\n")
     git(other, "commit", "-q", "-a", "-m", "third")
     git(other, "push", "-q", "origin", "main")
-    tip, main = found.fetch("origin", BRANCH), found.fetch("origin")
+    tip, main = repo.fetch("origin", BRANCH), repo.fetch("origin")
     assert tip
     assert main
-    made = found.commit({PATH: "both"}, parent=tip[1], merging=main[1], message="m")
-    assert (found.read(made, "notes.md"), found.read(made, "kept.txt")) == ("seen", "third\n")
-    assert git(work.folder, "diff", "--name-only", main[1], made).split() == ["crlf.txt", "notes.md", PATH]
-    clash = found.commit({"kept.txt": "fourth\n"}, parent=tip[1], message="m")
+    commit_id = repo.commit({PATH: "both"}, parent=tip[1], merging=main[1], message="m")
+    assert (repo.read(commit_id, "notes.md"), repo.read(commit_id, "kept.txt")) == ("seen", "third\n")
+    assert git(work.folder, "diff", "--name-only", main[1], commit_id).split() == ["crlf.txt", "notes.md", PATH]
+    clash = repo.commit({"kept.txt": "fourth\n"}, parent=tip[1], message="m")
     with pytest.raises(DataError, match=r"both changed kept\.txt "):
-        found.commit({PATH: "both"}, parent=clash, merging=main[1], message="m")
+        repo.commit({PATH: "both"}, parent=clash, merging=main[1], message="m")
 
 
 RENAMING = """#!{python} -ISs
@@ -182,33 +186,33 @@ real = subprocess.Popen(["git", "upload-pack", *sys.argv[1:]], stdout=subprocess
 while answer := os.read(real.fileno(), 65536):
     os.write(1, answer.replace({real}, {said}))
 """
-"""A server that calls a branch something else, of the same length."""
+"""A server that reports a branch under another name of the same length."""
 
 
-def test_what_a_server_calls_a_branch_moves_none_of_ours(
-    work: WorkingClone, found: GitRepository, tmp_path: Path
+def test_forged_branch_name_from_a_server_moves_no_local_branch(
+    work: WorkingClone, repo: GitRepository, tmp_path: Path
 ) -> None:
     git(work.folder, "branch", "victim", "HEAD^")
     other = work.other(tmp_path / "other")
     (other / "kept.txt").write_text("third")
     git(other, "commit", "-q", "-a", "-m", "third")
     git(other, "push", "-q", "origin", "main")
-    said = "refs/heads/main:refs/heads/victim"
-    real = "refs/heads/".ljust(len(said), "x")
+    forged = "refs/heads/main:refs/heads/victim"
+    real = "refs/heads/".ljust(len(forged), "x")
     git(work.remote, "update-ref", real, "refs/heads/main")
     git(work.remote, "symbolic-ref", "HEAD", real)
     server = tmp_path / "server"
-    server.write_text(RENAMING.format(python=sys.executable, real=real.encode(), said=said.encode()))
+    server.write_text(RENAMING.format(python=sys.executable, real=real.encode(), said=forged.encode()))
     server.chmod(0o755)
     git(work.folder, "config", "remote.origin.uploadpack", str(server))
-    assert said in git(work.folder, "ls-remote", "origin")
+    assert forged in git(work.folder, "ls-remote", "origin")
     before = repository_state(work.folder)
-    assert found.fetch("origin") == ("main", work.refs["refs/heads/main"])
+    assert repo.fetch("origin") == ("main", work.refs["refs/heads/main"])
     assert repository_state(work.folder) == before
 
 
-def test_a_partial_clone_stays_one(work: WorkingClone, tmp_path: Path) -> None:
-    """Files that it left with the remote do not come, which they would one by one."""
+def test_fetch_commit_and_push_download_no_missing_files_of_a_partial_clone(work: WorkingClone, tmp_path: Path) -> None:
+    """Git would download the missing files one by one."""
     git(work.remote, "config", "uploadpack.allowFilter", "true")
     part = tmp_path / "part"
     git(tmp_path, "clone", "-q", "--filter=blob:none", "--no-checkout", f"file://{work.remote}", str(part))
@@ -217,105 +221,105 @@ def test_a_partial_clone_stays_one(work: WorkingClone, tmp_path: Path) -> None:
     (work.folder / "kept.txt").write_text("third")
     git(work.folder, "commit", "-q", "-a", "-m", "third")
     git(work.folder, "push", "-q")
-    found = open_repository(part)
-    main = found.fetch("origin")
+    repo = open_repository(part)
+    main = repo.fetch("origin")
     assert main is not None
-    found.push("origin", BRANCH, found.commit({PATH: "x"}, parent=main[1], message="m"))
-    left = git(part, "rev-list", "--objects", "--missing=print", main[1]).count("\n?")
-    assert left == len(git(part, "ls-tree", "-r", main[1]).splitlines()) + len(["first kept.txt", "second kept.txt"])
+    repo.push("origin", BRANCH, repo.commit({PATH: "x"}, parent=main[1], message="m"))
+    missing = git(part, "rev-list", "--objects", "--missing=print", main[1]).count("\n?")
+    assert missing == len(git(part, "ls-tree", "-r", main[1]).splitlines()) + len(["first kept.txt", "second kept.txt"])
 
 
-def test_what_only_this_folder_replaces_is_not_published(work: WorkingClone, found: GitRepository) -> None:
-    head = found.head()
+def test_local_replace_refs_do_not_affect_the_published_commit(work: WorkingClone, repo: GitRepository) -> None:
+    head = repo.head()
     (work.folder / "private.txt").write_text("mine")
     git(work.folder, "add", "private.txt")
     git(work.folder, "commit", "-q", "-m", "private")
-    git(work.folder, "replace", head, found.head())
-    made = found.commit({PATH: "x"}, parent=head, message="m")
-    found.push("origin", BRANCH, made)
-    assert git(work.remote, "diff", "--name-only", "main", made).split() == [PATH]
+    git(work.folder, "replace", head, repo.head())
+    commit_id = repo.commit({PATH: "x"}, parent=head, message="m")
+    repo.push("origin", BRANCH, commit_id)
+    assert git(work.remote, "diff", "--name-only", "main", commit_id).split() == [PATH]
 
 
-def test_a_branch_in_use_is_left_alone(work: WorkingClone, found: GitRepository, tmp_path: Path) -> None:
+def test_commit_on_a_checked_out_branch_is_refused(work: WorkingClone, repo: GitRepository, tmp_path: Path) -> None:
     for n, use in enumerate((("switch", "-q", "-c", "b0"), ("worktree", "add", "-q", "-b", "b1", str(tmp_path / "t")))):
         git(work.folder, *use)
         with pytest.raises(UsageError, match="checked out"):
-            commit(found, branch=f"b{n}")
+            commit(repo, branch=f"b{n}")
     (tmp_path / "t/kept.txt").write_text("x")
     git(tmp_path / "t", "commit", "-q", "-a", "-m", "x")
     git(tmp_path / "t", "-c", "sequence.editor=echo break >", "rebase", "-q", "-i", "HEAD^")
     with pytest.raises(UsageError, match="checked out"):
-        commit(found, branch="b1")
+        commit(repo, branch="b1")
 
 
-def test_what_is_no_name_of_a_branch(found: GitRepository) -> None:
+def test_invalid_branch_name_is_refused(repo: GitRepository) -> None:
     for branch in ("", "-x", "a..b", "a b", "x.lock", "@", "a/", "HEAD", "@{-1}"):
         with pytest.raises(UsageError):
-            commit(found, branch=branch)
+            commit(repo, branch=branch)
 
 
-def test_nobody_knows_who_commits(work: WorkingClone, found: GitRepository) -> None:
+def test_commit_without_a_user_name_is_refused(work: WorkingClone, repo: GitRepository) -> None:
     git(work.folder, "config", "--unset", "user.name")
     with pytest.raises(UsageError, match=r"user\.name"):
-        commit(found)
+        commit(repo)
     assert git(work.folder, "branch", "--list", "evalscribe/*") == ""
 
 
-def test_commits_are_signed_where_the_users_are(work: WorkingClone, found: GitRepository, tmp_path: Path) -> None:
+def test_commit_is_signed_if_the_user_signs_commits(work: WorkingClone, repo: GitRepository, tmp_path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "key"], check=True)
     for name, value in {"gpg.format": "ssh", "user.signingKey": str(tmp_path / "key"), "commit.gpgSign": "yes"}.items():
         git(work.folder, "config", name, value)
     git(work.folder, "config", "log.showSignature", "true")
-    assert "BEGIN SSH SIGNATURE" in git(work.folder, "cat-file", "commit", commit(found))
-    tip = found.tip(BRANCH)
+    assert "BEGIN SSH SIGNATURE" in git(work.folder, "cat-file", "commit", commit(repo))
+    tip = repo.tip(BRANCH)
     assert tip
     assert tip.message.strip() == "Analyze a run"
     (tmp_path / "key").unlink()
     with pytest.raises(UsageError, match="gpgSign"):
-        commit(found, branch="other")
+        commit(repo, branch="other")
 
 
-def test_an_environment_of_another_repository_is_ignored(
-    work: WorkingClone, found: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_git_environment_of_another_repository_is_ignored(
+    work: WorkingClone, repo: GitRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = repository(tmp_path / "elsewhere")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / "index"))
     monkeypatch.setenv("GIT_GLOB_PATHSPECS", "1")
-    made = commit(found)
+    commit_id = commit(repo)
     monkeypatch.undo()
-    assert git(work.folder, "rev-parse", BRANCH).strip() == made
+    assert git(work.folder, "rev-parse", BRANCH).strip() == commit_id
     assert os.listdir(other) == [".git"]
 
 
-def test_linked_work_trees_submodules_and_subfolders(work: WorkingClone, tmp_path: Path) -> None:
+def test_commits_work_in_linked_work_trees_submodules_and_subfolders(work: WorkingClone, tmp_path: Path) -> None:
     git(work.folder, "worktree", "add", "-q", "-b", "linked", str(tmp_path / "linked"))
     top = repository(tmp_path / "top")
     git(top, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(work.remote), "sub")
     git(top / "sub", "config", "user.name", "Ada")
     git(top / "sub", "config", "user.email", "a@b.c")
     for folder in (tmp_path / "linked", work.folder / "deep/er", top / "sub/deep"):
-        found = open_repository(folder)
-        made = found.commit({PATH: "x"}, parent=found.head(), branch=f"evalscribe/{folder.name}", message="m")
-        assert found.read(made, PATH) == "x"
+        repo = open_repository(folder)
+        commit_id = repo.commit({PATH: "x"}, parent=repo.head(), branch=f"evalscribe/{folder.name}", message="m")
+        assert repo.read(commit_id, PATH) == "x"
     assert open_repository(top / "sub/deep").root == top / "sub"
     git(top, "commit", "-q", "-m", "sub")
     with pytest.raises(UsageError, match="cannot be a regular file"):
         open_repository(top).commit({"sub": "x"}, parent="HEAD", branch="b", message="m")
 
 
-def test_repositories_of_sha256(tmp_path: Path) -> None:
+def test_sha256_repository_is_supported(tmp_path: Path) -> None:
     work = repository(tmp_path / "w", "--object-format=sha256")
     (work / "x").write_text("x")
     git(work, "add", "x")
     git(work, "commit", "-q", "-m", "x")
-    found = open_repository(work)
-    made = commit(found)
-    assert len(made) == 64
-    assert found.files(made) == (PATH, "x")
+    repo = open_repository(work)
+    commit_id = commit(repo)
+    assert len(commit_id) == 64
+    assert repo.files(commit_id) == (PATH, "x")
 
 
-def test_folders_that_are_no_repository(tmp_path: Path) -> None:
+def test_folder_without_a_work_tree_or_commit_is_refused(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q", "--bare", "bare.git")
     (tmp_path / "plain").mkdir()
     for folder in (tmp_path / "bare.git", tmp_path / "plain", tmp_path / "none"):
@@ -325,17 +329,19 @@ def test_folders_that_are_no_repository(tmp_path: Path) -> None:
         open_repository(repository(tmp_path / "empty")).head()
 
 
-def test_shallow_clones(work: WorkingClone, tmp_path: Path) -> None:
+def test_shallow_clone_can_push_and_fetch_and_stays_shallow(work: WorkingClone, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{work.remote}", "shallow")
     git(tmp_path / "shallow", "config", "user.name", "Ada")
     git(tmp_path / "shallow", "config", "user.email", "a@b.c")
-    found = open_repository(tmp_path / "shallow")
-    found.push("origin", BRANCH, commit(found))
-    assert found.fetch("origin", BRANCH) == (BRANCH, work.refs[f"refs/heads/{BRANCH}"])
+    repo = open_repository(tmp_path / "shallow")
+    repo.push("origin", BRANCH, commit(repo))
+    assert repo.fetch("origin", BRANCH) == (BRANCH, work.refs[f"refs/heads/{BRANCH}"])
     assert (tmp_path / "shallow/.git/shallow").exists()
 
 
-def test_fetch_finds_branches_and_main_ones(work: WorkingClone, found: GitRepository, tmp_path: Path) -> None:
+def test_fetch_finds_a_named_branch_and_the_main_branch(
+    work: WorkingClone, repo: GitRepository, tmp_path: Path
+) -> None:
     other = work.other(tmp_path / "other")
     git(other, "switch", "-q", "-c", BRANCH)
     (other / "kept.txt").write_text("theirs")
@@ -343,72 +349,72 @@ def test_fetch_finds_branches_and_main_ones(work: WorkingClone, found: GitReposi
     git(other, "push", "-q", "origin", BRANCH)
     before = repository_state(work.folder, "nothing")
     tip = git(other, "rev-parse", "HEAD").strip()
-    assert found.fetch("origin", BRANCH) == (BRANCH, tip)
-    assert found.read(tip, "kept.txt") == "theirs"
-    assert found.fetch("origin", "none") is None
+    assert repo.fetch("origin", BRANCH) == (BRANCH, tip)
+    assert repo.read(tip, "kept.txt") == "theirs"
+    assert repo.fetch("origin", "none") is None
     git(work.remote, "symbolic-ref", "HEAD", "refs/heads/gone")
-    assert found.fetch("origin") == ("main", found.head())
+    assert repo.fetch("origin") == ("main", repo.head())
     assert repository_state(work.folder, "nothing") == before
     git(tmp_path, "init", "-q", "--bare", "void.git")
     git(work.folder, "remote", "add", "void", str(tmp_path / "void.git"))
-    assert found.fetch("void") is None
+    assert repo.fetch("void") is None
 
 
-def test_what_is_pushed_elsewhere_is_read_there(work: WorkingClone, found: GitRepository, tmp_path: Path) -> None:
+def test_fetch_reads_from_the_push_url(work: WorkingClone, repo: GitRepository, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--bare", str(work.remote), "fork.git")
     git(work.folder, "remote", "set-url", "--push", "origin", str(tmp_path / "fork.git"))
-    first = commit(found)
-    found.push("origin", BRANCH, first)
-    assert found.fetch("origin", BRANCH) == (BRANCH, first)
+    first = commit(repo)
+    repo.push("origin", BRANCH, first)
+    assert repo.fetch("origin", BRANCH) == (BRANCH, first)
     assert f"refs/heads/{BRANCH}" not in work.refs
     other = work.other(tmp_path / "other")
     git(other, "commit", "-q", "--allow-empty", "-m", "more")
     git(other, "push", "-q", str(tmp_path / "fork.git"), "HEAD:main")
-    assert found.fetch("origin") == ("main", git(other, "rev-parse", "HEAD").strip())
+    assert repo.fetch("origin") == ("main", git(other, "rev-parse", "HEAD").strip())
 
 
-def test_push_is_refused_not_forced(work: WorkingClone, found: GitRepository, tmp_path: Path) -> None:
-    found.push("origin", BRANCH, commit(found, "mine"))
-    other = found.commit({PATH: "other"}, parent=found.head(), message="other")
+def test_rejected_push_is_an_error_and_is_not_forced(work: WorkingClone, repo: GitRepository, tmp_path: Path) -> None:
+    repo.push("origin", BRANCH, commit(repo, "mine"))
+    other = repo.commit({PATH: "other"}, parent=repo.head(), message="other")
     with pytest.raises(DataError, match="rejected"):
-        found.push("origin", BRANCH, other)
+        repo.push("origin", BRANCH, other)
     hook = work.remote / "hooks/pre-receive"
     hook.write_text("#!/bin/sh\necho policy says no >&2\nexit 1\n")
     hook.chmod(0o755)
     with pytest.raises(DataError, match="policy says no"):
-        found.push("origin", "else", other)
+        repo.push("origin", "else", other)
     git(work.folder, "remote", "add", "gone", str(tmp_path / "gone.git"))
-    for attempt in (lambda: found.fetch("gone"), lambda: found.push("gone", BRANCH, other)):
+    for attempt in (lambda: repo.fetch("gone"), lambda: repo.push("gone", BRANCH, other)):
         with pytest.raises(UnavailableError):
             attempt()
 
 
-def test_a_server_that_says_nothing_is_not_waited_for_forever(work: WorkingClone) -> None:
+def test_silent_server_is_given_up_after_the_time_limit(work: WorkingClone) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         git(work.folder, "remote", "add", "silent", f"git://127.0.0.1:{silent.getsockname()[1]}/a/b")
         with pytest.raises(UnavailableError, match="cannot reach silent: no response within"):
             Remotes(GitFolder(work.folder), answer_s=0.3).fetch("silent", None)
 
 
-def test_which_remote(work: WorkingClone, found: GitRepository) -> None:
-    assert (found.remote(), found.remote("origin")) == ("origin", "origin")
+def test_default_remote_is_the_upstream_or_else_origin(work: WorkingClone, repo: GitRepository) -> None:
+    assert (repo.remote(), repo.remote("origin")) == ("origin", "origin")
     with pytest.raises(UsageError, match="origin"):
-        found.remote("--upload-pack=x")
+        repo.remote("--upload-pack=x")
     git(work.folder, "remote", "rename", "origin", "up")
-    assert found.remote() == "up"
+    assert repo.remote() == "up"
     git(work.folder, "remote", "add", "origin", "https://ada:secret@example.org/a/b.git")
-    assert found.remote() == "up"
-    assert found.remote_url("origin") == "https://example.org/a/b.git"
+    assert repo.remote() == "up"
+    assert repo.remote_url("origin") == "https://example.org/a/b.git"
     git(work.folder, "branch", "--unset-upstream")
-    assert found.remote() == "origin"
+    assert repo.remote() == "origin"
     git(work.folder, "remote", "rename", "origin", "third")
     with pytest.raises(UsageError, match="`remote`"):
-        found.remote()
-    assert found.remote_url("none") is None
+        repo.remote()
+    assert repo.remote_url("none") is None
 
 
-def test_hooks_of_the_states_would_leave_a_trace(work: WorkingClone) -> None:
-    """Else the property above proved nothing about them."""
+def test_installed_hook_leaves_a_trace_when_it_runs(work: WorkingClone) -> None:
+    """Otherwise the first test in this file would prove nothing about hooks."""
     install_hooks(work.folder)
     git(work.folder, "commit", "-q", "--allow-empty", "-m", "x", code=1)
     assert (work.folder / "hook-ran.txt").read_text() == "pre-commit\n"

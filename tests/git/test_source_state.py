@@ -1,4 +1,4 @@
-"""Which source a folder holds."""
+"""State of the source code in a folder, with and without git."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", *identity, *arguments], cwd=folder, check=True, capture_output=True)
 
 
-def test_outside_of_git_the_python_files_count(tmp_path: Path) -> None:
+def test_state_outside_git_depends_on_the_python_files(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("A = 1\n")
     first = source_state(tmp_path)
     assert (first.commit, first.dirty) == (None, None)
@@ -23,11 +23,11 @@ def test_outside_of_git_the_python_files_count(tmp_path: Path) -> None:
     assert source_state(tmp_path) != first
 
 
-def test_in_git_the_commit_counts_and_what_differs_from_it(tmp_path: Path) -> None:
+def test_state_in_git_depends_on_the_commit_and_on_uncommitted_changes(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "ä b.py").write_text("A = 1\n")
     git(tmp_path, "init", "-q")
-    assert source_state(tmp_path).commit is None  # there is none yet
+    assert source_state(tmp_path).commit is None  # no commit yet
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-q", "-m", "first")
     clean = source_state(tmp_path / "inner")

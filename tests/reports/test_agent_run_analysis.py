@@ -14,8 +14,8 @@ from evalscribe.reports.agent_run_analysis import render, trial_facts
 
 
 def finding(eval: str, label: Any = "MODEL_FAULT", kind: Any = "model", **more: Any) -> FindingSummary:
-    given = {"step": "test_a", "reasoning": f"Because of {eval}.", "error": "wrong", "uncertain": False, **more}
-    return FindingSummary(n=1, eval=eval, classification=label, cause_kind=kind, **given)
+    fields = {"step": "test_a", "reasoning": f"Because of {eval}.", "error": "wrong", "uncertain": False, **more}
+    return FindingSummary(n=1, eval=eval, classification=label, cause_kind=kind, **fields)
 
 
 def analysis(*findings: FindingSummary) -> Analysis:
@@ -58,7 +58,7 @@ def rendered(*records: Record, findings: tuple[FindingSummary, ...] | None = Non
     return render(analysis(*findings), [trial_facts(one) for one in records])
 
 
-def test_the_verdict_of_each_task_is_said_first() -> None:
+def test_analysis_starts_with_the_verdict_on_each_task() -> None:
     findings = (
         finding("sum#1"),
         finding("sum#2", uncertain=True),
@@ -82,7 +82,7 @@ def test_the_verdict_of_each_task_is_said_first() -> None:
     assert "### `ok`" not in text
 
 
-def test_what_reference_and_empty_answers_show_of_the_task() -> None:
+def test_results_of_reference_and_empty_answers_are_shown_per_task() -> None:
     sound = rendered(record(answers=(answer("reference answer", 3, 3), answer("empty answer", 0, 1))))
     assert "| `sum` | 0/1 | 3/3 | 0/1 | a limit of the agent |" in sound
     assert "the reference answer passes 3 of 3 trials; an answer that does nothing fails." in sound
@@ -92,7 +92,7 @@ def test_what_reference_and_empty_answers_show_of_the_task() -> None:
     assert "so nothing shows that the task can be passed" in rendered(record())
 
 
-def test_failure_modes_are_told_apart() -> None:
+def test_failure_modes_are_distinguished_by_step_and_message() -> None:
     late = (Step(name="limit", status="failed", error="AgentTimeoutError: after 8 s"),)
     other = (Step(name="test_b", status="failed", error="other"),)
     text = rendered(record(trial=1), record(trial=2), record(trial=3, steps=other + late))
@@ -105,7 +105,7 @@ def test_failure_modes_are_told_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("scores", "error", "passed", "said"),
+    ("scores", "error", "passed", "expected"),
     [
         ({"reward": 0.94}, "wrong", 0, "1 of 1; trial 1 has reward 0.94 of 1."),
         ({"reward": 0.5}, "wrong", 0, "none by a margin that can be measured; trial 1 has reward 0.5 of 1."),
@@ -115,20 +115,20 @@ def test_failure_modes_are_told_apart() -> None:
         (None, "wrong", 0, "unknown; the verifier gives all or nothing."),
     ],
 )
-def test_near_misses_are_measured(scores: dict[str, float] | None, error: str, passed: int, said: str) -> None:
+def test_near_misses_are_measured(scores: dict[str, float] | None, error: str, passed: int, expected: str) -> None:
     steps = [Step(name=f"test_{n}", status="passed") for n in range(passed)]
     steps.append(Step(name="test_a", status="failed", error=error))
-    assert said in rendered(record(scores=scores, steps=tuple(steps)))
+    assert expected in rendered(record(scores=scores, steps=tuple(steps)))
 
 
-def test_commands_that_name_the_grading_are_shown_also_of_trials_that_passed() -> None:
+def test_commands_that_name_grading_files_are_shown_even_for_passed_trials() -> None:
     clean = rendered(record(commands=("ls /app/tests/", "cat ../solution/x")))
     assert "- **Reward hacking**: no sign; no command in 1 transcript names" in clean
     text = rendered(record(trial=1), record(trial=2, status="passed", commands=("echo 1 > /logs/verifier/reward.txt",)))
     assert "look at trial 2: files of the grading are named, in trial 2 (passed) by `echo 1 > /logs/verifier/" in text
 
 
-def test_refusals_and_opinions_of_other_tools() -> None:
+def test_refusals_and_checks_of_harbor_analyze_are_counted() -> None:
     checks = {"reward_hacking": {"outcome": "pass"}, "near_miss": {"outcome": "fail"}}
     refused = (finding("sum#1", cause="refuses"),)
     text = rendered(record(harbor_analysis={"checks": checks}), findings=refused)
@@ -136,14 +136,14 @@ def test_refusals_and_opinions_of_other_tools() -> None:
     assert "- **harbor analyze**: near_miss 1 fail; reward_hacking 1 pass" in text
 
 
-def test_a_report_alone_says_what_it_does_not_know() -> None:
+def test_report_without_stored_trials_says_so() -> None:
     text = render(analysis(finding("sum#2", trials=TrialCount(passed=1, failed=1, total=3))))
     assert "`example/m-1`: 1 of 3 trials of 1 task passed." in text
     assert "the trials are not in this store" in text
     assert "Reward hacking**" not in text
 
 
-def test_hostile_words_stay_in_their_place() -> None:
+def test_hostile_text_creates_no_heading_or_table_row() -> None:
     evil = "`|x|` <img src=x> [a](http://e)\n## Heading"
     steps = (Step(name="test_a", status="failed", error=evil),)
     findings = (finding("sum#1", error=evil, reasoning=evil),)

@@ -1,4 +1,4 @@
-"""The data beside a page has all of the report."""
+"""The data file beside a page contains the whole report."""
 
 from hypothesis import given, settings
 
@@ -11,14 +11,14 @@ DATA = "x_2026-01-01.json"
 
 
 def without_quotations(report: Report) -> Report:
-    """The page shows a selection of the data's citations, which is made again from them."""
+    """Remove the snippets, which are selected again from the citations in the data."""
     plain = (join_entries([replaced(one, snippets=()) for one in entry.each]) for entry in report.entries)
     return replaced(report, entries=tuple(plain))
 
 
 @settings(max_examples=40)
 @given(generated_reports.reports)
-def test_any_report_comes_back_from_its_data(report: Report) -> None:
+def test_any_report_is_restored_from_its_data(report: Report) -> None:
     text = write_data(analysis_from_report(report))
     analysis = read_data(text, DATA)
     assert isinstance(analysis, Analysis)

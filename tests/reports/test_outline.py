@@ -44,12 +44,12 @@ def test_a_group_is_one_entry() -> None:
     assert [tuple(ref.path for ref in entry.evals) for entry in REPORT.entries] == [("a/1", "a/2"), ("b/1",)]
 
 
-def test_an_unclassified_failure_has_its_reason_for_reasoning() -> None:
+def test_reasoning_of_an_unclassified_failure_is_the_reason() -> None:
     entry = REPORT.entries[1]
     assert (entry.classification, entry.reasoning, entry.judge) == (None, "refused", None)
 
 
-def test_the_header_counts_what_never_completed() -> None:
+def test_header_counts_incomplete_evals() -> None:
     assert (REPORT.run.incomplete, REPORT.run.listed, REPORT.run.names_all) == (7, 3, False)
 
 
@@ -58,29 +58,29 @@ def test_the_evidence_id_does_not_depend_on_the_order() -> None:
     assert again.evidence == REPORT.evidence
 
 
-SPENT = {"tag": Usage(calls=1, cost_usd=0.1), "judge": Usage(calls=1, cost_usd=0.4)}
+USAGE_BY_STAGE = {"tag": Usage(calls=1, cost_usd=0.1), "judge": Usage(calls=1, cost_usd=0.4)}
 
 
-def test_the_document_has_a_finding_for_each_eval() -> None:
-    said = analysis_document(REPORT, COLLATION.findings, report_path="r.md", changed=True, spent=SPENT)
-    assert [(f.n, f.eval, f.eval_id, f.group, f.url) for f in said.findings] == [
+def test_document_has_a_finding_for_each_eval_and_the_usage_of_each_stage() -> None:
+    document = analysis_document(REPORT, COLLATION.findings, report_path="r.md", changed=True, spent=USAGE_BY_STAGE)
+    assert [(f.n, f.eval, f.eval_id, f.group, f.url) for f in document.findings] == [
         (1, "a/1", "e1", "g1", "https://evals.example/e1"),
         (1, "a/2", "e2", "g1", None),
         (2, "b/1", "e3", "g2", None),
     ]
-    assert (said.findings[2].unclassified, said.findings[2].classification) == ("refused", None)
-    assert len(said.findings[0].citations) == 2
-    assert said.usage is not None
-    assert (said.usage.calls, said.usage.cost_usd) == (2, 0.5)
-    assert [(stage.stage, stage.cost_usd) for stage in said.usage.stages] == [("tag", 0.1), ("judge", 0.4)]
+    assert (document.findings[2].unclassified, document.findings[2].classification) == ("refused", None)
+    assert len(document.findings[0].citations) == 2
+    assert document.usage is not None
+    assert (document.usage.calls, document.usage.cost_usd) == (2, 0.5)
+    assert [(stage.stage, stage.cost_usd) for stage in document.usage.stages] == [("tag", 0.1), ("judge", 0.4)]
 
 
-def test_the_log_is_quoted_only_where_nothing_else_is() -> None:
+def test_log_is_quoted_only_without_other_citations() -> None:
     assert [snippet.role for snippet in snippets(VERDICT.citations)] == ["output"]
     assert [snippet.role for snippet in snippets(VERDICT.citations[:1])] == ["log"]
 
 
-def test_wrong_and_right_come_first_and_twelve_lines_are_enough() -> None:
+def test_snippets_start_with_output_and_expected_and_have_a_line_limit() -> None:
     many = "\n".join(f"line {n}" for n in range(20))
     shown = snippets((citation("task", many), citation("expected", many), citation("output", many)))
     assert [snippet.role for snippet in shown] == ["output", "expected"]

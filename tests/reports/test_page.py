@@ -1,4 +1,4 @@
-"""Any report makes a page that is read without an edit, and on which text from evidence is only text."""
+"""Every report renders to a page that reads back without edits and in which text from evidence is not markup."""
 
 import re
 from urllib.parse import unquote
@@ -16,15 +16,15 @@ from support.inert_pages import assert_inert
 
 
 def without_people(report: Report) -> Report:
-    """What people wrote may hold links and mentions; it is theirs."""
+    """Remove the text that people wrote, which may contain links and mentions."""
     entries = tuple(replaced(entry, reviewer=(), notes=()) for entry in report.entries)
     return replaced(report, entries=entries, notes=(), actions_taken="")
 
 
 @settings(max_examples=50, suppress_health_check=list(HealthCheck))
 @given(generated_reports.reports.map(without_people))
-def test_text_from_evidence_is_only_text(report: Report) -> None:
-    """It is no heading, label, `Reviewer:` line, quotation, HTML, link, mention, image or front matter."""
+def test_text_from_evidence_creates_no_markup(report: Report) -> None:
+    """No heading, label, `Reviewer:` line, quotation, HTML, link, mention, image or front matter."""
     page = render(report)
     urls = {unquote(url) for url in (report.run.url, *(ref.url for e in report.entries for ref in e.evals)) if url}
     files = {*report.earlier, *(name for e in report.entries for one in e.each for name in one.recurrence.reports)}
@@ -41,7 +41,7 @@ def test_text_from_evidence_is_only_text(report: Report) -> None:
 
 @settings(max_examples=50)
 @given(generated_reports.reports)
-def test_any_page_is_read_without_an_edit(report: Report) -> None:
+def test_rendered_page_is_read_without_edits(report: Report) -> None:
     page = render(report)
     assert normalised(page) == page
     assert f"\nwritten: {page_digest(page)}\n" in page
@@ -53,8 +53,8 @@ def test_any_page_is_read_without_an_edit(report: Report) -> None:
 
 @settings(max_examples=25)
 @given(generated_reports.reports)
-def test_any_page_is_read_part_by_part(report: Report) -> None:
-    """As if somebody had edited it: nothing that is generated is taken for an edit."""
+def test_page_with_a_wrong_digest_is_read_without_edits(report: Report) -> None:
+    """The digest is wrong, as on an edited page; generated text is still not taken for an edit."""
     page = render(report)
     edits = read_edits(re.sub(r"\nwritten: sha256:..", "\nwritten: sha256:00", page), report)
     assert edits.outside_edits == ()

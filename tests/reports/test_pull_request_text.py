@@ -1,4 +1,4 @@
-"""The text of a pull request, from reports that tell everything that there is to tell, and from hostile ones."""
+"""Text of a pull request, from reports with every kind of content and from hostile ones."""
 
 import re
 import subprocess
@@ -17,25 +17,25 @@ RUN = RunHeader(id="smp7q2kax0", provider="example", model="m-1", passed=3, fail
 
 
 def entry(path: str, **fields: object) -> ReportEntry:
-    told = {"classification": "MODEL_FAULT", "judge": SURE, **fields}
-    return ReportEntry.model_validate({"evals": (EvalRef(path=path),), **told})
+    values = {"classification": "MODEL_FAULT", "judge": SURE, **fields}
+    return ReportEntry.model_validate({"evals": (EvalRef(path=path),), **values})
 
 
 def report(*entries: ReportEntry, **fields: object) -> Report:
     return Report.model_validate({"run": RUN, "date": "2026-11-02", "entries": entries, **fields})
 
 
-def told(said: Report, previous: Report | None = None) -> str:
-    where = PublishedReport(
+def body_of(current: Report, previous: Report | None = None) -> str:
+    published = PublishedReport(
         branch="evalscribe/example/m-1/smp7q2ka",
         path="reports/example/m-1/smp7q2ka_2026-11-02.md",
         summary="**The answer.**",
         previous=analysis_from_report(previous) if previous else None,
     )
-    return pull_request_body(said, where)
+    return pull_request_body(current, published)
 
 
-def test_what_changed_since_the_report_before() -> None:
+def test_changes_since_the_previous_report_are_listed() -> None:
     past = report(entry("a/1"), entry("a/2", classification="KNOWN_GAP"), entry("a/3"))
     now = report(
         entry("a/1", recurrence=Recurrence(kind="repeat", reports=("old_2026-10-01.md",))),
@@ -45,7 +45,7 @@ def test_what_changed_since_the_report_before() -> None:
         resolved=("a/3",),
         follow_ups=(FollowUp(report="old_2026-10-01.md", text="mended", evals=("a/2",), outcome="did not hold"),),
     )
-    text = told(now, past)
+    text = body_of(now, past)
     assert text.startswith("**The answer.**\n")
     assert (
         "**Against `old_2026-10-01.md`**\n- New: 3\n- Failed before, for the same cause: 1\n- A fix did not hold: 2\n"
@@ -54,26 +54,28 @@ def test_what_changed_since_the_report_before() -> None:
     assert "- Another label: 2 (KNOWN_GAP → MODEL_FAULT)\n" in text
     assert "- No longer failing (or among the 1 that never completed): `a/3`\n" in text
     assert "- Did not hold: “mended” (`a/2`)" in text
-    assert "No earlier report" in told(report(entry("a/1")))
+    assert "No earlier report" in body_of(report(entry("a/1")))
 
 
 def test_the_published_page_is_linked() -> None:
     address = "https://evals.example/pages/index.html#smp7q2kax0d4m81v"
-    assert f"_2026-11-02.md) ([in the browser]({address}))" in told(report(entry("a/1"), page_url=address))
-    assert "in the browser" not in told(report(entry("a/1")))
+    assert f"_2026-11-02.md) ([in the browser]({address}))" in body_of(report(entry("a/1"), page_url=address))
+    assert "in the browser" not in body_of(report(entry("a/1")))
 
 
-def test_labels_that_a_person_changed_are_named() -> None:
+def test_labels_changed_by_a_person_are_listed() -> None:
     changed = entry("a/2", classification="KNOWN_GAP", reviewer=("we know",))
     agreed = entry("a/3", reviewer=("yes",))
-    assert "**Changed by a person**\n- 2: KNOWN_GAP, not MODEL_FAULT\n\n" in told(report(entry("a/1"), changed, agreed))
-    assert "Changed by a person" not in told(report(entry("a/1"), agreed))
+    assert "**Changed by a person**\n- 2: KNOWN_GAP, not MODEL_FAULT\n\n" in body_of(
+        report(entry("a/1"), changed, agreed)
+    )
+    assert "Changed by a person" not in body_of(report(entry("a/1"), agreed))
 
 
-def test_what_needs_a_person_first() -> None:
+def test_findings_that_need_review_are_listed_with_the_reason() -> None:
     odd = Snippet(role="output", path="x.py", first=1, text="x", status="unverified")
     unsure = JudgeLabel(id="rules@1", classification="MODEL_FAULT", confidence=0.4)
-    text = told(
+    text = body_of(
         report(
             entry("a/1"),
             entry("a/2", uncertain=True, judge=unsure, snippets=(odd,)),
@@ -87,11 +89,11 @@ def test_what_needs_a_person_first() -> None:
         "- 3. `a/3`: could not be judged",
         "- 4. `a/4`: low confidence",
     ]
-    assert "Nothing stands out" in told(report(entry("a/1")))
+    assert "Nothing stands out" in body_of(report(entry("a/1")))
 
 
-def test_how_to_correct_is_shown_with_the_file() -> None:
-    text = told(report(entry("a/1")))
+def test_instructions_for_corrections_name_the_report_file() -> None:
+    text = body_of(report(entry("a/1")))
     page = "(../blob/evalscribe/example/m-1/smp7q2ka/reports/example/m-1/smp7q2ka_2026-11-02.md)"
     assert f"[`smp7q2ka_2026-11-02.md`]{page}" in text
     assert "`evalscribe review label smp7q2ka_2026-11-02.md N LABEL --note …`" in text
@@ -104,9 +106,9 @@ HOSTILE = (
 )
 
 
-def test_nothing_that_a_model_wrote_acts_on_the_page() -> None:
+def test_text_from_a_model_creates_no_links_mentions_or_html() -> None:
     run = RUN.model_copy(update={"model": f"fixes #1 @ada/{HOSTILE[:60]}", "id": "#12 @ada-x"})
-    made = report(
+    hostile_report = report(
         entry(f"cat/{HOSTILE}", uncertain=True),
         entry("cat/other", recurrence=Recurrence(kind="repeat", reports=("x.md",), action=HOSTILE)),
         run=run,
@@ -114,16 +116,16 @@ def test_nothing_that_a_model_wrote_acts_on_the_page() -> None:
         resolved=(f"gone/{HOSTILE}",),
         follow_ups=(FollowUp(report="x.md", text=HOSTILE, evals=("cat/other",), outcome="held"),),
     )
-    text = told(made)
+    text = body_of(hostile_report)
     bare = re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text)
     assert not re.search(r"@\w|#\d|GH-\d|evil\.example|<\w|<!--|\u202e", bare), bare
-    assert re.fullmatch(r"Analyze [\w./-]+, run [\w.-]+: 2 of 6 evals failed", pull_request_title(made))
+    assert re.fullmatch(r"Analyze [\w./-]+, run [\w.-]+: 2 of 6 evals failed", pull_request_title(hostile_report))
 
 
-def test_ten_thousand_failures_are_bounded() -> None:
+def test_body_for_thousands_of_failures_stays_below_the_limit() -> None:
     long = "x" * 180
     entries = tuple(entry(f"c{n % 7}/{n:05d}-{long}", uncertain=True) for n in range(3_000))
-    text = told(report(*entries, earlier=("a.md",), resolved=tuple(f"r/{n}-{long}" for n in range(3_000))))
+    text = body_of(report(*entries, earlier=("a.md",), resolved=tuple(f"r/{n}-{long}" for n in range(3_000))))
     assert len(text) < LIMIT
     assert "and 2980 more" in text
 
@@ -132,14 +134,14 @@ def test_ten_thousand_failures_are_bounded() -> None:
     "model",
     ["gpt-5", "a/b", "..", "x.lock", "a..b", "~^: ?*[\\", "é/ü", "-x", "@{u}", "a/.b", "x.", "/", "a.lock/b.lock."],
 )
-def test_branches_of_any_model_are_names_for_git(model: str) -> None:
-    made = report(run=RUN.model_copy(update={"model": model}))
-    branch = branch_of(made, "reports/x/smp7q2ka_2026-11-02.md")
+def test_branch_of_any_model_is_a_valid_git_branch_name(model: str) -> None:
+    model_report = report(run=RUN.model_copy(update={"model": model}))
+    branch = branch_of(model_report, "reports/x/smp7q2ka_2026-11-02.md")
     subprocess.run(["git", "check-ref-format", "--branch", branch], check=True, capture_output=True)
     assert branch.startswith("evalscribe/example/")
     assert branch.endswith("/smp7q2ka")
-    assert branch_of(made, "reports/x/smp7q2kax0_2026-11-02.md").endswith("/smp7q2kax0")
-    own = report_stems(made.run.id)[-1]
-    assert branch_of(made, f"reports/x/{own}_2026-11-02.md").endswith(f"/{own}"), (
+    assert branch_of(model_report, "reports/x/smp7q2kax0_2026-11-02.md").endswith("/smp7q2kax0")
+    own = report_stems(model_report.run.id)[-1]
+    assert branch_of(model_report, f"reports/x/{own}_2026-11-02.md").endswith(f"/{own}"), (
         "another run may be called like this one"
     )

@@ -1,4 +1,4 @@
-"""Problems of a page with its data, by lines."""
+"""Problems that the check of a page with its data reports, by line."""
 
 import re
 from collections.abc import Callable
@@ -18,11 +18,13 @@ ERROR = "\n- Error: `TypeError"
 LABEL = "### 1. basics/003-schedule\n**MODEL_FAULT** · "
 
 
-def anywhere(name: str) -> bool:
+def always_exists(name: str) -> bool:
     return True
 
 
-def problems(page: PageSource, name: str = NAME, exists: Callable[[str], bool] = anywhere) -> list[tuple[int, str]]:
+def problems(
+    page: PageSource, name: str = NAME, exists: Callable[[str], bool] = always_exists
+) -> list[tuple[int, str]]:
     """Line and level of each problem."""
     return sorted((one.line, one.level) for one in check_page(page, name, exists).problems)
 
@@ -51,12 +53,12 @@ def test_a_written_page_has_no_problems(page: PageSource) -> None:
 
 @settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(reports)
-def test_every_page_that_is_written_agrees_with_its_data(report: Report) -> None:
-    found = check_page(written(report), NAME, anywhere)
-    assert [one for one in found.problems if one.level == "error" and "generated" in one.what] == []
-    quoted = [one.snippet for part in found.findings for one in quotations(part)]
-    kept = [snippet for entry in report.entries for snippet in entry.snippets]
-    assert [_without_white_space(one) for one in quoted] == [_without_white_space(one) for one in kept]
+def test_rendered_page_of_any_report_agrees_with_its_data(report: Report) -> None:
+    checked = check_page(written(report), NAME, always_exists)
+    assert [one for one in checked.problems if one.level == "error" and "generated" in one.what] == []
+    quoted = [one.snippet for part in checked.findings for one in quotations(part)]
+    expected = [snippet for entry in report.entries for snippet in entry.snippets]
+    assert [_without_white_space(one) for one in quoted] == [_without_white_space(one) for one in expected]
 
 
 def _without_white_space(snippet: Snippet) -> Snippet:
@@ -94,8 +96,8 @@ def test_a_removed_heading_is_an_error(page: PageSource) -> None:
     assert "error" in [level for _, level in problems(edited(page, ("### 3. 3 evals\n", "")))]
 
 
-def test_the_error_has_the_line_as_it_was(page: PageSource) -> None:
-    (one,) = check_page(edited(page, ("As run 31/35", "As run 34/35")), NAME, anywhere).problems
+def test_error_quotes_the_changed_and_the_original_line(page: PageSource) -> None:
+    (one,) = check_page(edited(page, ("As run 31/35", "As run 34/35")), NAME, always_exists).problems
     assert "34/35" in one.what
     assert "31/35" in one.what
 
@@ -117,20 +119,20 @@ def test_the_error_has_the_line_as_it_was(page: PageSource) -> None:
     ],
     ids=["label", "spelling", "kind", "label and reason", "two findings", "reason", "action", "note"],
 )
-def test_a_valid_edit_is_a_notice_that_the_data_follows(page: PageSource, changes: list[tuple[str, str]]) -> None:
-    (one,) = check_page(edited(page, *changes), NAME, anywhere).problems
+def test_valid_edit_is_a_notice_that_the_data_will_be_updated(page: PageSource, changes: list[tuple[str, str]]) -> None:
+    (one,) = check_page(edited(page, *changes), NAME, always_exists).problems
     assert one.level == "notice"
     assert "the data is updated when the report is written again" in one.what
 
 
-def test_another_label_behind_the_heading_is_refused_with_both_lines(page: PageSource) -> None:
+def test_label_in_the_heading_is_an_error_that_points_to_the_bold_label(page: PageSource) -> None:
     broken = edited(page, ("### 1. basics/003-schedule\n", "### 1. basics/003-schedule: KNOWN_GAP\n"))
-    (one,) = check_page(broken, NAME, anywhere).problems
+    (one,) = check_page(broken, NAME, always_exists).problems
     assert (one.line, one.level) == (line_of(broken, "### 1."), "error")
     assert "correct the bold label under the finding's heading" in one.what
 
 
-def test_a_correction_excuses_no_other_number(page: PageSource) -> None:
+def test_correction_does_not_hide_a_wrong_number_elsewhere(page: PageSource) -> None:
     changed = edited(
         page,
         (LABEL, LABEL.replace("MODEL_FAULT", "AMBIGUOUS_TASK")),
@@ -140,7 +142,7 @@ def test_a_correction_excuses_no_other_number(page: PageSource) -> None:
     assert (line_of(changed, "As run"), "error") in problems(changed)
 
 
-def test_added_words_and_an_editors_layout_are_fine(page: PageSource) -> None:
+def test_added_text_and_reformatting_by_an_editor_are_only_notices(page: PageSource) -> None:
     changed = edited(
         page,
         ("The task asks for", "I looked at this.\n\nThe task asks for"),
@@ -156,7 +158,7 @@ def test_added_words_and_an_editors_layout_are_fine(page: PageSource) -> None:
         assert {level for _, level in problems(source)} == {"notice"}
 
 
-def test_each_marker_of_a_conflict_is_named(page: PageSource) -> None:
+def test_each_conflict_marker_is_an_error_at_its_line(page: PageSource) -> None:
     for old in ("revision: 2\n", "| Failed at | tests 2, – 3 |\n"):
         ours, theirs = old, old.replace("2", "3").replace("8", "9")
         broken = edited(page, (old, f"<<<<<<< HEAD\n{ours}=======\n{theirs}>>>>>>> other\n"))
@@ -165,7 +167,7 @@ def test_each_marker_of_a_conflict_is_named(page: PageSource) -> None:
         assert problems(broken) == [(first, "error"), (first + 2, "error"), (first + 4, "error")]
 
 
-def test_a_quoted_conflict_is_none(report: Report) -> None:
+def test_conflict_markers_in_quoted_evidence_are_no_problem(report: Report) -> None:
     entry = replaced(
         report.entries[0],
         snippets=(
@@ -176,14 +178,14 @@ def test_a_quoted_conflict_is_none(report: Report) -> None:
 
 
 @pytest.mark.parametrize("quoted", ["x\ny\nz", "x\n<<<<<<< SEARCH\ny\n=======\nz\n>>>>>>> REPLACE"])
-def test_a_conflict_in_a_quotation_is_named(report: Report, quoted: str) -> None:
-    """Also in one whose evidence has such lines; a fence of people's own may hold them."""
+def test_conflict_markers_added_to_a_quotation_are_errors(report: Report, quoted: str) -> None:
+    """Also if the quoted evidence has such lines. They are allowed in a code block that a person added."""
     snippets = (Snippet(role="output", path="a.py", first=3, text=quoted),)
     page = written(replaced(report, entries=(replaced(report.entries[0], snippets=snippets), *report.entries[1:])))
     broken = edited(page, ("\ny\n", "\n<<<<<<< HEAD\ny\n=======\nw\n>>>>>>> other\n"))
-    found = problems(broken)
-    assert {level for _, level in found} == {"error"}
-    assert {line_of(broken, "<<<<<<< HEAD"), line_of(broken, ">>>>>>> other")} <= {line for line, _ in found}
+    reported = problems(broken)
+    assert {level for _, level in reported} == {"error"}
+    assert {line_of(broken, "<<<<<<< HEAD"), line_of(broken, ">>>>>>> other")} <= {line for line, _ in reported}
     own = edited(page, ("## Patterns\n", "## Patterns\n\n```\n<<<<<<< HEAD\nmine\n>>>>>>> other\n```\n\n"))
     assert {level for _, level in problems(own)} == {"notice"}
 
@@ -205,31 +207,31 @@ def test_an_unreadable_label_is_one_error_at_its_line(page: PageSource) -> None:
         ('"revision": 3', ""),
     ],
 )
-def test_missing_broken_and_foreign_data_is_named(page: PageSource, data: str | None, words: str) -> None:
+def test_missing_broken_foreign_or_outdated_data_is_one_problem(page: PageSource, data: str | None, words: str) -> None:
     if data == "run smp7q2kax0d4m81v":
         data = (page.data or "").replace("smp7q2kax0d4m81v", "another")
     elif data == '"revision": 2':
         data = (page.data or "").replace('"revision": 2', '"revision": 1')
     elif data == '"revision": 3':
         data = (page.data or "").replace('"revision": 2', '"revision": 3')
-    (one,) = check_page(replaced(page, data=data), NAME, anywhere).problems
+    (one,) = check_page(replaced(page, data=data), NAME, always_exists).problems
     if words:
         assert (one.line, one.level) == (line_of(page, "revision:") if "newer" in words else 1, "error")
         assert words in one.what
-    else:  # a write that was killed after the data
+    else:  # the process was killed after it wrote the data
         assert (one.line, one.level) == (line_of(page, "revision:"), "notice")
         assert "analyze the run again" in one.what
 
 
-def test_the_page_as_it_was_written_is_looked_up(report: Report) -> None:
-    """A page of another version of evalscribe, whose text the present one does not render."""
+def test_changed_line_is_located_if_the_original_page_is_known(report: Report) -> None:
+    """The page was written by another version of evalscribe, so that rendering it now gives another text."""
     page = written(report)
     text = page.text.replace("Look first at", "First look at")
     text = re.sub(r"(?m)^written: .*$", f"written: {page_digest(text)}", text)
     broken = edited(replaced(page, text=text), ("As run 31/35", "As run 34/35"))
     assert problems(broken) == [(1, "notice")]
-    found = check_page(broken, NAME, anywhere, [page.text, text]).problems
-    assert [(one.line, one.level) for one in found] == [(line_of(broken, "As run"), "error")]
+    located = check_page(broken, NAME, always_exists, [page.text, text]).problems
+    assert [(one.line, one.level) for one in located] == [(line_of(broken, "As run"), "error")]
 
 
 @pytest.mark.parametrize(
@@ -245,11 +247,11 @@ def test_the_page_as_it_was_written_is_looked_up(report: Report) -> None:
         ("notes.md", ["error"]),
     ],
 )
-def test_a_file_is_called_as_its_run(report: Report, name: str, level: list[str]) -> None:
-    assert [found for _, found in problems(written(report, name), name)] == level
+def test_file_name_must_match_run_date_and_model(report: Report, name: str, level: list[str]) -> None:
+    assert [actual for _, actual in problems(written(report, name), name)] == level
 
 
-def test_links(page: PageSource) -> None:
+def test_broken_and_unsafe_links_are_reported_at_their_lines(page: PageSource) -> None:
     earlier = "example/sample-model-1/smp5c1zz_2026-10-12.md"
     assert problems(page, exists=lambda name: name in (earlier, "labels.md")) == []
     missing = problems(page, exists=lambda name: name == "labels.md")
@@ -262,8 +264,8 @@ def test_links(page: PageSource) -> None:
     )
     changed = edited(page, ("## Actions taken\nNone.", f"## Actions taken\n{actions}"))
     at = line_of(changed, "[a](https")
-    found = problems(changed, exists=lambda name: name in (earlier, "labels.md"))
-    assert [one for one in found if one[1] != "notice"] == [
+    reported = problems(changed, exists=lambda name: name in (earlier, "labels.md"))
+    assert [one for one in reported if one[1] != "notice"] == [
         (at, "warning"),
         (at, "warning"),
         (at + 1, "error"),
@@ -272,30 +274,30 @@ def test_links(page: PageSource) -> None:
     ]
 
 
-def test_a_link_that_stands_in_many_lines_is_one_problem(page: PageSource) -> None:
+def test_broken_link_in_many_lines_is_one_problem_that_lists_the_lines(page: PageSource) -> None:
     earlier = "](smp5c1zz_2026-10-12.md)"
     page = edited(page, ("## Patterns\n", f"See [it{earlier}.\n\n## Patterns\n"))
     at = [number for number, line in enumerate(page.text.split("\n"), 1) if earlier in line]
     assert len(at) > 1
-    found = check_page(page, NAME, lambda name: name == "labels.md").problems
-    (one,) = (problem for problem in found if problem.level == "error")
+    all_problems = check_page(page, NAME, lambda name: name == "labels.md").problems
+    (one,) = (problem for problem in all_problems if problem.level == "error")
     assert one.line == at[0]
     assert ", ".join(map(str, at[1:])) in one.what
 
 
-def test_confirming_everything_and_correcting_one_is_no_error(report: Report) -> None:
+def test_confirming_all_findings_and_correcting_one_is_one_notice(report: Report) -> None:
     judged = report.entries[0]
     entries = tuple(replaced(judged, evals=(EvalRef(path=f"c/{n}"),)) for n in range(9))
     run = replaced(report.run, passed=0, failed=9, total=9, listed=9)
     page = written(replaced(report, run=run, entries=entries, patterns=(), recommendations=(), resolved=()))
     text = re.sub(r"(?m)^(\*\*MODEL_FAULT\*\*.*)$", r"\1\nReviewer: agreed", page.text)
     changed = edited(replaced(page, text=text), ("### 4. c/3\n**MODEL_FAULT**", "### 4. c/3\n**AMBIGUOUS_TASK**"))
-    (one,) = check_page(changed, NAME, anywhere).problems
+    (one,) = check_page(changed, NAME, always_exists).problems
     assert (one.level, one.what[:10]) == ("notice", "9 findings")
 
 
-def test_a_thousand_findings_and_corrections_end(report: Report) -> None:
-    """What grows with their square would take more than the time that a test has."""
+def test_page_with_a_thousand_findings_is_checked_in_time(report: Report) -> None:
+    """Quadratic run time would exceed the time limit of a test."""
     first = report.entries[0]
     entries: list[ReportEntry] = [first.model_copy(update={"evals": (EvalRef(path=f"c/{n}"),)}) for n in range(1_000)]
     run = replaced(report.run, passed=0, failed=1_000, total=1_000, listed=1_000)
@@ -307,11 +309,11 @@ def test_a_thousand_findings_and_corrections_end(report: Report) -> None:
     assert {level for _, level in problems(replaced(page, text="\n".join(lines)))} == {"notice"}
 
 
-def test_a_page_and_its_data_render_alike(page: PageSource, report: Report) -> None:
+def test_rendered_report_equals_the_written_page(page: PageSource, report: Report) -> None:
     assert render(report) == page.text
 
 
-def test_confirmations_excuse_no_wrong_net_impact(page: PageSource) -> None:
+def test_confirmation_does_not_hide_a_wrong_net_impact(page: PageSource) -> None:
     row = next(line for line in page.text.splitlines() if line.startswith("As run "))
     changed = edited(page, (ERROR, f"\nReviewer: agreed\n{ERROR}"), (row, "As run 16/24 (66.7 %)."))
     assert "error" in [level for _, level in problems(changed)]

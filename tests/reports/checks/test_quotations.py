@@ -1,4 +1,4 @@
-"""Quotations against the evidence: what a report prints of a document's lines."""
+"""Comparison of the quotations in a report with the lines of the evidence."""
 
 import pytest
 
@@ -25,11 +25,11 @@ EVIDENCE = Evidence(
 
 
 def levels(report: Report, *snippets: Snippet) -> list[tuple[str, str]]:
-    """Level and first words of what is wrong with them, printed and read again."""
+    """Render the snippets, read them back, and return level and first words of each problem."""
     entry = replaced(report.entries[0], snippets=snippets)
     page = written(replaced(report, entries=(entry, *report.entries[1:])))
-    found = compare_quotation(quotations(check_page(page, page.name, bool).findings[0]), EVIDENCE)
-    return [(one.level, " ".join(one.what.split()[:3])) for one in found]
+    problems = compare_quotation(quotations(check_page(page, page.name, bool).findings[0]), EVIDENCE)
+    return [(one.level, " ".join(one.what.split()[:3])) for one in problems]
 
 
 def quote(first: int, *lines: str, status: str = "verified", path: str = "a.py") -> Snippet:
@@ -40,7 +40,7 @@ def quote(first: int, *lines: str, status: str = "verified", path: str = "a.py")
 
 @pytest.mark.parametrize("first", range(1, len(LINES) + 1))
 @pytest.mark.parametrize("count", [1, 3])
-def test_what_stands_there_is_right(report: Report, first: int, count: int) -> None:
+def test_quotation_that_matches_the_evidence_has_no_problem(report: Report, first: int, count: int) -> None:
     lines = LINES[first - 1 : first - 1 + count]
     if any(lines):
         assert levels(report, quote(first, *lines)) == []
@@ -48,7 +48,7 @@ def test_what_stands_there_is_right(report: Report, first: int, count: int) -> N
 
 
 @pytest.mark.parametrize(
-    ("snippet", "wrong"),
+    ("snippet", "expected"),
     [
         (quote(1, "import b"), [("error", "forged or outdated:")]),
         (quote(1, "import a", "", "if not x:  # why"), [("error", "forged or outdated:")]),
@@ -63,11 +63,13 @@ def test_what_stands_there_is_right(report: Report, first: int, count: int) -> N
         (quote(1, "import a", status="unverified"), [("warning", "marked as unverified,")]),
     ],
 )
-def test_what_does_not_is_told(report: Report, snippet: Snippet, wrong: list[tuple[str, str]]) -> None:
-    assert levels(report, snippet) == wrong
+def test_quotation_that_differs_from_the_evidence_is_reported(
+    report: Report, snippet: Snippet, expected: list[tuple[str, str]]
+) -> None:
+    assert levels(report, snippet) == expected
 
 
-def test_each_quotation_of_a_fence_has_its_line(report: Report) -> None:
+def test_each_quotation_in_a_code_block_has_its_own_line(report: Report) -> None:
     snippets = (quote(1, "import a", "", "\tif x:  # why"), quote(4, "return 2"), quote(8, "end"))
     entry = replaced(report.entries[0], snippets=snippets)
     page = written(replaced(report, entries=(entry, *report.entries[1:])))

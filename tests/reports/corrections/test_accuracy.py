@@ -1,4 +1,4 @@
-"""What people's corrections say about judges, and about reviewers."""
+"""Accuracy of judges and agreement between reviewers, measured with human labels."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from evalscribe.reports.accuracy import CASCADE, JudgedFailure, labels_in_force,
 
 def label(
     n: int,
-    said: Classification = "MODEL_FAULT",
+    human_label: Classification = "MODEL_FAULT",
     judged: Classification | None = "MODEL_FAULT",
     *,
     who: str = "Ada",
@@ -27,7 +27,7 @@ def label(
         experiment="default",
         eval=f"a/{n}",
         group=group,
-        label=said,
+        label=human_label,
         reviewer=who,
         email=who,
         commit="c",
@@ -43,16 +43,16 @@ def label(
 ALL = {("r", f"a/{n}"): JudgedFailure("rules@2", "MODEL_FAULT", None) for n in range(10)}
 
 
-def test_a_judge_beside_people() -> None:
-    found = measured([label(1), label(2), label(3, "OVERLY_STRICT")], ALL)
-    (row,) = found.judges
+def test_judge_is_measured_against_human_labels() -> None:
+    measurement = measured([label(1), label(2), label(3, "OVERLY_STRICT")], ALL)
+    (row,) = measurement.judges
     assert (row.judge, row.labelled, row.agreed, row.agreement) == ("rules@1", 3, 2, pytest.approx(2 / 3))
     assert (row.balanced, row.tasks) == (0.5, 3)
     assert row.interval == pytest.approx((0.2077, 0.9385), abs=1e-3)
     assert row.confusion["OVERLY_STRICT"]["MODEL_FAULT"] == 1
     fault = next(one for one in row.labels if one.label == "MODEL_FAULT")
     assert (fault.precision, fault.recall) == (pytest.approx(2 / 3), 1.0)
-    assert (found.coverage.findings, found.coverage.reviewed) == (10, 3)
+    assert (measurement.coverage.findings, measurement.coverage.reviewed) == (10, 3)
     assert row.calibration.agreement == row.agreement
     assert [(one.run, one.eval, one.judged, one.label) for one in row.wrong] == [
         ("r", "a/3", "MODEL_FAULT", "OVERLY_STRICT")
@@ -60,42 +60,42 @@ def test_a_judge_beside_people() -> None:
     assert (row.certain_share, row.reliability, row.cost_usd) == (None, None, 0)
 
 
-def test_each_version_of_a_judge_is_measured_alone() -> None:
-    found = measured([label(1), label(2, "KNOWN_GAP", judge="rules@2")], ALL)
-    assert [(row.judge, row.labelled, row.agreed) for row in found.judges] == [
+def test_judge_versions_are_measured_separately() -> None:
+    measurement = measured([label(1), label(2, "KNOWN_GAP", judge="rules@2")], ALL)
+    assert [(row.judge, row.labelled, row.agreed) for row in measurement.judges] == [
         ("rules@1", 1, 1),
         ("rules@2", 1, 0),
     ]
 
 
-def test_an_overruled_label_is_no_truth() -> None:
-    found = measured([label(1, "KNOWN_GAP", in_force=False), label(1, who="Ben")], ALL)
-    assert (found.labels, found.judges[0].agreed, found.judges[0].labelled) == (1, 1, 1)
+def test_overruled_label_does_not_count() -> None:
+    measurement = measured([label(1, "KNOWN_GAP", in_force=False), label(1, who="Ben")], ALL)
+    assert (measurement.labels, measurement.judges[0].agreed, measurement.judges[0].labelled) == (1, 1, 1)
 
 
-def test_two_who_agree_are_one_truth_and_two_reports_that_do_not_are_none() -> None:
+def test_agreeing_reviewers_give_one_label_and_contradicting_reports_none() -> None:
     assert len(labels_in_force([label(1), label(1, who="Ben")])) == 1
     assert labels_in_force([label(1), label(1, "KNOWN_GAP", report="p/m/b.md")]) == ()
 
 
-def test_what_people_wrote_themselves_tells_nothing_of_a_judge() -> None:
-    found = measured([label(1, judged=None)], {})
-    assert (found.judges, found.coverage.reviewed) == ((), 0)
+def test_label_without_a_verdict_measures_no_judge() -> None:
+    measurement = measured([label(1, judged=None)], {})
+    assert (measurement.judges, measurement.coverage.reviewed) == ((), 0)
 
 
-def test_what_people_wrote_themselves_is_compared_with_a_judge_of_the_same_run() -> None:
+def test_label_without_a_verdict_is_compared_with_a_judge_of_the_same_run() -> None:
     own = [label(1, judged=None), label(2, "KNOWN_GAP", judged=None), label(3)]
     first, second = measured(own, ALL).judges
     assert [(row.judge, row.labelled, row.agreed) for row in (first, second)] == [("rules@1", 1, 1), ("rules@2", 2, 1)]
-    grouped = {subject: said._replace(group="all of them") for subject, said in ALL.items()}
+    grouped = {subject: judged_failure._replace(group="all of them") for subject, judged_failure in ALL.items()}
     (row,) = measured([label(n, judged=None) for n in range(9)], grouped).judges
     assert (row.labelled, row.agreed) == (1, 1)
 
 
 def test_reviewers_are_compared_where_both_labelled_a_failure() -> None:
     shared = [label(n, "KNOWN_GAP" if n == 3 else "MODEL_FAULT", who="Ben", in_force=n != 3) for n in (1, 2, 3)]
-    found = measured([*(label(n) for n in (1, 2, 3)), *shared, label(1, who="Cy")], ALL)
-    row, with_cy, _ = found.between
+    measurement = measured([*(label(n) for n in (1, 2, 3)), *shared, label(1, who="Cy")], ALL)
+    row, with_cy, _ = measurement.between
     assert (with_cy.reviewers, with_cy.shared, with_cy.agreed, with_cy.kappa) == (("Ada", "Cy"), 1, 1, None)
     assert (row.reviewers, row.shared, row.agreed) == (("Ada", "Ben"), 3, 2)
     assert row.kappa is not None
@@ -104,19 +104,19 @@ def test_reviewers_are_compared_where_both_labelled_a_failure() -> None:
 
 def test_a_verdict_on_a_group_counts_once() -> None:
     group = [label(n, group="all of them") for n in range(72)]
-    found = measured(
+    measurement = measured(
         [*group, *(one.model_copy(update={"reviewer": "Ben"}) for one in group), label(80, "KNOWN_GAP")], ALL
     )
-    assert (found.judges[0].labelled, found.judges[0].agreed, found.coverage.reviewed) == (2, 1, 10)
-    assert [(row.shared, row.agreed) for row in found.between] == [(1, 1)]
+    assert (measurement.judges[0].labelled, measurement.judges[0].agreed, measurement.coverage.reviewed) == (2, 1, 10)
+    assert [(row.shared, row.agreed) for row in measurement.between] == [(1, 1)]
     assert [one.eval for one in verdicts(group)] == ["a/0"]
 
 
-def test_certain_verdicts_and_stated_confidence() -> None:
+def test_certain_share_and_calibration_follow_the_stated_confidence() -> None:
     """Confidence 0.9 with 3 of 4 agreed, and 0.5 with 0 of 1: |0.75 - 0.9| * 4/5 + |0 - 0.5| * 1/5 = 0.22."""
     stated = {"judge": "p/model", "cost_usd": 0.25}
-    told = [label(n, "KNOWN_GAP" if n == 4 else "MODEL_FAULT", confidence=0.9, **stated) for n in (1, 2, 3, 4)]
-    (row,) = measured([*told, label(5, "KNOWN_GAP", confidence=0.5, **stated)], ALL).judges
+    labels = [label(n, "KNOWN_GAP" if n == 4 else "MODEL_FAULT", confidence=0.9, **stated) for n in (1, 2, 3, 4)]
+    (row,) = measured([*labels, label(5, "KNOWN_GAP", confidence=0.5, **stated)], ALL).judges
     assert (row.certain, row.certain_share, row.certain_agreed) == (4, 0.8, 3)
     assert row.certain_agreement == 0.75
     assert row.certain_interval == pytest.approx((0.3006, 0.9544), abs=1e-3)
@@ -135,13 +135,13 @@ def test_the_cost_is_unknown_if_one_verdict_has_none() -> None:
     assert row.cost_usd is None
 
 
-def test_verdicts_of_a_cascade_are_measured_together_and_apart_from_single_judges() -> None:
-    told = [
+def test_cascade_is_measured_as_a_whole_and_apart_from_single_judges() -> None:
+    labels = [
         label(1, judge="rules@1"),
         label(2, judge="rules@1", stage="rules"),
         label(3, "KNOWN_GAP", judge="p/model", stage="judge"),
     ]
-    cascade, rules = measured(told, ALL).judges
+    cascade, rules = measured(labels, ALL).judges
     assert (cascade.judge, cascade.judges, cascade.labelled, cascade.agreed) == (CASCADE, ("p/model", "rules@1"), 2, 1)
     assert (rules.judge, rules.labelled) == ("rules@1", 1)
 
@@ -156,11 +156,11 @@ def test_corrections_of_one_task_count_as_one_observation_in_the_intervals() -> 
     assert wide.interval == pytest.approx((0, 1), abs=0.2)
 
 
-def test_a_verdict_that_repeats_a_correction_says_nothing_about_a_judge() -> None:
+def test_verdict_that_repeats_a_correction_measures_no_judge() -> None:
     assert measured([label(1, judge="people@1")], ALL).judges == ()
 
 
-def test_labels_of_earlier_versions_get_the_confidence_that_the_report_still_has() -> None:
+def test_missing_confidence_is_taken_from_the_failure_if_the_judge_is_the_same() -> None:
     known = {("r", "a/1"): JudgedFailure("rules@1", "MODEL_FAULT", None, confidence=0.9)}
     other = {("r", "a/1"): JudgedFailure("rules@2", "MODEL_FAULT", None, confidence=0.9)}
     assert measured([label(1)], known).judges[0].certain == 1

@@ -1,4 +1,4 @@
-"""A label from the command line is written as a person would have written it by hand, and nothing else changes."""
+"""Labels from the command line are written as a person would write them by hand; nothing else changes."""
 
 import difflib
 from pathlib import Path
@@ -53,7 +53,7 @@ def changed_lines(before: PageSource, after: PageSource) -> list[str]:
     end=st.sampled_from(("\n", "\r\n", "\r")),
     last=st.booleans(),
 )
-def test_only_the_label_and_one_line_change(
+def test_correction_changes_only_the_label_and_one_reviewer_line(
     n: int, label: Classification, kind: CauseKind | None, note: str | None, end: str, last: bool
 ) -> None:
     page = replaced(PAGE, text=PAGE.text.rstrip("\n") + "\n" * last)
@@ -78,7 +78,7 @@ def test_only_the_label_and_one_line_change(
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_the_next_analysis_keeps_it(known: bool) -> None:
+def test_correction_survives_the_next_analysis(known: bool) -> None:
     page = labelled(PAGE, 1, "KNOWN_GAP", kind="harness", note="seen it before")
     merged = merge_report(REPORT, page, [PAGE.text] if known else [])
     entry = merged.report.entries[0]
@@ -89,34 +89,34 @@ def test_the_next_analysis_keeps_it(known: bool) -> None:
     assert labelled(again, 1, "KNOWN_GAP", kind="harness", note="seen it before") == again
 
 
-def test_without_a_note_the_line_says_what_was_done() -> None:
+def test_reviewer_line_without_a_note_names_the_decision() -> None:
     confirmed = labelled(PAGE, 1, "MODEL_FAULT")
     assert changed_lines(PAGE, confirmed) == ["+Reviewer: MODEL_FAULT confirmed\n"]
     assert "\nReviewer: KNOWN_GAP, not MODEL_FAULT\n" in labelled(PAGE, 1, "KNOWN_GAP").text
 
 
-def test_a_second_reviewer_adds_a_line_and_the_first_ones_stays() -> None:
+def test_second_reviewer_adds_a_line_and_the_first_line_stays() -> None:
     first = labelled(PAGE, 1, "KNOWN_GAP", note="as agreed")
     second = labelled(first, 1, "OVERLY_STRICT", note="not at all")
     assert report_of(second).entries[0].reviewer[-2:] == ("as agreed", "not at all")
     assert "### 1. basics/003-schedule\n**OVERLY_STRICT** · " in second.text
 
 
-def test_a_group_is_corrected_as_one(made_group: Report) -> None:
+def test_group_is_corrected_as_a_whole(made_group: Report) -> None:
     page = labelled(written(made_group), 1, "OVERLY_STRICT", kind="infrastructure", note="all of them")
     (entry,) = report_of(page).entries
     assert (len(entry.evals), entry.classification, entry.reviewer) == (3, "OVERLY_STRICT", ("all of them",))
     assert "### 1. 3 evals\n**OVERLY_STRICT** (infrastructure)" in page.text
 
 
-def test_a_page_that_an_editor_formatted_keeps_its_form() -> None:
+def test_correction_keeps_the_formatting_of_an_editor() -> None:
     text = PAGE.text.replace("\n**MODEL_FAULT** · ", "\n\n__MODEL_FAULT__ · ").replace("\n- ", "\n* ")
     page = labelled(replaced(PAGE, text=text), 1, "KNOWN_GAP", note="so")
     assert changed_lines(replaced(PAGE, text=text), page)[0].startswith("-__MODEL_FAULT__ · ")
     assert report_of(page).entries[0].reviewer == ("so",)
 
 
-def test_a_finding_whose_label_is_gone_gets_one_apart_from_the_text(made_group: Report) -> None:
+def test_finding_without_a_label_line_gets_a_new_one(made_group: Report) -> None:
     page = written(made_group)
     label = next(line for line in page.text.split("\n") if line.startswith("**KNOWN_GAP**"))
     page = labelled(replaced(page, text=page.text.replace(f"{label}\n", "Just text.\n")), 1, "MODEL_FAULT", note="so")
@@ -130,17 +130,17 @@ def test_an_unknown_finding_is_refused() -> None:
         write_label(PAGE, 99, "MODEL_FAULT")
 
 
-def test_an_unreadable_page_is_refused_with_its_line() -> None:
+def test_unreadable_page_is_refused_with_a_line_number() -> None:
     with pytest.raises(UnreadableReport, match="line "):
         write_label(replaced(PAGE, text=PAGE.text.replace("**OVERLY_STRICT**", "**OVER**", 1)), 1, "MODEL_FAULT")
 
 
-def test_a_page_of_the_earlier_form_is_to_be_written_again_first() -> None:
+def test_page_in_the_old_format_is_refused_with_advice_to_analyze_again() -> None:
     with pytest.raises(DataError, match="run `evalscribe analyze` on its run again"):
         write_label(PageSource(name=OLD.name, text=OLD.read_text("utf-8")), 1, "MODEL_FAULT")
 
 
-def test_a_correction_settles_an_edit_that_contradicts_itself() -> None:
+def test_correction_resolves_contradicting_labels_of_one_finding() -> None:
     text = PAGE.text.replace("003-schedule\n**MODEL_FAULT**", "003-schedule: KNOWN_GAP\n**OVERLY_STRICT**")
     page = labelled(replaced(PAGE, text=text), 1, "KNOWN_GAP")
     assert report_of(page).entries[0].classification == "KNOWN_GAP"

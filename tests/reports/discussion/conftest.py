@@ -19,8 +19,8 @@ Made = Callable[..., ReportEvidence]
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[AnalysisStore]:
-    with closing(open_store(tmp_path / "store")) as kept:
-        yield kept
+    with closing(open_store(tmp_path / "store")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")
@@ -43,16 +43,16 @@ def sample_data(sample_folder: Path) -> Path:
 def sample(sample_folder: Path) -> Iterator[ReportEvidence]:
     (path,) = sample_folder.rglob("smp7q2ka*.md")
     text = path.read_text("utf-8")
-    with closing(open_store(sample_folder / ".evalscribe")) as kept:
+    with closing(open_store(sample_folder / ".evalscribe")) as opened:
         data = path.with_suffix(".json").read_text("utf-8")
-        yield ReportEvidence(path.name, text, read_report(text, path.name, data), kept)
+        yield ReportEvidence(path.name, text, read_report(text, path.name, data), opened)
 
 
 @pytest.fixture
 def dossier_of(store: AnalysisStore) -> Made:
     """A dossier of one failure for each tuple of documents."""
 
-    def made(
+    def make(
         *failures: tuple[Document, ...], text: str = "# A report\n1. wrong", stored: bool = True
     ) -> ReportEvidence:
         evals = [Eval(id=f"e{n}", category="cat", name=f"task-{n}") for n in range(1, len(failures) + 1)]
@@ -64,7 +64,7 @@ def dossier_of(store: AnalysisStore) -> Made:
             FindingSummary(n=n, eval=eval.path, classification="MODEL_FAULT") for n, eval in enumerate(evals, 1)
         )
         advice = RecommendationSummary(id="R1", group="eval", text="say which end", evals=(evals[0].path,))
-        said = Analysis(run=AnalyzedRun(id="run1"), findings=findings, recommendations=(advice,))
-        return ReportEvidence("report.md", text, said, store)
+        analysis = Analysis(run=AnalyzedRun(id="run1"), findings=findings, recommendations=(advice,))
+        return ReportEvidence("report.md", text, analysis, store)
 
-    return made
+    return make

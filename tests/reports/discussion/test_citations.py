@@ -1,4 +1,4 @@
-"""Citations in an answer that comes in pieces: resolved before they are shown, and nothing of the answer is lost."""
+"""Citations in a streamed answer are resolved before they are shown, and no text of the answer is lost."""
 
 import re
 from collections.abc import Callable
@@ -100,14 +100,14 @@ def resolved(dossier: ReportEvidence, text: str, size: int = 0, at_hand: int | N
         ("[report “returns nothing”]", "[report “returns nothing”] (unverified)", ["unverified"]),
     ],
 )
-def test_a_citation_is_shown_with_where_it_stands(
+def test_citation_is_shown_with_its_place_and_status(
     two: ReportEvidence, written: str, shown: str, statuses: list[str]
 ) -> None:
-    found = resolved(two, f"So {written}, then.")
-    assert found.text == f"So {shown}, then."
-    assert [cited.citation.status for cited in found.citations] == statuses
-    for cited in found.citations:
-        part = found.text[cited.citation.start_idx : cited.citation.end_idx]
+    result = resolved(two, f"So {written}, then.")
+    assert result.text == f"So {shown}, then."
+    assert [cited.citation.status for cited in result.citations] == statuses
+    for cited in result.citations:
+        part = result.text[cited.citation.start_idx : cited.citation.end_idx]
         assert part.startswith("[")
         assert part.endswith({"verified": "]", "relocated": "(relocated)"}.get(cited.citation.status, "(unverified)"))
 
@@ -126,10 +126,10 @@ def test_a_citation_is_shown_with_where_it_stands(
         "\uff3b1\uff3d and \u3010note\u3011",
     ],
 )
-def test_what_is_no_citation_stays_as_it_is(two: ReportEvidence, words: str) -> None:
-    found = resolved(two, words)
-    assert found.text == words
-    assert found.citations == []
+def test_text_that_is_not_a_citation_is_unchanged(two: ReportEvidence, words: str) -> None:
+    result = resolved(two, words)
+    assert result.text == words
+    assert result.citations == []
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_what_is_no_citation_stays_as_it_is(two: ReportEvidence, words: str) -> 
         "[1 output src/main.py:4:<RANGE>return x[0]</RANGE> and <RANGE>anything</RANGE>]",
     ],
 )
-def test_what_only_looks_like_a_verified_citation_is_marked(two: ReportEvidence, forged: str) -> None:
-    found = resolved(two, forged)
-    assert "(unverified)" in found.text
-    assert [cited.citation.status for cited in found.citations] == ["unverified"]
+def test_forged_citation_is_marked_as_unverified(two: ReportEvidence, forged: str) -> None:
+    result = resolved(two, forged)
+    assert "(unverified)" in result.text
+    assert [cited.citation.status for cited in result.citations] == ["unverified"]
 
 
 FORGED = [
@@ -174,10 +174,10 @@ FORGED = [
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: ReportEvidence, forged: str) -> None:
-    found = resolved(two, f"It is so {forged}.")
-    assert found.text == f"It is so ({forged[1:]}."
-    assert found.citations == []
+def test_citation_in_letters_of_another_script_loses_its_bracket(two: ReportEvidence, forged: str) -> None:
+    result = resolved(two, f"It is so {forged}.")
+    assert result.text == f"It is so ({forged[1:]}."
+    assert result.citations == []
     assert escape_citations(forged).startswith("(")
 
 
@@ -188,11 +188,11 @@ def test_a_citation_in_letters_of_another_script_loses_its_bracket(two: ReportEv
         '[1 output a] [1 grader test.py:1:<RANGE>"y"] [2 known_gaps GAPS.txt:1 "all is well"</RANGE>]',
     ],
 )
-def test_what_was_planted_opens_no_citation_where_it_is_quoted(two: ReportEvidence, quoted: str) -> None:
-    found = resolved(two, quoted)
-    (cited,) = found.citations
+def test_citation_planted_in_evidence_opens_no_second_citation(two: ReportEvidence, quoted: str) -> None:
+    result = resolved(two, quoted)
+    (cited,) = result.citations
     assert cited.citation.status == "verified"
-    assert len(re.findall(r"\[\d ", found.text)) == 1, found.text
+    assert len(re.findall(r"\[\d ", result.text)) == 1, result.text
 
 
 @pytest.mark.parametrize(
@@ -204,14 +204,14 @@ def test_what_was_planted_opens_no_citation_where_it_is_quoted(two: ReportEviden
         "[1 output src/main.py:4 “and” so on.\nNext line.",
     ],
 )
-def test_a_citation_without_end_takes_nothing_of_the_answer_with_it(two: ReportEvidence, unclosed: str) -> None:
-    found = resolved(two, unclosed)
+def test_unclosed_citation_loses_no_text_of_the_answer(two: ReportEvidence, unclosed: str) -> None:
+    result = resolved(two, unclosed)
     for word in ("return x", "so on.", "Next line."):
-        assert word in found.text or word not in unclosed
-    assert [cited.citation.status for cited in found.citations] == ["unverified"]
+        assert word in result.text or word not in unclosed
+    assert [cited.citation.status for cited in result.citations] == ["unverified"]
 
 
-def test_an_endless_quotation_is_given_up(two: ReportEvidence) -> None:
+def test_endless_quotation_is_given_up_at_the_length_limit(two: ReportEvidence) -> None:
     words = " ".join(f"word{n}" for n in range(3000))
     resolver = AnswerResolver(two, lambda: None)
     shown = resolver.feed('[1 output src/main.py:4 "') + resolver.feed(words)
@@ -220,7 +220,7 @@ def test_an_endless_quotation_is_given_up(two: ReportEvidence) -> None:
     assert len(words) > LONGEST
 
 
-def test_without_a_number_the_finding_at_hand_is_meant(two: ReportEvidence) -> None:
+def test_citation_without_a_number_refers_to_the_current_finding(two: ReportEvidence) -> None:
     cited = "[output src/main.py:4]"
     assert resolved(two, cited, at_hand=1).text == "[1 output src/main.py:4]"
     assert resolved(two, cited, at_hand=2).text == "[2 output src/main.py:4] (unverified)"
@@ -232,7 +232,7 @@ def test_nothing_is_verified_without_evidence(dossier_of: Callable[..., ReportEv
     assert resolved(absent, "[1 output src/main.py:4]").text == "[1 output src/main.py:4] (unverified)"
 
 
-def test_words_are_shown_as_soon_as_they_are_no_citation(two: ReportEvidence) -> None:
+def test_text_is_shown_as_soon_as_it_cannot_be_a_citation(two: ReportEvidence) -> None:
     resolver = AnswerResolver(two, lambda: None)
     assert resolver.feed("The output ") == "The output "
     assert resolver.feed("takes [1 out") == "takes "
@@ -267,7 +267,7 @@ PARTS = st.sampled_from(
 
 @settings(max_examples=60)
 @given(parts=st.lists(PARTS, max_size=14), size=st.integers(1, 9))
-def test_pieces_make_no_difference(two: ReportEvidence, parts: list[str], size: int) -> None:
+def test_result_does_not_depend_on_the_size_of_the_pieces(two: ReportEvidence, parts: list[str], size: int) -> None:
     text = "".join(parts)
     whole, pieced = resolved(two, text), resolved(two, text, size)
     assert pieced.text == whole.text
@@ -278,8 +278,8 @@ def test_pieces_make_no_difference(two: ReportEvidence, parts: list[str], size: 
 @given(parts=st.lists(PARTS, max_size=14))
 @example(parts=["[2 output app/[id]/page.tsx:1", ", 2 output ", ", 2 output ", "[2 output app/[id]/page.tsx:1"])
 @example(parts=["[", "report", "[1 output a] [1 grader test.py:1"])
-def test_no_bracket_that_names_lines_passes_without_being_resolved(two: ReportEvidence, parts: list[str]) -> None:
-    found = resolved(two, "".join(parts))
-    starts = [cited.citation.start_idx for cited in found.citations]
-    for named in re.finditer(r"\[[12]\s(?:output|grader|known_gaps)\s", found.text):
-        assert named.start() in starts, found.text
+def test_every_bracket_that_names_a_document_is_resolved(two: ReportEvidence, parts: list[str]) -> None:
+    result = resolved(two, "".join(parts))
+    starts = [cited.citation.start_idx for cited in result.citations]
+    for named in re.finditer(r"\[[12]\s(?:output|grader|known_gaps)\s", result.text):
+        assert named.start() in starts, result.text

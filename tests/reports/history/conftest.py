@@ -1,4 +1,4 @@
-"""Reports of ours and of people, made small."""
+"""Small reports by evalscribe and by people."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -42,7 +42,7 @@ def run() -> Callable[..., Run]:
 
 @pytest.fixture
 def free() -> Callable[..., str]:
-    """A report by a person: `eval=LABEL` pairs."""
+    """Return a function that writes a report by a person from a mapping of evals to labels."""
 
     def make(labels: dict[str, str], run_id: str = "", date: str = "", experiment: str = "", after: str = "") -> str:
         head = [("Run ID", run_id), ("Date", date), ("Experiment", experiment)]
@@ -55,7 +55,10 @@ def free() -> Callable[..., str]:
 
 @pytest.fixture
 def ours() -> Callable[..., PageAndData]:
-    """A report of evalscribe with one eval, as page and data: the judge's label, and the one in force."""
+    """Return a function that writes page and data of an evalscribe report with one eval.
+
+    `judged` is the judge's label and `label` the label in force.
+    """
 
     def make(
         path: str,

@@ -1,4 +1,4 @@
-"""Actions as `apply` writes them are read: the evals by path and by the recommendation's id."""
+"""Reading of actions that `apply` wrote. Evals are named by path or by the recommendation's id."""
 
 from evalscribe.model.analysis import analysis_from_report
 from evalscribe.model.finding import Classification, Recommendation
@@ -26,16 +26,16 @@ def report(actions: str) -> Report:
     )
 
 
-def test_by_path_and_by_id() -> None:
-    said = report(APPLIED.format(evals="style/002-loop"))
-    (action,) = actions_in(said.actions_taken, analysis_from_report(said))
+def test_evals_of_an_action_are_found_by_path_and_by_recommendation_id() -> None:
+    applied = report(APPLIED.format(evals="style/002-loop"))
+    (action,) = actions_in(applied.actions_taken, analysis_from_report(applied))
     assert action.evals == ("style/002-loop", "style/005-any")
-    data = write_data(analysis_from_report(said))
-    (again,) = read_report(render(said), "x.md", data).actions_taken
+    data = write_data(analysis_from_report(applied))
+    (again,) = read_report(render(applied), "x.md", data).actions_taken
     assert again == action
 
 
-def test_each_line_is_an_action_of_its_own() -> None:
+def test_each_line_is_a_separate_action() -> None:
     lines = f"{APPLIED.format(evals='style/002-loop')}\n- 2026-11-22: fixed the grader of types/004-ids by hand."
     first, second = actions_in(lines, analysis_from_report(report(lines)))
     assert second.evals == ("types/004-ids",)

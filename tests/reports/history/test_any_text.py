@@ -1,4 +1,4 @@
-"""Whatever stands in a file: it is read, or refused with its name."""
+"""Any text is read as a report or refused."""
 
 import contextlib
 
@@ -19,9 +19,9 @@ PIECES = st.sampled_from([
 
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=60).map("".join))
-def test_it_is_read_or_refused_by_name(text: str) -> None:
+def test_any_text_is_read_or_refused_with_a_data_error(text: str) -> None:
     with contextlib.suppress(DataError):
-        found = reading.read_report(text, "r.md").findings
-        assert len({one.eval for one in found}) == len(found)
-        said = {one.classification for one in found if one.classification}
-        assert all(label in text for label in said)
+        findings = reading.read_report(text, "r.md").findings
+        assert len({one.eval for one in findings}) == len(findings)
+        labels = {one.classification for one in findings if one.classification}
+        assert all(label in text for label in labels)

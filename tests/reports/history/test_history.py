@@ -1,4 +1,4 @@
-"""Which earlier reports a run is compared with, and what they say of its evals."""
+"""Selection of the earlier reports for a run, and their labels and actions for its evals."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ MakePage = Callable[..., tuple[str, str]]
 """Page and data."""
 
 
-def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
+def test_reports_are_sorted_by_their_own_date_or_that_of_the_file_name(
     file: MakeFile, run: MakeRun, free: MakeText
 ) -> None:
     files = [
@@ -34,9 +34,9 @@ def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
         ("aaaaaaaa_2026-01-01.md", "2026-01-01"),
         ("undated.md", None),
     ]
-    told = history.precedents["c/001-a"]
-    assert [one.classification for one in told][:2] == ["KNOWN_GAP", "AMBIGUOUS_TASK"]
-    assert all(one.by_person for one in told)
+    precedents = history.precedents["c/001-a"]
+    assert [one.classification for one in precedents][:2] == ["KNOWN_GAP", "AMBIGUOUS_TASK"]
+    assert all(one.by_person for one in precedents)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +52,14 @@ def test_newest_first_by_the_reports_own_date_then_by_its_file_name(
         pytest.param("run8zzzz_2026-01-01.md", "", False, id="another"),
     ],
 )
-def test_the_runs_own_report_is_never_its_history(
+def test_report_of_the_run_itself_is_not_in_its_history(
     file: MakeFile, run: MakeRun, free: MakeText, name: str, run_id: str, own: bool
 ) -> None:
     history = load_history([file(f"p/m/{name}", free({"c/001-a": "MODEL_FAULT"}, run_id=run_id))], run("c/001-a"))
     assert bool(history.reports) is not own
 
 
-def test_a_report_that_came_after_the_run_is_not_its_history(file: MakeFile, run: MakeRun, free: MakeText) -> None:
+def test_later_report_is_not_in_the_history(file: MakeFile, run: MakeRun, free: MakeText) -> None:
     files = [
         file("p/m/run9zzzz_2026-02-01.md", free({"c/001-a": "MODEL_FAULT"})),
         file("p/m/later.md", free({"c/001-a": "KNOWN_GAP"}, date="2026-02-02")),
@@ -72,7 +72,7 @@ def test_a_report_that_came_after_the_run_is_not_its_history(file: MakeFile, run
     assert [report.name for report in history.load_history(files, run("c/001-a")).reports] == ["earlier.md"]
 
 
-def test_of_two_reports_of_one_day_the_one_that_names_the_other_came_later(
+def test_report_that_names_another_of_the_same_day_is_the_later_one(
     file: MakeFile, run: MakeRun, ours: MakePage
 ) -> None:
     first = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", run_id="run9zzzzzzzzzzzz")
@@ -84,7 +84,7 @@ def test_of_two_reports_of_one_day_the_one_that_names_the_other_came_later(
 
 
 @pytest.mark.parametrize(
-    ("said", "experiment", "compared"),
+    ("reported", "experiment", "compared"),
     [
         ("default (with_guidelines)", "default", True),
         ("`default`", "default", True),
@@ -93,16 +93,16 @@ def test_of_two_reports_of_one_day_the_one_that_names_the_other_came_later(
         ("", "no_guidelines", True),
     ],
 )
-def test_only_the_same_experiment_is_compared(
-    file: MakeFile, run: MakeRun, free: MakeText, said: str, experiment: str, compared: bool
+def test_history_has_only_reports_of_the_same_experiment(
+    file: MakeFile, run: MakeRun, free: MakeText, reported: str, experiment: str, compared: bool
 ) -> None:
-    text = free({"c/001-a": "MODEL_FAULT"}, experiment=said)
+    text = free({"c/001-a": "MODEL_FAULT"}, experiment=reported)
     assert (
         bool(history.load_history([file("p/m/r.md", text)], run("c/001-a", experiment=experiment)).reports) is compared
     )
 
 
-def test_a_report_on_runs_of_two_experiments_is_about_the_first(file: MakeFile, run: MakeRun, free: MakeText) -> None:
+def test_report_on_runs_of_two_experiments_belongs_to_the_first(file: MakeFile, run: MakeRun, free: MakeText) -> None:
     head = "# R\n**Run IDs (with_x):** jn70000000000000000a\n**Run IDs (no_x):** jn70000000000000000b\n"
     files = [file("p/m/r.md", head + free({"c/001-a": "MODEL_FAULT"}))]
     assert history.load_history(files, run("c/001-a", experiment="default")).reports
@@ -111,7 +111,7 @@ def test_a_report_on_runs_of_two_experiments_is_about_the_first(file: MakeFile, 
     assert not history.load_history(files, run("c/001-a", id="jn70000000000000000b")).reports
 
 
-def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeText) -> None:
+def test_unreadable_reports_become_notes(file: MakeFile, run: MakeRun, free: MakeText) -> None:
     files = [
         file("p/m/broken_2026-01-01.md", "---\nkind: evalscribe-report/1\n---\n# ?\n"),
         file("p/m/compare.md", "---\nkind: evalscribe-compare/1\n---\n"),
@@ -133,19 +133,19 @@ def test_what_cannot_be_read_is_a_note(file: MakeFile, run: MakeRun, free: MakeT
         pytest.param(None, None, (), False, id="unclassified"),
     ],
 )
-def test_in_our_reports_only_a_reviewed_label_is_a_persons(
+def test_label_in_an_evalscribe_report_is_by_a_person_only_if_reviewed(
     file: MakeFile, run: MakeRun, ours: MakePage, judged: str, label: str, reviewer: tuple[str, ...], by_person: bool
 ) -> None:
     history = load_history(
         [file("p/m/run1aaaa_2026-01-02.md", ours("c/001-a", judged, label, reviewer))], run("c/001-a")
     )
-    (told,) = history.precedents["c/001-a"]
-    assert (told.report, told.date, told.step) == ("run1aaaa_2026-01-02.md", "2026-01-02", "tests")
-    assert (told.classification, told.by_person) == (label, by_person)
+    (precedent,) = history.precedents["c/001-a"]
+    assert (precedent.report, precedent.date, precedent.step) == ("run1aaaa_2026-01-02.md", "2026-01-02", "tests")
+    assert (precedent.classification, precedent.by_person) == (label, by_person)
 
 
 @pytest.mark.parametrize(
-    ("told", "failures", "evals", "expected"),
+    ("reported", "failures", "evals", "expected"),
     [
         pytest.param("000-c/001-a", ["000-c/001-a"], [], {"000-c/001-a"}, id="path"),
         pytest.param("001-a (000-c)", ["000-c/001-a"], [], {"000-c/001-a"}, id="category-in-parentheses"),
@@ -164,14 +164,20 @@ def test_in_our_reports_only_a_reviewed_label_is_a_persons(
         pytest.param("000-c/009-gone", ["000-c/001-a"], [], {"000-c/009-gone"}, id="failed-only-earlier"),
     ],
 )
-def test_names_of_evals_match(
-    file: MakeFile, run: MakeRun, free: MakeText, told: str, failures: list[str], evals: list[str], expected: set[str]
+def test_eval_names_in_reports_are_matched_to_the_evals_of_the_run(
+    file: MakeFile,
+    run: MakeRun,
+    free: MakeText,
+    reported: str,
+    failures: list[str],
+    evals: list[str],
+    expected: set[str],
 ) -> None:
-    files = [file("p/m/r.md", free({told: "MODEL_FAULT"}))]
+    files = [file("p/m/r.md", free({reported: "MODEL_FAULT"}))]
     assert set(history.load_history(files, run(*failures, evals=evals)).precedents) == expected
 
 
-def test_a_bare_name_that_another_report_gives_to_two_categories_is_neither(
+def test_bare_name_that_is_ambiguous_in_another_report_matches_no_eval(
     file: MakeFile, run: MakeRun, free: MakeText
 ) -> None:
     files = [
@@ -183,7 +189,7 @@ def test_a_bare_name_that_another_report_gives_to_two_categories_is_neither(
     assert "001-a" not in precedents
 
 
-def test_actions_come_from_the_finding_and_from_the_section_that_names_it(
+def test_actions_are_read_from_the_finding_and_from_the_actions_section(
     file: MakeFile, run: MakeRun, free: MakeText
 ) -> None:
     after = "\n".join([
@@ -195,22 +201,22 @@ def test_actions_come_from_the_finding_and_from_the_section_that_names_it(
     ])  # fmt: skip
     text = free({"c/002-b": "OVERLY_STRICT", "c/003-c": "MODEL_FAULT", "c/001-a": "OVERLY_STRICT"}, after=after)
     precedents = history.load_history([file("p/m/r.md", text)], run("c/001-a", "c/002-b", "c/003-c")).precedents
-    assert {path: told[0].action for path, told in precedents.items()} == {
+    assert {path: earlier[0].action for path, earlier in precedents.items()} == {
         "c/001-a": "relaxed the check",
         "c/002-b": "Rule off: downgraded, addresses `002-b`",
         "c/003-c": None,
     }
 
 
-def test_actions_in_our_report(file: MakeFile, run: MakeRun, ours: MakePage) -> None:
+def test_action_in_an_evalscribe_report_is_matched_to_its_eval(file: MakeFile, run: MakeRun, ours: MakePage) -> None:
     actions = "- 2026-01-05: relaxed the grader of 001-a\n- None of the others"
     page = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", actions=actions)
-    (told,) = history.load_history([file("p/m/r.md", page)], run("c/001-a")).precedents["c/001-a"]
-    assert told.action == "2026-01-05: relaxed the grader of 001-a"
-    assert told.cause == "missing-args"
+    (precedent,) = history.load_history([file("p/m/r.md", page)], run("c/001-a")).precedents["c/001-a"]
+    assert precedent.action == "2026-01-05: relaxed the grader of 001-a"
+    assert precedent.cause == "missing-args"
 
 
-def test_a_report_under_another_spelling_is_named_by_the_path_to_it(
+def test_report_in_a_folder_of_another_spelling_is_named_by_its_relative_path(
     file: MakeFile, run: MakeRun, free: MakeText
 ) -> None:
     files = [

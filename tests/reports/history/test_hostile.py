@@ -1,4 +1,4 @@
-"""Reports that nobody meant to be read: large, deep, broken."""
+"""Hostile reports: large, deeply nested or broken."""
 
 import pytest
 
@@ -10,33 +10,33 @@ ENTRY = "### 1. 001-hello (000-basics) -- tests\n\n**Classification**: MODEL_FAU
 
 
 @pytest.mark.benchmark
-def test_a_file_of_five_megabytes() -> None:
+def test_report_of_five_megabytes_is_read_in_time() -> None:
     text = ENTRY + "A long line about `001-hello` and more.\n\n" * 5_000 + "word " * 950_000
     assert len(text) > 4_800_000
     with cpu_below(20):
         assert [one.eval for one in reading.read_report(text, "r.md").findings] == ["000-basics/001-hello"]
 
 
-def test_a_text_of_too_many_lines_is_refused_by_name() -> None:
+def test_text_with_too_many_lines_is_refused_by_name() -> None:
     with pytest.raises(DataError, match=r"r\.md: too large to be a report"):
         reading.read_report("- a\n" * 200_000, "r.md")
 
 
 @pytest.mark.parametrize("text", ["- " * 50_000, "".join("  " * depth + "- a\n" for depth in range(500))])
-def test_lists_too_deep_to_read_are_refused(text: str) -> None:
+def test_deeply_nested_lists_are_refused(text: str) -> None:
     with pytest.raises(DataError, match=r"r\.md: lists nested too deeply"):
         reading.read_report(f"{text}x\n\n{ENTRY}", "r.md")
 
 
 @pytest.mark.benchmark
-def test_a_table_of_ten_thousand_rows() -> None:
+def test_table_of_ten_thousand_rows_is_read_in_time() -> None:
     rows = "".join(f"| cat-{n % 7}/{n:05}-name | tests | MODEL_FAULT | because |\n" for n in range(10_000))
     with cpu_below(20):
-        found = reading.read_report(
+        findings = reading.read_report(
             f"| Eval | Step | Classification | Why |\n|---|---|---|---|\n{rows}", "r.md"
         ).findings
-    assert len(found) == 10_000
-    assert {one.classification for one in found} == {"MODEL_FAULT"}
+    assert len(findings) == 10_000
+    assert {one.classification for one in findings} == {"MODEL_FAULT"}
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,9 @@ def test_a_table_of_ten_thousand_rows() -> None:
         pytest.param("# \n## \n###\n\n-\n\n- \n\n||\n|-|\n\n", id="empty-blocks"),
     ],
 )
-def test_what_stands_before_an_entry_hides_and_stops_nothing(text: str) -> None:
-    found = reading.read_report(f"{text}{ENTRY}", "r.md").findings
-    assert [(one.eval, one.classification) for one in found] == [("000-basics/001-hello", "MODEL_FAULT")]
+def test_hostile_text_before_an_entry_does_not_hide_it(text: str) -> None:
+    findings = reading.read_report(f"{text}{ENTRY}", "r.md").findings
+    assert [(one.eval, one.classification) for one in findings] == [("000-basics/001-hello", "MODEL_FAULT")]
 
 
 @pytest.mark.parametrize(
@@ -78,21 +78,21 @@ def test_what_stands_before_an_entry_hides_and_stops_nothing(text: str) -> None:
         pytest.param("x: " + "9" * 9_000, id="number"),
     ],
 )
-def test_front_matter_that_is_none(front: str) -> None:
+def test_invalid_front_matter_does_not_hide_the_findings(front: str) -> None:
     assert len(reading.read_report(f"---\n{front}\n---\n{ENTRY}", "r.md").findings) == 1
 
 
-def test_an_unterminated_fence_takes_the_rest() -> None:
+def test_unclosed_code_block_hides_the_rest_of_the_text() -> None:
     text = f"{ENTRY}```\n### 2. 002-more (000-basics) — KNOWN_GAP\n"
     assert [one.eval for one in reading.read_report(text, "r.md").findings] == ["000-basics/001-hello"]
 
 
 @pytest.mark.parametrize("kind", ["evalscribe-compare/1", "explore", "7"])
-def test_a_document_of_another_kind_is_no_report(kind: str) -> None:
+def test_document_of_another_kind_is_refused(kind: str) -> None:
     with pytest.raises(DataError, match=r"r\.md: .*kind.*not a report"):
         reading.read_report(f"---\nkind: {kind}\n---\n{ENTRY}", "r.md")
 
 
-def test_one_of_ours_that_cannot_be_read_says_so() -> None:
+def test_broken_evalscribe_report_is_refused() -> None:
     with pytest.raises(DataError, match=r"r\.md: "):
         reading.read_report(f"---\nkind: evalscribe-report/1\nrun: r1\n---\n{ENTRY}", "r.md")

@@ -1,4 +1,4 @@
-"""Which label of a report by people counts, and for what."""
+"""Labels in reports by people, and the evals to which they apply."""
 
 import pytest
 
@@ -35,7 +35,9 @@ from support.report_labels import AMBIGUOUS, GAP, MODEL, STRICT, read_labels
         "### 000-basics/001-hello\n- **Failed step**: tests\n- **Classification**: {}\n",
     ],
 )
-def test_labels_and_their_kinds(form: str, label: str, classification: str | None, kind: str | None) -> None:
+def test_label_and_cause_kind_are_read_from_each_form(
+    form: str, label: str, classification: str | None, kind: str | None
+) -> None:
     (one,) = reading.read_report(form.format(label), "r.md").findings
     assert (one.eval, one.step, one.classification, one.cause_kind) == (
         "000-basics/001-hello",
@@ -72,11 +74,11 @@ def test_labels_and_their_kinds(form: str, label: str, classification: str | Non
         pytest.param("\ufeff", id="byte-order-mark"),
     ],
 )
-def test_what_is_no_failure_of_the_report_is_no_finding(text: str) -> None:
+def test_text_that_reports_no_failure_gives_no_finding(text: str) -> None:
     assert reading.read_report(text, "r.md").findings == ()
 
 
-def test_a_label_in_the_reasoning_or_in_a_fence_flips_nothing() -> None:
+def test_label_in_reasoning_or_quotation_or_code_does_not_change_the_finding() -> None:
     text = """\
 ### 1. basics/001-hello — MODEL_FAULT
 We first thought OVERLY_STRICT but the task is clear. Label it KNOWN_GAP? No.
@@ -90,6 +92,6 @@ We first thought OVERLY_STRICT but the task is clear. Label it KNOWN_GAP? No.
     assert read_labels(text) == {"basics/001-hello": MODEL}
 
 
-def test_a_classification_that_only_a_fence_gives_is_none() -> None:
+def test_label_that_is_only_in_a_code_block_is_ignored() -> None:
     text = "## Failures\n### basics/001-hello -- tests\n**Classification**:\n```\nKNOWN_GAP\n```\n"
     assert read_labels(text) == {"basics/001-hello": None}

@@ -1,4 +1,4 @@
-"""Layouts that were met only once, each in a few lines."""
+"""Layouts of reports that occurred only once, each in a few lines."""
 
 import pytest
 

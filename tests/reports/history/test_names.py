@@ -1,10 +1,10 @@
-"""Which words of a report by people name an eval."""
+"""Recognition of eval names in reports by people."""
 
 from evalscribe.reports import reading
 from support.report_labels import GAP, MODEL, STRICT, read_labels
 
 
-def test_lint_rules_and_files_in_lists_are_no_evals() -> None:
+def test_lint_rules_and_files_in_lists_are_not_evals() -> None:
     text = """\
 ## Failures
 ### 1. 001-hello (000-basics) — MODEL_FAULT
@@ -16,7 +16,7 @@ def test_lint_rules_and_files_in_lists_are_no_evals() -> None:
     assert read_labels(text) == {"000-basics/001-hello": MODEL, "002-loop": STRICT}
 
 
-def test_a_bare_name_is_short_for_the_one_path_that_ends_so() -> None:
+def test_bare_name_refers_to_the_only_path_that_ends_with_it() -> None:
     text = """\
 ## Failures
 ### 1. basics/001-hello
@@ -29,7 +29,7 @@ def test_a_bare_name_is_short_for_the_one_path_that_ends_so() -> None:
     assert read_labels(text) == {"basics/001-hello": MODEL}
 
 
-def test_a_bare_name_of_two_categories_is_neither() -> None:
+def test_bare_name_in_two_categories_is_ignored() -> None:
     text = """\
 ### 1. basics/001-hello — MODEL_FAULT
 ### 2. style/001-hello — KNOWN_GAP
@@ -39,7 +39,7 @@ def test_a_bare_name_of_two_categories_is_neither() -> None:
     assert read_labels(text) == {"basics/001-hello": MODEL, "style/001-hello": GAP}
 
 
-def test_a_heading_for_several_evals_is_one_group() -> None:
+def test_heading_for_several_evals_is_one_group() -> None:
     one, two = reading.read_report(
         "### 4. basics/001-a, basics/002-b — KNOWN_GAP\n- **Error:** boom\n", "r.md"
     ).findings

@@ -1,4 +1,4 @@
-"""Reports of the earlier form, which no code writes any more, are read whole or refused with the line."""
+"""Reports in the old format, which no code writes any more, are read completely or refused with the line."""
 
 import contextlib
 import random
@@ -28,7 +28,7 @@ def entry(text: str, number: int = 1) -> ReportEntry:
     return parse(text).entries[number - 1]
 
 
-def test_the_run() -> None:
+def test_run_header_is_read() -> None:
     run = REPORT.run
     assert (run.id, run.provider, run.model, run.experiment) == (
         "smp7q2kax0d4m81v",
@@ -41,7 +41,7 @@ def test_the_run() -> None:
     assert run_of(PAGE) == run.id
 
 
-def test_the_findings() -> None:
+def test_findings_are_read() -> None:
     assert len(REPORT.entries) == 10
     assert not any(one.reviewed or one.notes for one in REPORT.entries)
     assert sum(len(one.snippets) for one in REPORT.entries) == 23
@@ -58,7 +58,7 @@ def test_the_findings() -> None:
     assert [one.uncertain for one in REPORT.entries].index(True) == 4
 
 
-def test_what_they_have_in_common() -> None:
+def test_patterns_follow_ups_and_recommendations_are_read() -> None:
     kinds = ["not-the-model", "rule", "known-gaps", "recurring"]
     assert [pattern.kind for pattern in REPORT.patterns] == kinds
     assert REPORT.patterns[1].evals == ("style/002-loop", "style/005-any")
@@ -71,13 +71,13 @@ def test_what_they_have_in_common() -> None:
 
 
 @pytest.mark.parametrize("name", ["batch0ru", "cascade0", "model0ru"])
-def test_reports_of_models(name: str) -> None:
+def test_reports_by_model_judges_are_read(name: str) -> None:
     text = (DATA / f"paid_store/reports/example/sample-model-2/{name}_2026-11-02.md").read_text("utf-8")
     assert [one.classification for one in read_report(text, f"{name}_2026-11-02.md").findings].count(None) == 0
     assert parse(text).notes == ()
 
 
-def test_a_group_and_other_models() -> None:
+def test_group_and_comparison_with_other_models_are_read() -> None:
     text = (
         changed("| 6 | query/010-page |", "| 6 | 3 evals |")
         .replace("### 6. query/010-page:", "### 6. 3 evals:")
@@ -98,13 +98,13 @@ def test_a_group_and_other_models() -> None:
     assert entry(text, 6).notes == ()
 
 
-def test_line_ends_and_a_byte_order_mark_of_an_editor() -> None:
+def test_line_endings_and_byte_order_mark_of_an_editor_are_accepted() -> None:
     assert parse(PAGE.replace("\n", "\r\n")) == REPORT
     assert parse("\ufeff" + PAGE) == REPORT
     assert parse(PAGE.rstrip("\n")) == REPORT
 
 
-def test_what_people_added_is_a_note_where_it_stands() -> None:
+def test_text_added_by_people_becomes_a_note_of_its_section() -> None:
     text = (
         PAGE.replace("| | |\n", "> For Ada.\n\n| | |\n", 1)
         .replace("### 2. ", "\n- [ ] Reviewer (Ada): no\n\nOne more thing.\n\n### 2. ")
@@ -135,7 +135,7 @@ def test_what_people_added_is_a_note_where_it_stands() -> None:
         ("003-schedule | tests | MODEL_FAULT", "003-schedule | tests | **KNOWN_GAP**", "KNOWN_GAP", "model"),
     ],
 )
-def test_a_label_that_was_edited_in_one_of_two_places_counts(before: str, after: str, label: str, kind: str) -> None:
+def test_label_edited_in_either_heading_or_table_counts(before: str, after: str, label: str, kind: str) -> None:
     for written in (None, REPORT):
         edited = parse(changed(before, after), written).entries[0]
         assert (edited.classification, edited.cause_kind, edited.reviewed) == (label, kind, True)
@@ -162,14 +162,14 @@ def test_a_label_that_was_edited_in_one_of_two_places_counts(before: str, after:
         ("# output   schedule.py:19", "# output   schedule.py:0", "place"),
     ],
 )
-def test_what_cannot_be_read_says_why_and_where(before: str, after: str, reason: str) -> None:
+def test_unreadable_page_is_refused_with_reason_and_line(before: str, after: str, reason: str) -> None:
     line = PAGE[: PAGE.index(before)].count("\n") + 1
     with pytest.raises(UnreadableReport, match=reason) as refused:
         parse(changed(before, after))
     assert {1, line, 33}.intersection(refused.value.lines)
 
 
-def test_a_section_that_is_gone_is_missed() -> None:
+def test_missing_section_is_named_in_the_error() -> None:
     with pytest.raises(UnreadableReport, match="the section 'Findings' is missing"):
         parse(changed("## Findings\n", ""))
 
@@ -177,13 +177,13 @@ def test_a_section_that_is_gone_is_missed() -> None:
 @pytest.mark.parametrize(
     "text", ["", "\n", "# Model failed\n", "---\n", "---\nkind: 1\n---\n", "---\n- a\n---\n", "\0"]
 )
-def test_other_documents_are_no_reports(text: str) -> None:
+def test_other_documents_are_refused(text: str) -> None:
     with pytest.raises(UnreadableReport):
         parse(text)
     assert run_of(text) is None
 
 
-def test_a_broken_page_is_refused_and_no_crash() -> None:
+def test_randomly_damaged_page_is_read_or_refused_without_a_crash() -> None:
     rng = random.Random(1)
     for at in range(5, PAGE.count("\n")):
         lines = PAGE.split("\n")

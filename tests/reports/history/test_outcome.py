@@ -1,4 +1,4 @@
-"""Whether what was done has held, by what a later run says."""
+"""Outcome of an action, derived from later runs."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ SAME = LaterRun("2026-01-05", THEN)
 OTHER = FailureDescription("tests", "MODEL_FAULT", "off-by-one", "AssertionError: left is not right")
 
 
-def sighting(**fields: Any) -> FailureFingerprint:
-    given: dict[str, Any] = {
+def make_fingerprint(**fields: Any) -> FailureFingerprint:
+    identity: dict[str, Any] = {
         "run": "r",
         "provider": "p",
         "model": "m",
@@ -23,12 +23,12 @@ def sighting(**fields: Any) -> FailureFingerprint:
         "eval": "a/1",
         "eval_id": "e",
     }
-    known = {"signature": "tests: boom", "task": "t", "grader": "g", "method": 1}
-    return FailureFingerprint(**given | known | fields)
+    facts = {"signature": "tests: boom", "task": "t", "grader": "g", "method": 1}
+    return FailureFingerprint(**identity | facts | fields)
 
 
 @pytest.mark.parametrize(
-    ("now", "said"),
+    ("now", "expected"),
     [
         pytest.param(SAME, "did not hold", id="the same cause"),
         pytest.param(LaterRun("2026-01-05", None), "held", id="not among the failures"),
@@ -43,18 +43,18 @@ def sighting(**fields: Any) -> FailureFingerprint:
         ),
     ],
 )
-def test_what_a_later_run_says(now: LaterRun, said: FollowUpOutcome) -> None:
-    assert action_outcome("fixed the port", THEN, None, now) == said
+def test_outcome_depends_on_the_failure_in_the_later_run(now: LaterRun, expected: FollowUpOutcome) -> None:
+    assert action_outcome("fixed the port", THEN, None, now) == expected
 
 
-def test_a_run_from_before_the_action_says_nothing() -> None:
+def test_run_before_the_action_gives_no_outcome() -> None:
     assert action_outcome("2026-01-06: fixed it", THEN, None, SAME) == "not yet seen"
     assert action_outcome("2026-01-05: fixed it", THEN, None, SAME) == "did not hold"
     assert without_date("2026-01-06: fixed it") == "fixed it"
 
 
 @pytest.mark.parametrize(
-    ("action", "changed", "said"),
+    ("action", "changed", "expected"),
     [
         ("reworded the task", {}, "not yet seen"),
         ("retry added to `suite/a/test_grader.py`", {}, "not yet seen"),
@@ -64,26 +64,26 @@ def test_a_run_from_before_the_action_says_nothing() -> None:
         ("make `X1` a warning (c/001-task_1)", {}, "did not hold"),
     ],
 )
-def test_a_run_with_the_old_task_and_grader_has_not_seen_a_change_of_them(
-    action: str, changed: dict[str, str], said: FollowUpOutcome
+def test_run_with_the_old_task_and_grader_has_not_seen_a_change_of_them(
+    action: str, changed: dict[str, str], expected: FollowUpOutcome
 ) -> None:
-    now = SAME._replace(fingerprint=sighting(**changed))
-    assert action_outcome(action, THEN, sighting(), now) == said
+    now = SAME._replace(fingerprint=make_fingerprint(**changed))
+    assert action_outcome(action, THEN, make_fingerprint(), now) == expected
 
 
-def test_equal_signatures_are_the_same_failure_whatever_the_judges_called_it() -> None:
-    now = LaterRun("2026-01-05", OTHER, judged=False, fingerprint=sighting(run="r2"))
-    assert action_outcome("fixed it", THEN, sighting(), now) == "did not hold"
+def test_equal_signatures_are_the_same_failure_whatever_the_labels() -> None:
+    now = LaterRun("2026-01-05", OTHER, judged=False, fingerprint=make_fingerprint(run="r2"))
+    assert action_outcome("fixed it", THEN, make_fingerprint(), now) == "did not hold"
 
 
-def test_a_run_that_never_came_to_the_models_work_says_nothing() -> None:
-    """People's reports name no cause, so that the label alone would make the two one failure."""
+def test_run_that_ended_before_any_step_gives_no_outcome_for_a_step() -> None:
+    """Reports by people name no cause, so the label alone would make both the same failure."""
     then = FailureDescription("lint", "KNOWN_GAP", None, None)
     ended = FailureDescription(None, "KNOWN_GAP", "no-endpoint", "no endpoints found", "infrastructure")
-    unreached = sighting(step=None, judged=False)
+    unreached = make_fingerprint(step=None, judged=False)
     assert action_outcome("made `X1` a warning", then, None, LaterRun("2026-01-05", ended)) == "not yet seen"
     assert action_outcome(
-        "made `X1` a warning", then, sighting(), LaterRun("2026-01-05", ended, fingerprint=unreached)
+        "made `X1` a warning", then, make_fingerprint(), LaterRun("2026-01-05", ended, fingerprint=unreached)
     ) == ("not yet seen")
     assert (
         action_outcome("another endpoint", ended, unreached, LaterRun("2026-01-05", ended, fingerprint=unreached))
@@ -91,14 +91,16 @@ def test_a_run_that_never_came_to_the_models_work_says_nothing() -> None:
     )
 
 
-def test_a_step_that_passes_now_is_enough_where_another_one_fails() -> None:
+def test_fix_held_if_its_step_passes_although_another_step_fails() -> None:
     then = FailureDescription("lint", "OVERLY_STRICT", None, None)
-    now = LaterRun("2026-01-05", OTHER, fingerprint=sighting(step="tests", passed=("lint",), signature="tests: bang"))
-    assert action_outcome("made `X1` a warning", then, sighting(step="lint"), now) == "held"
+    now = LaterRun(
+        "2026-01-05", OTHER, fingerprint=make_fingerprint(step="tests", passed=("lint",), signature="tests: bang")
+    )
+    assert action_outcome("made `X1` a warning", then, make_fingerprint(step="lint"), now) == "held"
     assert action_outcome("fixed it", THEN._replace(cause="off-by-one"), None, now) == "did not hold"
 
 
-def test_of_several_later_runs_one_that_fails_again_is_enough() -> None:
+def test_fix_did_not_hold_if_one_of_several_later_runs_fails_again() -> None:
     assert combine_outcomes(()) == "not yet seen"
     assert combine_outcomes(("not yet seen", "held")) == "held"
     assert combine_outcomes(("held", "did not hold", "not yet seen")) == "did not hold"
@@ -107,5 +109,7 @@ def test_of_several_later_runs_one_that_fails_again_is_enough() -> None:
 @pytest.mark.parametrize(
     ("total", "incomplete", "few"), [(66, 1, True), (24, 1, True), (10, 5, False), (None, 1, False), (None, None, True)]
 )
-def test_what_never_completed_may_hide_a_failure(total: int | None, incomplete: int | None, few: bool) -> None:
+def test_incomplete_evals_are_few_or_many_by_their_share_of_the_total(
+    total: int | None, incomplete: int | None, few: bool
+) -> None:
     assert few_incomplete(total, incomplete) is few

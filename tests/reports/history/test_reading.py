@@ -1,4 +1,4 @@
-"""What a report says besides its labels; null where it does not say."""
+"""Fields of a report besides its labels; None where the report does not state them."""
 
 from collections.abc import Callable
 
@@ -66,7 +66,7 @@ None so far.
 """
 
 
-def test_a_report_with_everything() -> None:
+def test_all_fields_of_a_complete_report_are_read() -> None:
     read = reading.read_report(REPORT, "r.md")
     run = read.run
     assert (run.id, run.model, run.provider) == ("jn7000000000000000000000000000aa", "vendor-model-1", "vendor")
@@ -86,7 +86,7 @@ def test_a_report_with_everything() -> None:
     assert [(a.text, a.evals) for a in read.actions_taken] == [("Read the port.\nUse it.", ("000-basics/001-hello",))]
 
 
-def test_what_the_list_of_actions_repeats_is_told_once() -> None:
+def test_action_repeated_in_the_list_of_actions_is_read_once() -> None:
     listed = (
         "- **Port**: `001-hello` reads it from the server\n- Warned in 001-hello and 002-loop\n- Bought a machine\n"
     )
@@ -98,7 +98,7 @@ def test_what_the_list_of_actions_repeats_is_told_once() -> None:
     ]
 
 
-def test_what_a_report_does_not_say_is_null() -> None:
+def test_fields_missing_in_a_report_are_none() -> None:
     read = reading.read_report("### basics/001-hello — MODEL_FAULT\n", "jn72t14a_2026-02-06.md")
     assert read.run.model_dump(exclude_none=True) == {}
     assert read.findings[0].model_dump(exclude_defaults=True) == {
@@ -128,7 +128,7 @@ def test_what_a_report_does_not_say_is_null() -> None:
         ("```\n- Model: fenced-1\n```\n", "model", None),
     ],
 )
-def test_the_run_as_the_report_tells_it(text: str, field: str, value: object) -> None:
+def test_run_fields_are_read_from_each_form(text: str, field: str, value: object) -> None:
     assert getattr(reading.read_report(text, "r.md").run, field) == value
 
 
@@ -139,7 +139,7 @@ def test_fields_of_findings_are_not_those_of_the_run() -> None:
     assert read.findings[0].output_snippet == "x = 1"
 
 
-def test_our_own_report_is_read_back(ours: MakePage) -> None:
+def test_evalscribe_report_is_read_back(ours: MakePage) -> None:
     text, data = ours("c/001-a", "MODEL_FAULT", "OVERLY_STRICT", reviewer=("the grader is wrong",))
     read = reading.read_report(text, "run1aaaa_2026-01-02.md", data)
     (one,) = read.findings

@@ -1,4 +1,4 @@
-"""The maintainers' own reports against what their gold verdicts say that they name."""
+"""Reports by maintainers, compared with the failures that the gold verdicts mark as named in them."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ def folders(real_data: Path) -> list[Path]:
     return sorted(folder for folder in (real_data / "convex-runs").iterdir() if folder.is_dir())
 
 
-def test_every_named_failure_is_recovered_and_nothing_else(real_data: Path) -> None:
+def test_95_percent_of_named_failures_are_read_and_nothing_else(real_data: Path) -> None:
     named, recovered = 0, 0
     for folder in folders(real_data):
         gold = json.loads((folder / "gold.json").read_text())
@@ -22,9 +22,9 @@ def test_every_named_failure_is_recovered_and_nothing_else(real_data: Path) -> N
             one["evalPath"]: one["classification"] for one in gold["failures"] if one.get("namedInReport") or not some
         }
         others = {one["evalPath"]: one["classification"] for one in gold.get("otherRunFailures", ())}
-        found = reading.read_report((folder / "report.md").read_text(), f"{folder.name}.md").findings
-        read = {one.eval: one.classification for one in found}
-        assert len(read) == len(found)
+        findings = reading.read_report((folder / "report.md").read_text(), f"{folder.name}.md").findings
+        read = {one.eval: one.classification for one in findings}
+        assert len(read) == len(findings)
         assert read.items() <= (wanted | others).items()
         named += len(wanted)
         recovered += len(wanted.items() & read.items())
@@ -32,7 +32,7 @@ def test_every_named_failure_is_recovered_and_nothing_else(real_data: Path) -> N
     assert recovered / named >= 0.95
 
 
-def test_either_the_table_or_the_details_alone_tell_the_failures(real_data: Path) -> None:
+def test_failures_are_read_from_the_table_or_from_the_details_alone(real_data: Path) -> None:
     folder = real_data / "convex-runs" / "jn76nmvg"
     text = (folder / "report.md").read_text()
     before, table, rest = text.partition("## Failure classification table")
@@ -45,7 +45,7 @@ def test_either_the_table_or_the_details_alone_tell_the_failures(real_data: Path
         assert {one.eval: one.classification for one in reading.read_report(part, "r.md").findings} == gold
 
 
-def test_the_run_is_told(real_data: Path) -> None:
+def test_run_header_is_read(real_data: Path) -> None:
     for folder in folders(real_data):
         gold = json.loads((folder / "gold.json").read_text())
         run = reading.read_report((folder / "report.md").read_text(), f"{folder.name}.md").run
@@ -53,7 +53,7 @@ def test_the_run_is_told(real_data: Path) -> None:
         assert (run.passed, run.total) == (gold["passed"], gold["total"])
 
 
-def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
+def test_second_run_of_a_model_has_the_first_as_its_history(real_data: Path) -> None:
     files = [
         ReportFile(
             path=real_data / name,
@@ -66,12 +66,12 @@ def test_the_second_run_of_a_model_knows_the_first(real_data: Path) -> None:
     assert load_history(files, first).reports == ()
     history = load_history(files, second)
     assert [report.name for report in history.reports] == ["jn7922j1_2026-02-06.md"]
-    told = {path: one[0] for path, one in history.precedents.items()}
-    assert len(told) == 11
-    http = told["000-fundamentals/002-basic_http_endpoint"]
+    precedents = {path: one[0] for path, one in history.precedents.items()}
+    assert len(precedents) == 11
+    http = precedents["000-fundamentals/002-basic_http_endpoint"]
     assert (http.classification, http.by_person, http.step) == ("OVERLY_STRICT", True, "tests")
     assert http.action == "Added retry logic with exponential backoff to the grader test"
-    assert told["000-fundamentals/003-crons"].action is None
+    assert precedents["000-fundamentals/003-crons"].action is None
     rows = {row.eval: row for row in recurring.recurring_in_reports(files).rows}
     assert {action.outcome for action in rows["000-fundamentals/002-basic_http_endpoint"].actions} == {
         "did not hold",

@@ -1,4 +1,4 @@
-"""Each failing eval over all reports."""
+"""Recurring failures of evals over all reports."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ MakePage = Callable[..., tuple[str, str]]
 DONE = "## Actions taken\n- fixed the grader of 001-a\n"
 
 
-def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free: MakeText) -> None:
+def test_row_has_first_and_last_report_labels_and_outcomes_of_actions(file: MakeFile, free: MakeText) -> None:
     files = [
         file("p/m/b_2026-01-02.md", free({"c/001-a": "KNOWN_GAP", "c/002-b": "MODEL_FAULT"}, after=DONE)),
         file("p/m/a_2026-01-01.md", free({"001-a": "OVERLY_STRICT"}, after=DONE)),
@@ -32,26 +32,24 @@ def test_first_and_last_seen_labels_and_whether_a_fix_held(file: MakeFile, free:
     assert (other.model, [action.outcome for action in other.actions]) == ("p/other", ["not yet seen"])
 
 
-def test_a_fix_did_not_hold_where_the_eval_fails_for_the_same_cause_again_with_any_model(
-    file: MakeFile, ours: MakePage
-) -> None:
+def test_fix_did_not_hold_if_any_model_fails_again_for_the_same_cause(file: MakeFile, ours: MakePage) -> None:
     acted = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", actions="- 2026-01-02: fixed the server of `c/001-a`.")
     again = ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT", run_id="run2bbbbbbbbbbbb", date="2026-01-05")
     clean = ours("c/009-z", "MODEL_FAULT", "MODEL_FAULT", run_id="run3cccccccccccc", date="2026-01-06")
 
-    def held(*others: ReportFile) -> str:
+    def outcome_with(*others: ReportFile) -> str:
         (row,) = [one for one in recurring.recurring_in_reports([file("p/m/a.md", acted), *others]).rows if one.actions]
         (action,) = row.actions
         assert (action.model, action.text) == ("p/m", "2026-01-02: fixed the server of `c/001-a`")
         return action.outcome
 
-    assert held() == "not yet seen"
-    assert held(file("p/m/b.md", clean)) == held(file("p/other/b.md", clean)) == "held"
-    assert held(file("p/m/b.md", again)) == held(file("p/other/b.md", again)) == "did not hold"
-    assert held(file("p/m/b.md", again), file("p/other/c.md", clean)) == "did not hold"
+    assert outcome_with() == "not yet seen"
+    assert outcome_with(file("p/m/b.md", clean)) == outcome_with(file("p/other/b.md", clean)) == "held"
+    assert outcome_with(file("p/m/b.md", again)) == outcome_with(file("p/other/b.md", again)) == "did not hold"
+    assert outcome_with(file("p/m/b.md", again), file("p/other/c.md", clean)) == "did not hold"
 
 
-def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFile, free: MakeText) -> None:
+def test_later_run_of_another_experiment_gives_no_outcome_of_a_fix(file: MakeFile, free: MakeText) -> None:
     files = [
         file("p/m/a_2026-01-01.md", free({"c/001-a": "OVERLY_STRICT"}, experiment="default", after=DONE)),
         file("p/m/b_2026-01-02.md", free({"c/001-a": "MODEL_FAULT"}, experiment="no_guidelines")),
@@ -60,7 +58,7 @@ def test_a_later_run_of_another_experiment_says_nothing_about_a_fix(file: MakeFi
     assert (row.times, [action.outcome for action in row.actions]) == (2, ["not yet seen"])
 
 
-def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, ours: MakePage) -> None:
+def test_two_reports_of_one_run_count_as_one_failure(file: MakeFile, free: MakeText, ours: MakePage) -> None:
     files = [
         file("p/m/run1aaaa_2026-01-02.md", free({"c/001-a": "OVERLY_STRICT"}, run_id="run1aaaaaaaaaaaa", after=DONE)),
         file("p/m/run1aaaa_2026-01-02.evalscribe.md", ours("c/001-a", "MODEL_FAULT", "MODEL_FAULT")),
@@ -73,7 +71,7 @@ def test_two_reports_of_one_run_are_one_failure(file: MakeFile, free: MakeText, 
     )
 
 
-def test_unreadable_files_are_notes(file: MakeFile) -> None:
-    found = recurring.recurring_in_reports([file("p/m/x.md", "---\nkind: explore\n---\n")])
-    assert found.rows == ()
-    assert found.notes[0].startswith("not read: x.md")
+def test_unreadable_files_become_notes(file: MakeFile) -> None:
+    result = recurring.recurring_in_reports([file("p/m/x.md", "---\nkind: explore\n---\n")])
+    assert result.rows == ()
+    assert result.notes[0].startswith("not read: x.md")

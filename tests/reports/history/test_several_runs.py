@@ -106,7 +106,7 @@ def run_of(run_id: str, *paths: str, experiment: str = "default") -> Run:
     return Run(id=run_id, provider="maker", model="maker/maker-model-5", experiment=experiment, failures=failures)
 
 
-def test_a_report_on_three_runs() -> None:
+def test_report_on_three_runs_is_read() -> None:
     read = parse_report(JUNE, "jn7aaaaa_2026-06-18.md")
     run = read.analysis.run
     assert (read.date, read.run_ids, read.other_experiments) == ("2026-06-18", RUNS, ())
@@ -121,7 +121,7 @@ def test_a_report_on_three_runs() -> None:
     }
 
 
-def test_other_label_is_kept_beside_its_meaning() -> None:
+def test_unknown_label_is_kept_in_the_reasoning() -> None:
     reasons = {one.eval: one.reasoning for one in reading.read_report(JUNE, "r.md").findings}
     assert reasons["002-queries/009-text_search"] == (
         "Labelled HARNESS_FAILURE. Replayed with the stored outputs: the reference fails as well."
@@ -144,15 +144,15 @@ def test_report_on_several_runs_belongs_to_each_and_is_history_for_others(file: 
     for run_id in RUNS:
         assert load_history(files, run_of(run_id, "000-fundamentals/003-crons")).reports == ()
     history = load_history(files, run_of("jn7zzzzzzzzzzzzzzzzzzzzzzzzzzz09", "002-queries/009-text_search"))
-    (told,) = history.precedents["002-queries/009-text_search"]
-    assert (told.classification, told.by_person, told.action) == (
+    (precedent,) = history.precedents["002-queries/009-text_search"]
+    assert (precedent.classification, precedent.by_person, precedent.action) == (
         "OVERLY_STRICT",
         True,
         "`002-queries/009-text_search`: wait for the index before the first query",
     )
 
 
-def test_run_ids_of_two_experiments_in_one_report(file: MakeFile) -> None:
+def test_run_ids_of_two_experiments_in_one_report_are_read(file: MakeFile) -> None:
     read = parse_report(BY_EXPERIMENT, "jn7fffff_2026-02-26.md")
     assert len(read.run_ids) == 3
     assert read.other_experiments == ("no_guidelines",)

@@ -1,4 +1,4 @@
-"""Reports by people, each author in a style of their own: which failures they tell of, and which labels they give."""
+"""Failures and labels read from reports by people, each written in its author's style."""
 
 import pytest
 
@@ -251,24 +251,24 @@ All 2 failures are KNOWN_GAP (infrastructure).
         pytest.param(CRLF, id="crlf"),
     ],
 )
-def test_every_style_tells_the_same_three_failures(text: str) -> None:
+def test_same_three_failures_are_read_from_every_style(text: str) -> None:
     assert read_labels(text) == THREE
 
 
 @pytest.mark.parametrize("text", [pytest.param(NESTED, id="lists"), pytest.param(CATEGORY_HEADINGS, id="headings")])
-def test_a_list_or_heading_that_only_names_a_category_gives_it_to_what_is_in_it(text: str) -> None:
+def test_category_in_a_list_or_heading_applies_to_the_evals_below_it(text: str) -> None:
     assert read_labels(text) == {"000-basics/001-hello": MODEL, "001-style/002-loop": STRICT, "002-types/004-ids": GAP}
 
 
-def test_one_statement_holds_for_the_evals_that_are_named() -> None:
-    found = reading.read_report(STATEMENT, "r.md").findings
-    assert [(one.eval, one.classification, one.cause_kind, one.step) for one in found] == [
+def test_one_statement_labels_all_named_evals() -> None:
+    findings = reading.read_report(STATEMENT, "r.md").findings
+    assert [(one.eval, one.classification, one.cause_kind, one.step) for one in findings] == [
         ("basics/001-hello", GAP, "infrastructure", "install"),
         ("style/002-loop", GAP, "infrastructure", "install"),
     ]
 
 
-def test_one_statement_makes_no_evals_of_categories() -> None:
+def test_categories_under_one_statement_are_not_evals() -> None:
     text = """\
 ## Failures
 ### Global failure (applies to all 9 failed evals)

@@ -33,7 +33,7 @@ def entry(
     return ReportEntry.model_validate(fields | more)
 
 
-def made(*entries: ReportEntry, **more: object) -> Report:
+def make_report(*entries: ReportEntry, **more: object) -> Report:
     failed = sum(len(entry.evals) for entry in entries)
     fields: dict[str, object] = {
         "run": RunHeader(
@@ -55,7 +55,7 @@ def made(*entries: ReportEntry, **more: object) -> Report:
 
 @pytest.fixture
 def make() -> Callable[..., Report]:
-    return made
+    return make_report
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def make_entry() -> MakeEntry:
 
 @pytest.fixture
 def report() -> Report:
-    return made(
+    return make_report(
         entry("a/1"),
         entry("b/2", label="OVERLY_STRICT", kind="harness"),
         entry("c/3", label="AMBIGUOUS_TASK", kind="task", uncertain=True, confidence=0.4),

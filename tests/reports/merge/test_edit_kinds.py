@@ -1,4 +1,4 @@
-"""Every way of editing a report: read back, merged, or refused with the line, and no word of a person's is lost."""
+"""Every kind of edit is read back, merged, or refused with its line; no text of a person is lost."""
 
 import os
 from collections.abc import Mapping
@@ -30,13 +30,13 @@ def test_no_edit_is_lost(kind: str, reports: Mapping[str, Report]) -> None:
         pytest.skip("only the real reports have something to edit in this way")
 
 
-def test_there_are_a_hundred_kinds() -> None:
+def test_at_least_a_hundred_kinds_of_edits_are_tried() -> None:
     assert len(report_edits.KINDS) >= 100
 
 
 @pytest.fixture(scope="module")
 def real_reports(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
-    """The reports of the rules on the six real runs; a test that needs them is skipped without the runs."""
+    """Reports by the rules judge on the six real runs. Skips the test if the runs are missing."""
     data = os.environ.get("EVALSCRIBE_REAL_DATA")
     if not data:
         pytest.skip("EVALSCRIBE_REAL_DATA is not set")
@@ -48,7 +48,7 @@ def real_reports(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
 
 @pytest.mark.parametrize("number", range(len(report_edits.KINDS)), ids=list(report_edits.KINDS))
 def test_no_edit_of_a_real_report_is_lost(number: int, real_reports: list[Report]) -> None:
-    """Each kind on one report: all six have about as many kinds."""
+    """Each kind of edit is tried on one of the six reports, in turn."""
     kind = list(report_edits.KINDS)[number]
     report = real_reports[number % len(real_reports)]
     base = report_edits.BASES[number // len(real_reports) % len(report_edits.BASES)]

@@ -1,4 +1,4 @@
-"""Random edits by people survive re-analysis after re-analysis, or are refused with a line; nothing goes silently."""
+"""Random edits by people survive repeated analyses or are refused with a line; nothing is lost silently."""
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -17,7 +17,7 @@ labels = st.sampled_from(CLASSIFICATIONS)
 
 
 def judged_anew(report: Report, label: Classification) -> Report:
-    """Every verdict another one."""
+    """Replace the label of every verdict."""
     entries = tuple(
         replaced(entry, classification=label, cause_kind=None, judge=replaced(entry.judge, classification=label))
         if entry.judge
@@ -37,7 +37,7 @@ def judged_anew(report: Report, label: Classification) -> Report:
     known=st.booleans(),
     crlf=st.booleans(),
 )
-def test_edits_survive(
+def test_random_edits_survive_later_analyses_or_are_refused(
     report: Report,
     corrections: dict[int, Classification],
     reviews: dict[int, str],
@@ -51,11 +51,11 @@ def test_edits_survive(
     text = written
     for number, label in corrections.items():
         text = corrected(text, number, label)
-    for number, said in reviews.items():
-        text = text.replace(f"\n### {number + 1}. ", f"\n\nReviewer: {said}\n\n### {number + 1}. ", 1)
+    for number, added in reviews.items():
+        text = text.replace(f"\n### {number + 1}. ", f"\n\nReviewer: {added}\n\n### {number + 1}. ", 1)
     lines = text.split("\n")
-    for at, said in sorted(remarks.items(), reverse=True):
-        lines[at:at] = ["", f"Remark {at}: {said}", ""]
+    for at, added in sorted(remarks.items(), reverse=True):
+        lines[at:at] = ["", f"Remark {at}: {added}", ""]
     text = "\n".join(lines)
     if actions:
         text = text.replace("## Actions taken\nNone.", "## Actions taken\n" + "\n".join(actions))
@@ -74,6 +74,6 @@ def test_edits_survive(
         paths = report.entries[number - 1].paths
         entry = next(entry for entry in merged.report.entries if entry.paths == paths)
         assert entry.classification == label or label == LABEL_OF[number]
-    for said in (*remarks.values(), *actions, *(said for number, said in reviews.items() if number < 5)):
-        assert said.replace("`", "") in merged.text.replace("`", "")
+    for added in (*remarks.values(), *actions, *(added for number, added in reviews.items() if number < 5)):
+        assert added.replace("`", "") in merged.text.replace("`", "")
     assert not rewrite(merged.report, merged.text, merged.report).changed

@@ -29,7 +29,7 @@ def run(folder: Path, *start: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, *start, *ANALYZE], cwd=folder, env=os.environ, capture_output=True)
 
 
-def test_a_killed_write_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_killed_write_is_completed_by_the_next_analysis(tmp_path: Path) -> None:
     first = run(tmp_path, "-m", "evalscribe")
     assert first.returncode == 0, first.stderr
     page = Path(json.loads(first.stdout)["report_path"])
@@ -46,8 +46,8 @@ def test_a_killed_write_is_finished_by_the_next(tmp_path: Path) -> None:
 
     after = run(tmp_path, "-m", "evalscribe")
     assert after.returncode == 0, after.stderr
-    said = json.loads(after.stdout)
-    assert said["findings"][0]["classification"] == "KNOWN_GAP"
+    document = json.loads(after.stdout)
+    assert document["findings"][0]["classification"] == "KNOWN_GAP"
     text = page.read_text("utf-8")
     assert text.count("A remark of mine.") == 1
     assert "## Actions taken\n- R1: done\n" in text

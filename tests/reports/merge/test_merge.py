@@ -1,4 +1,4 @@
-"""What people write into a report is kept, whatever the judge says next; nothing is lost without a word."""
+"""Text that people write into a report is kept whatever the judge decides next; nothing is lost silently."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,40 +19,40 @@ MakeEntry = Callable[..., ReportEntry]
 OLD = Path(__file__).parents[2] / "data/old_reports/smp7q2ka_2026-11-02.md"
 
 
-def test_first_report(report: Report) -> None:
+def test_first_report_is_written_unchanged(report: Report) -> None:
     merged = merge_report(report, None)
     assert (merged.report, merged.text, merged.changed) == (report, page_of(report), True)
 
 
-def test_trials_that_a_person_labelled_differently_stay_apart(make: MakeReport, make_entry: MakeEntry) -> None:
+def test_trials_with_different_human_labels_stay_apart(make: MakeReport, make_entry: MakeEntry) -> None:
     """Earlier analyses found two causes in three trials; the newer one finds one."""
     count = TrialCount(passed=0, failed=3, total=3)
     first, second, third = (make_entry(f"a/t#{n}", cause="c", trials=count) for n in (1, 2, 3))
     written = make(join_entries([first, second]), third)
     text = corrected(page_of(written), 2, "KNOWN_GAP").replace("\n### 2. ", "\nReviewer: noted\n### 2. ")
     merged = rewrite(make(join_entries([first, second, third])), text, written)
-    said = [(one.paths, one.classification, [part.reasoning for part in one.each]) for one in merged.report.entries]
-    assert said == [
+    entries = [(one.paths, one.classification, [part.reasoning for part in one.each]) for one in merged.report.entries]
+    assert entries == [
         (("a/t#1", "a/t#2"), "MODEL_FAULT", ["Reasoning about `a/t#1`.", "Reasoning about `a/t#2`."]),
         (("a/t#3",), "KNOWN_GAP", ["Reasoning about `a/t#3`."]),
     ]
     assert merged.report.entries[0].reviewer == ("noted",)
 
 
-def test_nothing_new_is_nothing_written(report: Report) -> None:
+def test_unchanged_report_is_not_written(report: Report) -> None:
     text = page_of(report)
     merged = rewrite(replaced(report, date="2026-12-24"), text, report)
     assert (merged.text, merged.changed) == (text, False)
 
 
-def test_an_editors_white_space_is_no_change(report: Report) -> None:
+def test_white_space_added_by_an_editor_is_no_change(report: Report) -> None:
     text = page_of(report)
     edited = text.replace("\n", "  \r\n").rstrip() + "\r\n\r\n"
     merged = rewrite(report, edited, report)
     assert (merged.text, merged.changed) == (edited, False)
 
 
-def test_the_revision_rises_with_a_change_and_the_date_stays(report: Report) -> None:
+def test_changed_report_gets_a_new_revision_and_keeps_its_date(report: Report) -> None:
     text = page_of(report)
     new = replaced(report, earlier=("x_2026-01-01.md",), date="2026-12-24")
     merged = rewrite(new, text, report)
@@ -61,7 +61,7 @@ def test_the_revision_rises_with_a_change_and_the_date_stays(report: Report) -> 
     assert (again.changed, again.report.revision) == (False, 2)
 
 
-def test_a_corrected_label_beats_the_judge(report: Report) -> None:
+def test_corrected_label_overrides_the_judge(report: Report) -> None:
     text = page_of(report)
     merged = rewrite(report, corrected(text, 1, "OVERLY_STRICT** (lint)**").replace("(lint)**", "(lint)"), report)
     assert merged.report.revision == 2
@@ -83,13 +83,13 @@ def test_heading_and_label_edited_differently_are_refused(report: Report) -> Non
     assert refused.value.lines == (heading, heading + 1)
 
 
-def test_a_second_correction(report: Report) -> None:
+def test_second_correction_replaces_the_first(report: Report) -> None:
     first = rewrite(report, corrected(page_of(report), 1, "OVERLY_STRICT"), report)
     second = rewrite(report, corrected(first.text, 1, "KNOWN_GAP"), first.report)
     assert entry_of(second.report, "a/1").classification == "KNOWN_GAP"
 
 
-def test_a_reviewers_line_confirms_the_label(report: Report) -> None:
+def test_reviewer_line_confirms_the_label(report: Report) -> None:
     edited = page_of(report).replace("\n### 1. a/1\n", "\n### 1. a/1\nReviewer: I checked\n", 1)
     merged = rewrite(judged(report, "a/1", "KNOWN_GAP", "task"), edited, report)
     entry = entry_of(merged.report, "a/1")
@@ -107,7 +107,7 @@ def test_a_reviewers_line_confirms_the_label(report: Report) -> None:
         ("**OVERLY_STRICT** (infrastructure)", "infrastructure"),
     ],
 )
-def test_the_kind_that_a_person_wrote_stays(report: Report, label: str, kind: str | None) -> None:
+def test_cause_kind_written_by_a_person_is_kept(report: Report, label: str, kind: str | None) -> None:
     before = "### 2. b/2\n**OVERLY_STRICT** (harness)"
     text = page_of(report)
     assert before in text
@@ -141,7 +141,7 @@ def test_text_added_anywhere_is_kept(report: Report) -> None:
     assert not rewrite(report, merged.text, merged.report).changed
 
 
-def test_a_note_that_is_taken_out_is_gone(report: Report) -> None:
+def test_deleted_note_stays_deleted(report: Report) -> None:
     text = page_of(report)
     once = rewrite(report, text.replace("\n### 2. b/2", "\n\nA remark.\n\n### 2. b/2"), report)
     assert entry_of(once.report, "a/1").notes == ("A remark.",)
@@ -149,7 +149,7 @@ def test_a_note_that_is_taken_out_is_gone(report: Report) -> None:
     assert entry_of(twice.report, "a/1").notes == ()
 
 
-def test_a_reworded_generated_line_stays_until_the_judge_says_something_else(report: Report) -> None:
+def test_reworded_line_is_kept_until_the_judge_changes_that_finding(report: Report) -> None:
     edited = page_of(report).replace("Reasoning about a/1.", "Reasoning about a/1 and its like.")
     merged = rewrite(judged(report, "b/2", "KNOWN_GAP", "task"), edited, report)
     assert "Reasoning about a/1 and its like." in merged.text
@@ -174,7 +174,7 @@ def test_a_reworded_generated_line_stays_until_the_judge_says_something_else(rep
         ("\n## Patterns", "\n```\n## Patterns"),
     ],
 )
-def test_what_cannot_be_read_names_the_line(report: Report, before: str, after: str) -> None:
+def test_unreadable_edit_is_refused_with_its_line(report: Report, before: str, after: str) -> None:
     text = page_of(report)
     assert before in text
     edited = text.replace(before, after, 1)
@@ -185,7 +185,7 @@ def test_what_cannot_be_read_names_the_line(report: Report, before: str, after: 
     assert line in refused.value.lines
 
 
-def test_a_group_of_which_one_was_corrected_is_split(make: MakeReport, make_entry: MakeEntry) -> None:
+def test_group_is_split_if_one_member_was_corrected(make: MakeReport, make_entry: MakeEntry) -> None:
     alone = make(make_entry("g/1"), make_entry("g/2"), make_entry("h/1"))
     merged = rewrite(make(make_entry("g/1", "g/2", "h/1")), corrected(page_of(alone), 2, "KNOWN_GAP"), alone)
     assert {entry.paths: entry.classification for entry in merged.report.entries} == {
@@ -194,13 +194,13 @@ def test_a_group_of_which_one_was_corrected_is_split(make: MakeReport, make_entr
     }
 
 
-def test_a_corrected_group_that_falls_apart_keeps_its_correction(make: MakeReport, make_entry: MakeEntry) -> None:
+def test_correction_of_a_group_is_kept_when_the_group_is_split(make: MakeReport, make_entry: MakeEntry) -> None:
     group = make(make_entry("g/1", "g/2"))
     merged = rewrite(make(make_entry("g/1"), make_entry("g/2")), corrected(page_of(group), 1, "KNOWN_GAP"), group)
     assert [entry.classification for entry in merged.report.entries] == ["KNOWN_GAP", "KNOWN_GAP"]
 
 
-def test_what_was_said_of_an_eval_that_is_gone_is_kept(report: Report) -> None:
+def test_label_and_reviewer_line_of_a_removed_eval_are_kept(report: Report) -> None:
     edited = corrected(page_of(report), 1, "KNOWN_GAP").replace(
         "Reasoning about a/1.", "Reasoning about a/1.\n\nReviewer: as agreed"
     )
@@ -210,7 +210,7 @@ def test_what_was_said_of_an_eval_that_is_gone_is_kept(report: Report) -> None:
     assert not rewrite(replaced(report, entries=report.entries[1:]), merged.text, merged.report).changed
 
 
-def test_a_label_for_an_unclassified_failure(report: Report) -> None:
+def test_human_label_of_an_unclassified_failure_is_kept(report: Report) -> None:
     merged = rewrite(report, corrected(page_of(report), 5, "ambiguous task"), report)
     assert entry_of(merged.report, "u/9").reviewed
     assert "### 5. u/9\n**AMBIGUOUS_TASK**" in merged.text
@@ -221,7 +221,7 @@ def test_a_label_for_an_unclassified_failure(report: Report) -> None:
     assert again.classification == "AMBIGUOUS_TASK"
 
 
-def test_ids_of_recommendations_stay_with_their_cause(report: Report) -> None:
+def test_recommendation_for_the_same_evals_keeps_its_id(report: Report) -> None:
     new = (
         Recommendation(id="R1", group="lint", text="something new", evals=("a/1",)),
         Recommendation(id="R2", group="lint", text="mend c, better", evals=("c/3",)),
@@ -237,14 +237,14 @@ def test_ids_of_recommendations_stay_with_their_cause(report: Report) -> None:
     }
 
 
-def test_an_id_that_people_acted_on_is_never_given_to_another_recommendation(report: Report) -> None:
+def test_recommendation_id_named_in_the_actions_is_not_reused(report: Report) -> None:
     acted = replaced(report, recommendations=(), actions_taken="- R7: done on Monday.")
     new = (Recommendation(id="R1", group="eval", text="something new", evals=("a/1",)),)
     merged = rewrite(replaced(report, recommendations=new), page_of(acted), acted)
     assert [item.id for item in merged.report.recommendations] == ["R8"]
 
 
-def test_somebody_elses_revision_is_not_taken_for_edits(report: Report) -> None:
+def test_revision_by_another_analysis_is_not_taken_for_edits(report: Report) -> None:
     theirs = rewrite(judged(report, "a/1", "KNOWN_GAP", "model"), page_of(report), report)
     merged = rewrite(report, theirs.text, theirs.report, page_of(report))
     assert merged.report.revision == 3
@@ -252,8 +252,8 @@ def test_somebody_elses_revision_is_not_taken_for_edits(report: Report) -> None:
     assert not entry_of(merged.report, "a/1").reviewed
 
 
-def test_data_that_is_newer_than_its_page_gets_the_pages_edits(report: Report) -> None:
-    """What a process leaves that is killed after it has written the data, and before the page."""
+def test_edits_of_a_page_older_than_its_data_are_merged(report: Report) -> None:
+    """This is the state after a process was killed between writing the data and writing the page."""
     page = page_of(report)
     edited = corrected(page, 3, "KNOWN_GAP").replace("\n### 3. c/3", "\n\nA remark.\n\n### 3. c/3")
     new = replaced(judged(report, "b/2", "MODEL_FAULT", "model"), entries=report.entries[1:])
@@ -265,11 +265,11 @@ def test_data_that_is_newer_than_its_page_gets_the_pages_edits(report: Report) -
     assert not rewrite(new, torn.text, torn.report).changed
     source = on_disk(edited, whole.report)
     assert read_page(source).report.entries[1].classification == "KNOWN_GAP"
-    with pytest.raises(UnmergedEdits):  # nobody has the page as it was written
+    with pytest.raises(UnmergedEdits):  # the original page is unknown
         rewrite(new, edited, whole.report)
 
 
-def test_an_eval_that_newer_data_no_longer_has_keeps_its_correction(report: Report) -> None:
+def test_correction_is_kept_if_newer_data_lacks_the_eval(report: Report) -> None:
     page = page_of(report)
     newer = rewrite(replaced(report, entries=report.entries[1:]), page, report)
     edited = corrected(page, 1, "KNOWN_GAP")
@@ -279,7 +279,7 @@ def test_an_eval_that_newer_data_no_longer_has_keeps_its_correction(report: Repo
 
 
 @pytest.mark.parametrize("data", [None, "", "{", "[]", '{"kind": "x", "run": {}}', "<<<<<<< HEAD\n{}\n>>>>>>> x\n"])
-def test_a_page_without_its_data_is_history_and_a_named_problem(report: Report, data: str | None) -> None:
+def test_page_without_valid_data_is_not_merged_but_still_parsed(report: Report, data: str | None) -> None:
     source = PageSource(name="runrunru_2026-11-02.md", text=corrected(page_of(report), 1, "KNOWN_GAP"), data=data)
     with pytest.raises(DataError, match=DATA):
         merge_report(report, source)
@@ -287,7 +287,7 @@ def test_a_page_without_its_data_is_history_and_a_named_problem(report: Report, 
     assert {one.eval: one.classification for one in parsed.findings}["a/1"] == "KNOWN_GAP"
 
 
-def test_a_page_of_the_earlier_form_is_upgraded_with_its_edits() -> None:
+def test_page_in_the_old_format_is_upgraded_with_its_edits() -> None:
     text = OLD.read_text("utf-8")
     edited = (
         text.replace("### 1. basics/003-schedule: MODEL_FAULT", "### 1. basics/003-schedule: KNOWN_GAP")

@@ -23,68 +23,70 @@ def file(name: str, text: str, data: str | None = None) -> ReportFile:
 
 @pytest.fixture
 def of_run(report: Report) -> Callable[[str, str], ReportFile]:
-    """A file of the name with the report of a run."""
+    """Return a function that creates a file with the report of a run."""
 
     def of(run_id: str, name: str) -> ReportFile:
-        its = replaced(report, run=replaced(report.run, id=run_id))
-        return file(f"{HERE}/{name}", page_of(its), on_disk("", its).data)
+        run_report = replaced(report, run=replaced(report.run, id=run_id))
+        return file(f"{HERE}/{name}", page_of(run_report), on_disk("", run_report).data)
 
     return of
 
 
-def test_a_new_run() -> None:
+def test_new_run_gets_a_new_file() -> None:
     assert place_report(RUN, DATE, []) == ReportPlacement(name=f"{HERE}/runrunru_{DATE}.md")
 
 
 @pytest.mark.parametrize("name", ["runrunru_2026-11-02.md", "renamed.md", "runrunru_2026-11-02.evalscribe.md"])
-def test_the_runs_own_file_whatever_its_date_and_name(name: str, of_run: Callable[[str, str], ReportFile]) -> None:
+def test_existing_file_of_the_run_is_used_whatever_its_date_and_name(
+    name: str, of_run: Callable[[str, str], ReportFile]
+) -> None:
     own = of_run("runrunrun1", name)
     files = [own, file(f"{HERE}/runrunru_{DATE}.md", "# by hand")]
     assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/{name}", current=source_of(own))
 
 
-def test_eight_characters_of_another_run(of_run: Callable[[str, str], ReportFile]) -> None:
+def test_file_name_is_lengthened_if_another_run_has_the_same_prefix(of_run: Callable[[str, str], ReportFile]) -> None:
     files = [of_run("runrunrun2", "runrunru_2026-11-02.md")]
     assert place_report(RUN, DATE, files) == ReportPlacement(name=f"{HERE}/runrunrun1_{DATE}.md")
     files.append(of_run("runrun/run1", "runrunrun1_2026-11-02.md"))
     assert place_report(RUN, DATE, files).name.startswith(f"{HERE}/runrunrun1-")
 
 
-def test_a_free_form_report_is_left_alone() -> None:
-    found = place_report(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", "# Model X failed\n")])
-    assert found.name == f"{HERE}/runrunru_{DATE}.evalscribe.md"
-    assert found.current is None
-    assert found.message
-    assert "is left as it is" in found.message
+def test_free_form_report_is_not_overwritten() -> None:
+    placement = place_report(RUN, DATE, [file(f"{HERE}/runrunru_{DATE}.md", "# Model X failed\n")])
+    assert placement.name == f"{HERE}/runrunru_{DATE}.evalscribe.md"
+    assert placement.current is None
+    assert placement.message
+    assert "is left as it is" in placement.message
 
 
-def test_a_broken_report_is_left_alone_and_the_line_named(of_run: Callable[[str, str], ReportFile]) -> None:
+def test_broken_report_is_not_overwritten_and_its_lines_are_named(of_run: Callable[[str, str], ReportFile]) -> None:
     whole = of_run("runrunrun1", "runrunru_2026-11-02.md")
     broken = whole.model_copy(update={"text": whole.text.replace("## Failures", "## Musings")})
-    found = place_report(RUN, DATE, [broken])
-    assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
-    assert found.message
-    assert "lines 24 and 25" in found.message
+    placement = place_report(RUN, DATE, [broken])
+    assert placement.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
+    assert placement.message
+    assert "lines 24 and 25" in placement.message
     beside = of_run("runrunrun1", "runrunru_2026-11-02.evalscribe.md")
     again = place_report(RUN, DATE, [broken, beside])
-    assert (again.name, again.current) == (found.name, source_of(beside))
+    assert (again.name, again.current) == (placement.name, source_of(beside))
     assert again.message
-    both = place_report(RUN, DATE, [broken, broken.model_copy(update={"name": found.name})])
+    both = place_report(RUN, DATE, [broken, broken.model_copy(update={"name": placement.name})])
     assert both.name == f"{HERE}/runrunru_2026-11-02-2.evalscribe.md"
 
 
 @pytest.mark.parametrize("data", [None, "{"])
-def test_a_page_without_its_data_is_left_alone_and_the_file_named(
+def test_page_without_valid_data_is_not_overwritten_and_the_data_file_is_named(
     data: str | None, of_run: Callable[[str, str], ReportFile]
 ) -> None:
     alone = of_run("runrunrun1", "runrunru_2026-11-02.md").model_copy(update={"data": data})
-    found = place_report(RUN, DATE, [alone])
-    assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
-    assert found.message
-    assert "runrunru_2026-11-02.json" in found.message
+    placement = place_report(RUN, DATE, [alone])
+    assert placement.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
+    assert placement.message
+    assert "runrunru_2026-11-02.json" in placement.message
 
 
-def test_contradicting_labels_are_for_merge_to_refuse(of_run: Callable[[str, str], ReportFile]) -> None:
+def test_edited_label_does_not_change_the_placement(of_run: Callable[[str, str], ReportFile]) -> None:
     own = of_run("runrunrun1", "x.md")
     edited = own.text.replace("### 1. a/1\n**MODEL_FAULT**", "### 1. a/1\n**KNOWN_GAP**").replace(
         "tests | MODEL_FAULT", "tests | OVERLY_STRICT"
@@ -94,17 +96,17 @@ def test_contradicting_labels_are_for_merge_to_refuse(of_run: Callable[[str, str
 
 
 @pytest.mark.parametrize("torn", ["<<<<<<< HEAD\n---\n", "A word first.\n\n---\n"])
-def test_front_matter_that_is_torn_is_told_with_its_line_on_any_day(
+def test_report_with_broken_front_matter_is_not_overwritten_and_the_line_is_named(
     torn: str, of_run: Callable[[str, str], ReportFile]
 ) -> None:
     own = of_run("runrunrun1", "runrunru_2026-11-02.md")
-    found = place_report(RUN, DATE, [own.model_copy(update={"text": own.text.replace("---\n", torn, 1)})])
-    assert found.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
-    assert found.message
-    assert "line 1" in found.message
+    placement = place_report(RUN, DATE, [own.model_copy(update={"text": own.text.replace("---\n", torn, 1)})])
+    assert placement.name == f"{HERE}/runrunru_2026-11-02.evalscribe.md"
+    assert placement.message
+    assert "line 1" in placement.message
 
 
-def test_hostile_names_stay_inside() -> None:
+def test_hostile_run_and_model_names_stay_inside_the_folder() -> None:
     run = Run(id="../../etc/passwd", provider="..", model="/../..\\x/\0")
     parts = place_report(run, DATE, []).name.split("/")
     assert ".." not in parts

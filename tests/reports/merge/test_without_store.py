@@ -1,4 +1,4 @@
-"""A colleague's clone, where nobody knows what evalscribe wrote last: nothing that a person wrote goes silently."""
+"""Merging in a clone whose store lacks the page as evalscribe wrote it; no text of a person is lost silently."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from support.edited_reports import corrected, entry_of, page_of, rewrite
 
 @pytest.fixture
 def text(report: Report) -> str:
-    """The page of another version of evalscribe, whose digest no rendering of today has."""
+    """Page of another version of evalscribe, whose digest no current rendering has."""
     return page_of(report).replace("written: sha256:", "written: sha256:00")
 
 
@@ -41,7 +41,7 @@ def test_labels_reviewers_notes_and_actions_are_read(report: Report, text: str) 
         ("As run", "As zebra"),
     ],
 )
-def test_an_edit_elsewhere_is_named_with_its_line(before: str, after: str, report: Report, text: str) -> None:
+def test_edit_of_a_generated_line_is_refused_with_its_line(before: str, after: str, report: Report, text: str) -> None:
     edited = text.replace(before, after, 1)
     assert edited != text
     pairs = zip(text.split("\n"), edited.split("\n"), strict=True)
@@ -50,7 +50,7 @@ def test_an_edit_elsewhere_is_named_with_its_line(before: str, after: str, repor
         rewrite(report, edited, report)
 
 
-def test_git_has_what_people_began_with(report: Report) -> None:
+def test_edits_of_generated_lines_are_merged_if_git_has_the_original_page(report: Report) -> None:
     text = page_of(report).replace("As run ", "As it ran ")
     digest = next(line for line in text.split("\n") if line.startswith("written: "))
     text = text.replace(digest, f"written: {page_digest(text)}")
@@ -60,7 +60,7 @@ def test_git_has_what_people_began_with(report: Report) -> None:
     assert "As run " in merged.text
 
 
-def test_a_failure_that_a_person_added_is_kept(report: Report) -> None:
+def test_finding_added_by_a_person_is_kept(report: Report) -> None:
     text = page_of(report)
     finding = "### 6. my/eval\n**KNOWN_GAP** · mine\n\nThe zebra.\n\n"
     edited = text.replace("## Patterns", f"{finding}## Patterns")
@@ -72,9 +72,9 @@ def test_a_failure_that_a_person_added_is_kept(report: Report) -> None:
 
 
 @pytest.mark.parametrize("line", ["- Reviewers: we agree", "- Reviewer @ada: we agree", "- Reviewer Ada L: we agree"])
-def test_reviewers_with_names_confirm(line: str, report: Report, text: str) -> None:
+def test_reviewer_line_with_a_name_is_read(line: str, report: Report, text: str) -> None:
     edited = text.replace("\n- Error: `Error in a/1`", f"\n{line}\n\n- Error: `Error in a/1`", 1)
     assert edited != text
-    (said,) = entry_of(rewrite(report, edited, report).report, "a/1").reviewer
-    assert said.endswith("we agree")
-    assert line.partition(":")[0].removeprefix("- ").removeprefix("Reviewers").removeprefix("Reviewer ") in said
+    (reviewer,) = entry_of(rewrite(report, edited, report).report, "a/1").reviewer
+    assert reviewer.endswith("we agree")
+    assert line.partition(":")[0].removeprefix("- ").removeprefix("Reviewers").removeprefix("Reviewer ") in reviewer

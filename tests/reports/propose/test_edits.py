@@ -1,4 +1,4 @@
-"""Edits become a whole patch or are refused with every reason."""
+"""Edits become one complete patch or are refused with all reasons."""
 
 import pytest
 from hypothesis import given
@@ -25,47 +25,47 @@ def edit(path: str, old: str, new: str) -> Edit:
 
 
 def after(*edits: Edit) -> dict[str, str]:
-    made = apply_edits(edits, SCOPE, TEXTS.get)
-    assert not isinstance(made, EditRefusal), made
-    return {change.path: change.after for change in made}
+    result = apply_edits(edits, SCOPE, TEXTS.get)
+    assert not isinstance(result, EditRefusal), result
+    return {change.path: change.after for change in result}
 
 
 def problems(*edits: Edit) -> str:
-    made = apply_edits(edits, SCOPE, TEXTS.get)
-    assert isinstance(made, EditRefusal)
-    return "; ".join(made.problems)
+    result = apply_edits(edits, SCOPE, TEXTS.get)
+    assert isinstance(result, EditRefusal)
+    return "; ".join(result.problems)
 
 
-def test_edits_of_one_file_follow_each_other() -> None:
+def test_edits_of_one_file_are_applied_in_order() -> None:
     assert after(edit("a.py", "one", "1"), edit("a.py", "1\n", "uno\n")) == {"a.py": "uno\ntwo\ntwo\n"}
 
 
-def test_line_ends_are_the_files() -> None:
+def test_edits_keep_the_line_endings_of_the_file() -> None:
     assert after(edit("b.py", "one\ntwo", "1\n2\n3")) == {"b.py": "1\r\n2\r\n3\r\n"}
     assert after(edit("mixed.py", "two\nthree", "2")) == {"mixed.py": "one\r\n2\n"}
 
 
-def test_what_was_unseen_may_stay_and_an_empty_file_be_filled() -> None:
+def test_existing_invisible_characters_may_stay_and_an_empty_file_be_filled() -> None:
     assert after(edit("unseen.py", "o\u200bne", "O\u200bne")) == {"unseen.py": "O\u200bne\ntwo\n"}
     assert after(edit("empty.py", "", "text\n")) == {"empty.py": "text\n"}
 
 
-def test_secrets_around_a_change_are_not_shown() -> None:
-    made = apply_edits([edit("pem.py", "after", "behind")], SCOPE, TEXTS.get)
-    assert not isinstance(made, EditRefusal)
-    assert "inside" not in made[0].shown
-    assert "-after\n+behind\n" in made[0].shown
-    assert made[0].counts == "+1 -1"
+def test_secrets_near_a_change_are_not_shown() -> None:
+    result = apply_edits([edit("pem.py", "after", "behind")], SCOPE, TEXTS.get)
+    assert not isinstance(result, EditRefusal)
+    assert "inside" not in result[0].shown
+    assert "-after\n+behind\n" in result[0].shown
+    assert result[0].counts == "+1 -1"
 
 
-def test_a_new_file_and_its_diff() -> None:
-    (made,) = apply_edits([edit("new/x.txt", "", "hello\r\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
-    assert made.before is None
-    assert made.diff == "--- /dev/null\n+++ b/new/x.txt\n@@ -0,0 +1 @@\n+hello\n"
+def test_new_file_is_created_with_a_diff() -> None:
+    (change,) = apply_edits([edit("new/x.txt", "", "hello\r\n")], SCOPE, TEXTS.get)  # type: ignore[misc]
+    assert change.before is None
+    assert change.diff == "--- /dev/null\n+++ b/new/x.txt\n@@ -0,0 +1 @@\n+hello\n"
 
 
 @pytest.mark.parametrize(
-    ("made", "reason"),
+    ("edits", "reason"),
     [
         ((), "no edit"),
         ((edit("a.py", "three", "3"),), "0 times"),
@@ -97,15 +97,15 @@ def test_a_new_file_and_its_diff() -> None:
         ),
     ],
 )
-def test_refused_whole(made: tuple[Edit, ...], reason: str) -> None:
-    assert reason in problems(*made)
+def test_invalid_edits_are_refused_with_a_reason(edits: tuple[Edit, ...], reason: str) -> None:
+    assert reason in problems(*edits)
 
 
 def test_one_forbidden_path_refuses_all() -> None:
-    made = apply_edits([edit("a.py", "one", "1"), edit("../x", "", "1")], SCOPE, TEXTS.get)
-    assert isinstance(made, EditRefusal)
-    assert made.forbidden
-    assert made.problems == ("'../x' is no plain path with `/` below the repository's root",)
+    result = apply_edits([edit("a.py", "one", "1"), edit("../x", "", "1")], SCOPE, TEXTS.get)
+    assert isinstance(result, EditRefusal)
+    assert result.forbidden
+    assert result.problems == ("'../x' is no plain path with `/` below the repository's root",)
 
 
 PYPROJECT = """[project]
@@ -138,11 +138,11 @@ SHARED = PatchScope(files=tuple(TABLES), folders=("evals/a/b",), existing=frozen
         ("ruff.toml", "1", "2", True),
     ],
 )
-def test_of_a_shared_file_only_the_tables_of_such_tools(path: str, old: str, new: str, allowed: bool) -> None:
-    made = apply_edits([edit(path, old, new)], SHARED, TABLES.get)
-    if isinstance(made, EditRefusal):
+def test_only_tool_tables_of_a_shared_file_may_be_edited(path: str, old: str, new: str, allowed: bool) -> None:
+    result = apply_edits([edit(path, old, new)], SHARED, TABLES.get)
+    if isinstance(result, EditRefusal):
         assert not allowed
-        assert made.forbidden
+        assert result.forbidden
     else:
         assert allowed
 
@@ -150,10 +150,10 @@ def test_of_a_shared_file_only_the_tables_of_such_tools(path: str, old: str, new
 @given(
     st.lists(st.builds(edit, st.sampled_from([*TEXTS, "new/x", ".git/x"]), st.text(max_size=4), st.text(max_size=6)))
 )
-def test_whatever_is_submitted_is_a_patch_or_refused(edits: list[Edit]) -> None:
-    made = apply_edits(edits, SCOPE, TEXTS.get)
-    if isinstance(made, EditRefusal):
-        assert made.problems
+def test_any_edits_give_a_patch_or_a_refusal(edits: list[Edit]) -> None:
+    result = apply_edits(edits, SCOPE, TEXTS.get)
+    if isinstance(result, EditRefusal):
+        assert result.problems
     else:
-        assert all(change.after != change.before and change.after.strip() for change in made)
-        assert {change.path for change in made} == {edit.path for edit in edits}
+        assert all(change.after != change.before and change.after.strip() for change in result)
+        assert {change.path for change in result} == {edit.path for edit in edits}

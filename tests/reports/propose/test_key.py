@@ -1,4 +1,4 @@
-"""A proposal that a model was paid for is stored under the content id of its question."""
+"""A paid proposal is stored under the content id of its question."""
 
 from evalscribe.model.finding import Recommendation
 from evalscribe.prompts.templates import Prompts
@@ -11,11 +11,11 @@ from support.scripted_model import ScriptedModel
 PAGE = "reports/example/sample-model-2/cascade0_2026-11-02.md"
 FILES = {"evals/002-queries/027-task_27/TASK.txt": "List the items.\n", "eslint.config.mjs": "export default [];\n"}
 KEY = "sha256:1d6bb03617ef5ad2aa569aacd021f4aec79e05151d683ca42f8aa58390a14d66"
-"""What the code of commit 29486c6 gives: proposals in stores have such keys."""
+"""Key that the code of commit 29486c6 computes. Proposals in existing stores have such keys."""
 
 
-def test_the_key_is_that_of_stored_proposals() -> None:
-    """It rests on the recommendation and the report's entries, field by field, and on prompts and tools."""
+def test_proposal_key_is_that_of_existing_stores() -> None:
+    """The key depends on every field of the recommendation and the report's entries, on prompts and on tools."""
     report = parse((DATA / PAGE).read_text("utf-8"))
     evals = ("002-queries/027-task_27",)
     recommendation = Recommendation(id="R1", group="eval", text="Say what the order is.", evals=evals)

@@ -1,4 +1,4 @@
-"""How an agreed change is told in a report and in a commit."""
+"""Record of an applied change in the report and in the commit message."""
 
 from pathlib import Path
 
@@ -42,14 +42,14 @@ PATCH = Patch(
 )
 
 
-def test_the_line() -> None:
+def test_action_line_has_date_recommendation_files_evals_and_commit() -> None:
     assert LINE == (
         "- 2026-11-21: R2, make `PLW2901` a warning: `ruff.toml` (style/002-loop), "
         "commit `0123456789` on `evalscribe/R2-smp7q2ka`."
     )
 
 
-def test_none_is_replaced_and_the_next_one_follows() -> None:
+def test_first_action_replaces_none_and_the_next_one_is_appended() -> None:
     once = with_action(TEXT, LINE)
     assert once == BODY + LINE + "\n"
     other = LINE.replace("R2", "R1")
@@ -59,7 +59,7 @@ def test_none_is_replaced_and_the_next_one_follows() -> None:
     assert committed_line(TEXT, "R2") is None
 
 
-def test_it_is_read_as_an_action_for_its_evals() -> None:
+def test_action_line_is_read_as_an_action_for_its_evals() -> None:
     (taken,) = read_report(with_action(TEXT, LINE), REPORT.name, DATA).actions_taken
     assert taken.evals == ("style/002-loop",)
     assert "commit" in taken.text
@@ -79,7 +79,7 @@ def test_it_is_read_as_an_action_for_its_evals() -> None:
     ],
 )
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_what_people_wrote_stays_and_the_line_is_one_of_its_own(people: str, end: str) -> None:
+def test_text_of_people_is_kept_and_the_action_is_separate_from_it(people: str, end: str) -> None:
     text = (BODY + people + "\n").replace("\n", end)
     added = with_action(text, LINE)
     assert added.startswith(text.rstrip())
@@ -89,7 +89,7 @@ def test_what_people_wrote_stays_and_the_line_is_one_of_its_own(people: str, end
 
 
 @pytest.mark.parametrize("people", ["<!-- to do", "```\nopen", "~~~", "<script>", "<![CDATA[", "<pre>\nx"])
-def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
+def test_action_is_inserted_above_unclosed_markup(people: str) -> None:
     added = with_action(BODY + people + "\n", LINE)
     assert added == f"{BODY}{LINE}\n\n{people}\n"
     assert read_report(added, REPORT.name, DATA).actions_taken[0].evals == ("style/002-loop",)
@@ -97,25 +97,25 @@ def test_what_swallows_all_that_follows_stays_below(people: str) -> None:
 
 @pytest.mark.parametrize("people", ["None.\n", "- asked\n", "asked\n"])
 @pytest.mark.parametrize("heading", ["## Our notes", "Our notes\n---", "# Notes"])
-def test_a_heading_of_people_ends_the_section(people: str, heading: str) -> None:
+def test_action_is_inserted_before_a_heading_that_people_added(people: str, heading: str) -> None:
     added = with_action(f"{BODY}{people}\n{heading}\nhello\n", LINE)
     assert added.endswith(f"{LINE}\n\n{heading}\nhello\n")
     assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name, DATA).actions_taken)
 
 
-def test_a_section_that_was_deleted_is_made_again() -> None:
+def test_deleted_actions_section_is_created_again() -> None:
     cut = BODY.removesuffix("\n## Actions taken\n")
     assert with_action(cut, LINE) == cut.rstrip() + "\n\n## Actions taken\n" + LINE + "\n"
 
 
-def test_a_report_that_cannot_be_read_is_not_added_to() -> None:
+def test_action_is_not_added_to_an_unreadable_report() -> None:
     with pytest.raises(DataError):
         with_action(TEXT.replace("## Patterns\n", "<<<<<<< HEAD\n## Patterns\n", 1), LINE)
 
 
 @settings(max_examples=15)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
-def test_nothing_that_people_wrote_is_lost(people: str) -> None:
+def test_adding_an_action_keeps_any_text_of_people(people: str) -> None:
     text = BODY + people
     try:
         before = report_of(text)
@@ -127,10 +127,10 @@ def test_nothing_that_people_wrote_is_lost(people: str) -> None:
     assert any(taken.evals == ("style/002-loop",) for taken in read_report(added, REPORT.name, DATA).actions_taken)
 
 
-def test_a_commit_is_known_again_by_its_trailers() -> None:
-    said = commit_message(PATCH, ("style/002-loop",), "example/m/r.md")
-    assert said.startswith("Take it out\n\nR2 of example/m/r.md, for\n- style/002-loop\n")
-    tip = BranchTip(commit="1", message=said)
+def test_commit_is_recognised_by_its_trailers() -> None:
+    message = commit_message(PATCH, ("style/002-loop",), "example/m/r.md")
+    assert message.startswith("Take it out\n\nR2 of example/m/r.md, for\n- style/002-loop\n")
+    tip = BranchTip(commit="1", message=message)
     assert names_recommendation(tip, "R2", "smp7q2kax0d4m81v")
     assert not names_recommendation(tip, "R1", "smp7q2kax0d4m81v")
     assert not names_recommendation(tip, "R2", "another")
@@ -138,14 +138,14 @@ def test_a_commit_is_known_again_by_its_trailers() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=40))
-def test_no_word_of_a_message_is_acted_on(summary: str, eval: str) -> None:
+def test_commit_message_contains_no_references_mentions_or_links(summary: str, eval: str) -> None:
     patch = PATCH.model_copy(update={"summary": f"fixes #{summary}", "judge": f"@{eval}"})
-    said = commit_message(patch, (f"GH-1 {eval}", "x://y"), "r.md")
-    head = said.partition("Evalscribe-Run:")[0]
+    message = commit_message(patch, (f"GH-1 {eval}", "x://y"), "r.md")
+    head = message.partition("Evalscribe-Run:")[0]
     assert "[" not in head
     assert not any(f"{mark}1" in head for mark in ("#", "GH-", "@"))
     assert "://y" not in head
-    assert names_recommendation(BranchTip(commit="1", message=said), "R2", PATCH.run)
+    assert names_recommendation(BranchTip(commit="1", message=message), "R2", PATCH.run)
 
 
 def test_branches_are_named_after_recommendation_and_run() -> None:

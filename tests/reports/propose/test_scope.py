@@ -1,4 +1,4 @@
-"""What a recommendation concerns, and what nothing may touch."""
+"""Files that a recommendation may change, and files that no patch may touch."""
 
 import pytest
 from hypothesis import given
@@ -30,16 +30,16 @@ FILES = (
     "002-loop/other.txt",
 )
 EVAL = ("style/002-loop",)
-NOTHING = "not what the recommendation concerns"
+NOT_CONCERNED = "not what the recommendation concerns"
 
 
-def test_files_below_a_folder_that_ends_as_the_eval_is_called() -> None:
-    found = patch_scope(FILES, "eval", EVAL)
-    assert found.files == ("evals/style/002-loop/TASK.txt", "evals/style/002-loop/answer/headings.py")
-    assert found.folders == ("evals/style/002-loop",)
+def test_scope_is_the_folder_whose_path_ends_with_the_eval_name() -> None:
+    scope = patch_scope(FILES, "eval", EVAL)
+    assert scope.files == ("evals/style/002-loop/TASK.txt", "evals/style/002-loop/answer/headings.py")
+    assert scope.folders == ("evals/style/002-loop",)
 
 
-def test_a_trial_is_of_the_same_eval_and_a_file_may_be_an_eval() -> None:
+def test_trial_has_the_scope_of_its_eval_and_an_eval_may_be_a_file() -> None:
     assert patch_scope(FILES, "eval", ["style/002-loop#3"]).files == patch_scope(FILES, "eval", EVAL).files
     assert patch_scope(FILES, "eval", ["query/001-yaml"]).files == (
         "evals/query/001-yaml.grader.py",
@@ -47,41 +47,41 @@ def test_a_trial_is_of_the_same_eval_and_a_file_may_be_an_eval() -> None:
     )
 
 
-def test_lint_adds_the_tools_settings_above_the_evals() -> None:
+def test_lint_recommendation_adds_tool_settings_above_the_eval() -> None:
     added = set(patch_scope(FILES, "lint", EVAL).files) - set(patch_scope(FILES, "eval", EVAL).files)
     assert added == {"ruff.toml", "evals/mypy.ini"}
 
 
 @pytest.mark.benchmark
-def test_settings_of_tools_come_first_and_a_large_repository_is_no_burden() -> None:
+def test_scope_in_a_large_repository_is_found_in_time_with_settings_first() -> None:
     files = [f"evals/c{n % 50}/{n:05}/f{m}.py" for n in range(5_000) for m in range(10)]
     evals = [f"c{n % 50}/{n:05}" for n in range(300)]
     with cpu_below(5):
-        found = patch_scope(
+        scope = patch_scope(
             [*files, "ruff.toml"], "lint", evals, [Document(role="grader", path="f1.py", text="")] * 200
         )
-    assert found.files[0] == "ruff.toml"
-    assert len(found.files) == 3_001
+    assert scope.files[0] == "ruff.toml"
+    assert len(scope.files) == 3_001
 
 
-def test_below_a_folder_nothing_outside_it() -> None:
-    found = patch_scope(FILES, "lint", EVAL, subfolder="evals")
-    assert "ruff.toml" not in found.files
-    assert "evals/mypy.ini" in found.files
-    assert found.refusal("ruff.toml") == "outside evals"
+def test_scope_of_a_subfolder_contains_nothing_outside_it() -> None:
+    scope = patch_scope(FILES, "lint", EVAL, subfolder="evals")
+    assert "ruff.toml" not in scope.files
+    assert "evals/mypy.ini" in scope.files
+    assert scope.refusal("ruff.toml") == "outside evals"
 
 
 @pytest.mark.parametrize(
     ("role", "path", "named"),
     [("grader", "lib/helpers.ts", True), ("output", "lib/helpers.ts", False), ("task", "TASK.txt", False)],
 )
-def test_a_document_names_a_file_that_it_can_only_mean(role: str, path: str, named: bool) -> None:
-    found = patch_scope(FILES, "eval", EVAL, [Document(role=role, path=path, text="")])
-    assert ("evals/lib/helpers.ts" in found.files) == named
-    assert "evals/style/003-other/TASK.txt" not in found.files
+def test_grader_document_adds_the_file_that_it_names(role: str, path: str, named: bool) -> None:
+    scope = patch_scope(FILES, "eval", EVAL, [Document(role=role, path=path, text="")])
+    assert ("evals/lib/helpers.ts" in scope.files) == named
+    assert "evals/style/003-other/TASK.txt" not in scope.files
 
 
-def test_a_document_of_a_moved_eval_names_no_file_of_another() -> None:
+def test_document_of_a_moved_eval_adds_no_file_of_another_eval() -> None:
     files = ("evals/style/003-other/TASK.txt", "evals/style/003-other/answer/a.py")
     documents = [
         Document(role="task", path="TASK.txt", text=""),
@@ -90,14 +90,14 @@ def test_a_document_of_a_moved_eval_names_no_file_of_another() -> None:
     assert patch_scope(files, "eval", EVAL, documents).files == ()
 
 
-def test_of_evals_that_end_alike_the_longest_name_is_meant() -> None:
+def test_folder_belongs_to_the_eval_with_the_longest_matching_name() -> None:
     files = ("evals/b/c/TASK.txt", "evals/a/b/c/TASK.txt", "evals/b/c/d/TASK.txt", "evals/a/b/c.yaml", "evals/b/c.yaml")
-    found = patch_scope(
+    scope = patch_scope(
         files, "eval", ["b/c"], [Document(role="grader", path="d/TASK.txt", text="")], other_evals=["a/b/c", "c/d"]
     )
-    assert found.files == ("evals/b/c.yaml", "evals/b/c/TASK.txt")
-    assert found.refusal("evals/b/c/new.txt") is None
-    assert found.refusal("evals/a/b/c/new.txt") == found.refusal("evals/b/c/d/new.txt") == NOTHING
+    assert scope.files == ("evals/b/c.yaml", "evals/b/c/TASK.txt")
+    assert scope.refusal("evals/b/c/new.txt") is None
+    assert scope.refusal("evals/a/b/c/new.txt") == scope.refusal("evals/b/c/d/new.txt") == NOT_CONCERNED
     assert patch_scope(files, "eval", ["a/b/c"], other_evals=["b/c"]).files == (
         "evals/a/b/c.yaml",
         "evals/a/b/c/TASK.txt",
@@ -105,19 +105,19 @@ def test_of_evals_that_end_alike_the_longest_name_is_meant() -> None:
     assert patch_scope(files, "eval", ["c/d#2"], other_evals=["b/c"]).files == ("evals/b/c/d/TASK.txt",)
 
 
-def test_a_name_without_a_category_counts_where_it_stands_once() -> None:
+def test_eval_name_without_a_category_matches_only_if_unambiguous() -> None:
     once = ("evals/hello/TASK.txt", "evals/hello.py", "lib/other.py")
     assert patch_scope(once, "eval", ["hello"]).files == ("evals/hello.py", "evals/hello/TASK.txt")
     twice = patch_scope((*once, "lib/hello.py"), "eval", ["hello"])
     assert twice.files == ()
-    assert twice.refusal("evals/hello/new.txt") == NOTHING
+    assert twice.refusal("evals/hello/new.txt") == NOT_CONCERNED
 
 
 CONCERNED = patch_scope(FILES, "lint", EVAL, links=["evals/style/002-loop/link", "evals/vendored"])
 
 
 @pytest.mark.parametrize("path", [*CONCERNED.files, "evals/style/002-loop/GAPS.txt", "evals/style/002-loop/a/b/new.py"])
-def test_may_be_touched(path: str) -> None:
+def test_path_in_scope_may_be_changed(path: str) -> None:
     assert CONCERNED.refusal(path) is None
 
 
@@ -180,12 +180,12 @@ def test_may_be_touched(path: str) -> None:
         ("Ruff.toml", "spelt differently"),
     ],
 )
-def test_may_not_be_touched(path: str, reason: str) -> None:
+def test_path_that_is_protected_or_out_of_scope_is_refused_with_a_reason(path: str, reason: str) -> None:
     assert reason in (CONCERNED.refusal(path) or "nothing against it")
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "evals/style/002-loop/", "../", ".git/", "/"]))
-def test_whatever_is_allowed_stays_where_it_belongs(name: str, folder: str) -> None:
+def test_any_allowed_path_is_in_scope_and_unprotected(name: str, folder: str) -> None:
     path = folder + name
     if CONCERNED.refusal(path) is None:
         assert path in CONCERNED.files or path.startswith("evals/style/002-loop/")
@@ -194,7 +194,7 @@ def test_whatever_is_allowed_stays_where_it_belongs(name: str, folder: str) -> N
         assert protected_reason(path) is None
 
 
-def test_nothing_concerned_allows_nothing() -> None:
+def test_recommendation_without_matching_files_allows_nothing() -> None:
     nothing = patch_scope(FILES, "eval", ["no/such"])
     assert (nothing.files, nothing.folders) == ((), ())
     assert nothing.refusal("README.md") == "not what the recommendation concerns"
@@ -202,6 +202,6 @@ def test_nothing_concerned_allows_nothing() -> None:
 
 
 @pytest.mark.parametrize("path", [".env", "a/.env.production", "x/server.pem", ".npmrc", "id_ed25519"])
-def test_files_that_hold_keys_are_known(path: str) -> None:
+def test_files_with_secrets_are_recognised(path: str) -> None:
     assert holds_secrets(path)
     assert not holds_secrets("environment.md")
