@@ -30,7 +30,9 @@ async def everything(source: PayloadSource) -> tuple[Run, list[Evidence | Unread
 
 
 @pytest.mark.parametrize("name", FOLDERS)
-async def test_a_served_run_is_the_same_as_its_folder(deployment: Deployment, real_data: Path, name: str) -> None:
+async def test_run_is_read_the_same_over_http_and_from_its_folder(
+    deployment: Deployment, real_data: Path, name: str
+) -> None:
     folder = real_data / "convex-runs-current/odd" / name
     deployment.answer = serving(folder)
     kept = await everything(open_snapshot(folder, Links()))
@@ -42,7 +44,9 @@ async def test_a_served_run_is_the_same_as_its_folder(deployment: Deployment, re
 @pytest.mark.parametrize(
     ("run_id", "said"), [("jn7" + "0" * 29, "has no run"), ("no-such-run", "ArgumentValidationError")]
 )
-async def test_unknown_run(deployment: Deployment, real_data: Path, run_id: str, said: str) -> None:
+async def test_unknown_run_raises_not_found_error(
+    deployment: Deployment, real_data: Path, run_id: str, said: str
+) -> None:
     deployment.answer = serving(real_data / "convex-runs-current/odd/stored")
     source = open_convex(deployment.url, SecretStr(KEY), run_id, Links())
     with pytest.raises(NotFoundError, match=said):
@@ -50,7 +54,7 @@ async def test_unknown_run(deployment: Deployment, real_data: Path, run_id: str,
     await source.close()
 
 
-async def test_unknown_eval_loses_only_that_eval(deployment: Deployment, real_data: Path) -> None:
+async def test_unknown_eval_becomes_unreadable_evidence(deployment: Deployment, real_data: Path) -> None:
     folder = real_data / "convex-runs-current/odd/stored"
     run = await open_snapshot(folder, Links()).run()
     deployment.answer = serving(folder)

@@ -54,7 +54,7 @@ def in_order(read: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["made", "real"])
-def test_what_the_formats_own_reader_finds_is_found(
+def test_reader_agrees_with_the_reader_of_inspect(
     name: str, request: pytest.FixtureRequest, read_file: Callable[..., Any]
 ) -> None:
     path = TODAY if name == "made" else request.getfixturevalue("real_data") / "inspect" / "log.eval"
@@ -72,7 +72,7 @@ def test_what_the_formats_own_reader_finds_is_found(
     assert differ == ([] if name == "made" else CLEANED)
 
 
-def test_a_log_of_today(read_file: Callable[..., Any]) -> None:
+def test_zstandard_log_is_read(read_file: Callable[..., Any]) -> None:
     records = read_file(TODAY).records
     assert [(one.eval.path, one.eval.status, one.metadata["scores"]) for one in records] == [
         ("made/a#1", "passed", {"match": 1}),
@@ -83,7 +83,7 @@ def test_a_log_of_today(read_file: Callable[..., Any]) -> None:
     assert records[0].transcripts[0].messages[2].error == "timeout: too slow"
 
 
-def test_a_torn_log_of_today(tmp_path: Path) -> None:
+def test_truncated_zstandard_log_gives_some_records_and_raises(tmp_path: Path) -> None:
     torn = tmp_path / "torn.eval"
     torn.write_bytes(TODAY.read_bytes()[: TODAY.stat().st_size // 2])
     found: list[object] = []
@@ -92,7 +92,7 @@ def test_a_torn_log_of_today(tmp_path: Path) -> None:
     assert 1 < len(found) < 5
 
 
-def test_members_of_today_that_are_damaged_are_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_damaged_zstandard_member_is_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     whole = TODAY.read_bytes()
     damaged = tmp_path / "damaged.eval"
     at = whole.index(b"samples/a_epoch_2.json") + 60

@@ -94,7 +94,9 @@ def said(record: Record, number: int = 0) -> list[tuple[str, str]]:
         ("openinference-spans.json", {"passed": 1, "failed": 2, "error": 1}, 17),
     ],
 )
-def test_files_of_the_sdk(real_data: Path, name: str, counts: dict[str, int], messages: int) -> None:
+def test_sdk_files_have_the_expected_evals_and_messages(
+    real_data: Path, name: str, counts: dict[str, int], messages: int
+) -> None:
     found = read(real_data / "formats" / "otlp" / name)
     assert Counter(one.eval.status for one in found) == counts
     assert sum(len(one.transcripts[0].messages) for one in found) == messages  # nothing twice
@@ -103,7 +105,7 @@ def test_files_of_the_sdk(real_data: Path, name: str, counts: dict[str, int], me
     assert all(one.metadata["scores"] == {} or "Correctness" in str(one.metadata["scores"]) for one in found)
 
 
-def test_the_spans_of_a_trace_may_lie_in_several_requests(tmp_path: Path) -> None:
+def test_spans_of_one_trace_are_joined_across_requests(tmp_path: Path) -> None:
     child, root = (
         span("b", "a", 5, given=SAID),
         span("a", given=AGENT, events={"gen_ai.evaluation.result": evaluation()}),
@@ -116,7 +118,7 @@ def test_the_spans_of_a_trace_may_lie_in_several_requests(tmp_path: Path) -> Non
     assert said(first) == [("user", "Where is A?"), ("assistant", "It is sent.")]
 
 
-def test_evaluations_come_from_log_records_and_files_beside(tmp_path: Path) -> None:
+def test_evaluations_are_read_from_log_records_in_sibling_files(tmp_path: Path) -> None:
     log = {"traceId": TRACE, "spanId": "a" * 16, "eventName": "gen_ai.evaluation.result"}
     record = {**log, "attributes": attributes(evaluation("pass", 1.0))}
     elsewhere = {**record, "traceId": "cd" * 16}
@@ -143,14 +145,16 @@ def test_evaluations_come_from_log_records_and_files_beside(tmp_path: Path) -> N
         pytest.param({**evaluation(None, None), "error.type": "timeout"}, None, "error", id="the evaluator failed"),
     ],
 )
-def test_verdicts(tmp_path: Path, given: dict[str, Any], threshold: float | None, status: str) -> None:
+def test_evaluation_label_score_and_threshold_decide_the_status(
+    tmp_path: Path, given: dict[str, Any], threshold: float | None, status: str
+) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps(request(span("a", given=SAID, events={"gen_ai.evaluation.result": given}))))
     (record,) = read(path, threshold=threshold)
     assert record.eval.status == status
 
 
-def test_only_the_agents_own_error_is_an_error(read_value: Callable[..., Any]) -> None:
+def test_tool_error_is_not_an_eval_error_but_agent_error_is(read_value: Callable[..., Any]) -> None:
     broke = {"code": 2, "message": "connection refused"}
     tool = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.call.id": "c1"}
     result = {"role": "tool", "parts": [{"type": "tool_call_response", "id": "c1", "response": "failed"}]}
@@ -165,7 +169,7 @@ def test_only_the_agents_own_error_is_an_error(read_value: Callable[..., Any]) -
     assert (whole.eval.status, whole.eval.reason) == ("error", "`a` failed")
 
 
-def test_the_conventions_before_1_37(read_value: Callable[..., Any]) -> None:
+def test_semantic_conventions_before_1_37_are_read(read_value: Callable[..., Any]) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "get_order", "arguments": '{"id": "A"}'}}
     as_events = {
         "gen_ai.system.message": {"content": "Be kind."},
@@ -192,7 +196,7 @@ def test_the_conventions_before_1_37(read_value: Callable[..., Any]) -> None:
     assert said(of_names) == [("user", "Where is A?"), ("assistant", "Sent.")]
 
 
-def test_flattened_messages_are_sorted_by_number(read_value: Callable[..., Any]) -> None:
+def test_flattened_messages_are_sorted_numerically(read_value: Callable[..., Any]) -> None:
     given: dict[str, Any] = {"openinference.span.kind": "LLM", "llm.model_name": "m-1"}
     for number in range(12):
         given[f"llm.input_messages.{number}.message.role"] = "user"
@@ -204,7 +208,7 @@ def test_flattened_messages_are_sorted_by_number(read_value: Callable[..., Any])
     assert said(record) == [*(("user", f"message {number}") for number in range(12)), ("assistant", "done")]
 
 
-def test_each_agent_has_a_transcript_and_evaluators_have_none(read_value: Callable[..., Any]) -> None:
+def test_each_agent_has_a_transcript_and_evaluators_are_excluded(read_value: Callable[..., Any]) -> None:
     below = {**AGENT, "gen_ai.agent.name": "search"}
     task = {**CHAT, "gen_ai.input.messages": json.dumps([text("user", "Search A")])}
     grading = {
@@ -229,7 +233,7 @@ def test_each_agent_has_a_transcript_and_evaluators_have_none(read_value: Callab
     assert (record.eval.status, read.run.input_tokens) == ("passed", 7)
 
 
-def test_structured_values_and_snake_case(read_value: Callable[..., Any]) -> None:
+def test_structured_values_and_snake_case_keys_are_read(read_value: Callable[..., Any]) -> None:
     one = span("a", given={**CHAT, "gen_ai.input.messages": ASKED})
     one["trace_id"] = base64.b64encode(bytes.fromhex(one.pop("traceId"))).decode()
     given = {"resource_spans": [{"scope_spans": [{"spans": [one]}]}]}
@@ -238,13 +242,13 @@ def test_structured_values_and_snake_case(read_value: Callable[..., Any]) -> Non
     assert said(record) == [("user", "Where is A?")]
 
 
-def test_other_traces_are_counted(read_value: Callable[..., Any]) -> None:
+def test_traces_without_model_calls_are_counted_as_left_out(read_value: Callable[..., Any]) -> None:
     read = read_value(request({**span("a"), "traceId": "ab" * 16}, span("b", given=SAID)))
     assert len(read.records) == 1
     assert read.left_out == {f"a trace that calls no model (first: {'ab' * 16})": 1}
 
 
-def test_a_file_that_breaks_off_gives_the_traces_before(tmp_path: Path) -> None:
+def test_truncated_file_gives_the_complete_traces_and_raises(tmp_path: Path) -> None:
     path = tmp_path / "torn.jsonl"
     path.write_text(json.dumps(request(span("a", given=SAID))) + '\n{"resourceSpans": [{"scopeSpans": [{"spa')
     found: list[Any] = []

@@ -69,7 +69,7 @@ def opened(path: Path, **overrides: Any) -> tuple[Run, dict[str, Record], dict[s
     return run, {one.eval.name: one for one in rest if isinstance(one, Record)}, dict(records.left_out)
 
 
-def test_a_run_is_read_from_its_folder_or_its_file_and_each_trial_once(folder: Path) -> None:
+def test_run_is_read_from_its_folder_or_file_with_each_trial_once(folder: Path) -> None:
     assert run_files(folder) == (folder,)
     for path in (folder, folder / "results.json"):
         run, by_name, left_out = opened(path, model="anthropic/claude-4-sonnet")
@@ -84,7 +84,7 @@ def test_a_run_is_read_from_its_folder_or_its_file_and_each_trial_once(folder: P
         assert left_out == {"a result without a task (first: [5])": 1}
 
 
-def test_tests_are_steps_with_what_pytest_says_of_them(folder: Path) -> None:
+def test_tests_become_steps_with_the_messages_of_pytest(folder: Path) -> None:
     _, by_name, _ = opened(folder)
     count = by_name["count"]
     assert {step.name: step.status for step in count.steps} == {"test_exists": "passed", "test_content": "failed"}
@@ -98,13 +98,13 @@ def test_tests_are_steps_with_what_pytest_says_of_them(folder: Path) -> None:
     assert by_name["astropy"].eval.reason == "test_timeout: the tests ran into their time limit"
 
 
-def test_a_trial_alone(folder: Path) -> None:
+def test_single_trial_file_is_read(folder: Path) -> None:
     run, by_name, _ = opened(folder / "count" / "count.1-of-1.2025-08-10__05-27-18" / "results.json")
     assert list(by_name) == ["count"]
     assert run.input_tokens is None
 
 
-def test_a_name_cannot_leave_the_folder(folder: Path) -> None:
+def test_trial_name_cannot_leave_the_folder(folder: Path) -> None:
     path = folder / "results.json"
     whole = json.loads(path.read_text())
     whole["results"][1] |= {"task_id": "..", "trial_name": folder.name}
@@ -115,7 +115,7 @@ def test_a_name_cannot_leave_the_folder(folder: Path) -> None:
     assert [one.role for one in by_name[".."].documents] == ["task", "log"]  # the run's own folder, not one above it
 
 
-def test_a_cut_file_gives_what_stands_before_the_cut(folder: Path, tmp_path: Path) -> None:
+def test_truncated_file_gives_the_records_before_the_cut_and_raises(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "results.json").read_text()
     text = whole.replace('{"id": "eae775fe", ', '{"id": "eae775fe", "accuracy": 0.2, "unresolved_ids": [], ', 1)
     path = tmp_path / "cut.json"
