@@ -1,4 +1,4 @@
-"""Secrets that do not come through a source are redacted where they enter."""
+"""Redaction of secrets that enter other than through a source."""
 
 import json
 from collections.abc import Callable
@@ -60,9 +60,9 @@ def test_agent_run_built_in_python_is_redacted() -> None:
 
 
 def test_imported_report_is_redacted() -> None:
-    said = read_report(REPORT, "a.md")
-    assert "[redacted:vault-token]" in str(said)
-    assert KEY not in str(said)
+    report = read_report(REPORT, "a.md")
+    assert "[redacted:vault-token]" in str(report)
+    assert KEY not in str(report)
 
 
 def test_reviewer_note_is_redacted(page: PageSource) -> None:
@@ -79,14 +79,14 @@ def page() -> PageSource:
 
 async def test_discussed_report_and_question_are_redacted(tmp_path: Path) -> None:
     file = ReportFile(path=tmp_path / "a.md", name="a.md", text=REPORT)
-    heard: list[str] = []
+    shown_parts: list[str] = []
     with closing(open_store(tmp_path / "store")) as store:
         discussion = Discussion(file, store, Prompts())
-        answer = await discussion.ask(f"Where is {KEY}?", heard.append)
-        await discussion.ask("1", heard.append)
+        answer = await discussion.ask(f"Where is {KEY}?", shown_parts.append)
+        await discussion.ask("1", shown_parts.append)
     assert KEY not in answer.question
-    assert KEY not in "".join(heard)
-    assert "[redacted:vault-token]" in "".join(heard)
+    assert KEY not in "".join(shown_parts)
+    assert "[redacted:vault-token]" in "".join(shown_parts)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""Keys are assembled here at run time, so that no scanner takes this file for a leak."""
+"""Redaction of secrets.
+
+The test keys are assembled at run time, so that secret scanners do not report this file."""
 
 import base64
 import json
@@ -17,7 +19,7 @@ ALNUM, LOWER_HEX = string.ascii_letters + string.digits, "0123456789abcdef"
 
 
 def chars(alphabet: str, length: int) -> str:
-    """Random text that has a digit, as keys do."""
+    """Return random text that ends in a digit and a letter, because keys contain digits."""
     return "".join(RANDOM.choices(alphabet, k=length - 2)) + RANDOM.choice("23456789") + RANDOM.choice("abcdef")
 
 
@@ -282,7 +284,7 @@ ADVERSARIAL = {
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
 def test_adversarial_text_is_redacted_without_losing_lines(name: str) -> None:
-    """With backtracking, this would take hours."""
+    """A pattern that backtracks would need hours for these texts."""
     unit = ADVERSARIAL[name]
     text = unit * (100_000 // len(unit))
     redacted = redact(text)
@@ -301,7 +303,7 @@ def test_adversarial_megabyte_takes_under_three_cpu_seconds(name: str) -> None:
 
 @pytest.mark.benchmark
 def test_real_runs_are_redacted_within_10_ms_per_20_kb(real_data: Path) -> None:
-    """At most 10 ms for 20 kB."""
+    """Limit: 10 ms of CPU time per 20 kB."""
     texts = [path.read_text() for path in (real_data / "convex-runs").glob("*/debug/*.json")]
     payloads = [json.loads(text) for text in texts]
     with cpu_below(sum(map(len, texts)) / 20_000 * 0.010):

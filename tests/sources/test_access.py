@@ -1,4 +1,4 @@
-"""A wrong key, id or function raises the same error with the same advice over HTTP and `npx convex run`."""
+"""Errors for wrong keys, ids and functions, which are the same over HTTP and `npx convex run`."""
 
 import json
 import os
@@ -292,7 +292,11 @@ def test_convex_package_in_a_parent_folder_is_accepted(npx: Npx, tmp_path: Path)
 
 
 def redacting(known: bool) -> Callable[[str, dict[str, Any]], Answer]:
-    """A deployment that withholds reasons; `known`: whether its tables have the numbers of convex-evals."""
+    """Return the answers of a deployment that withholds error reasons.
+
+    Args:
+        known: Whether the table numbers of its ids are those of convex-evals.
+    """
 
     def answer(path: str, args: dict[str, Any]) -> Answer:
         if args.get("runId") == UNKNOWN_RUN and known:
@@ -344,8 +348,8 @@ def captured(real_data: Path) -> dict[str, Any]:
     path = real_data / "convex-runs-current" / "odd" / "answers.json"
     if not path.exists():
         pytest.skip("no captured answers")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    answers: dict[str, Any] = json.loads(path.read_text())
+    return answers
 
 
 async def test_captured_http_answers_have_the_expected_exit_codes(deployment: Deployment, real_data: Path) -> None:
@@ -356,8 +360,10 @@ async def test_captured_http_answers_have_the_expected_exit_codes(deployment: De
         path, body = case["request"]["url"], json.dumps(case["body"]).encode()
         run_id = case["request"]["body"]["args"].get("runId", RUN_ID)
 
-        def answer(asked: str, args: dict[str, Any], path: str = path, case: Any = case, body: bytes = body) -> Answer:
-            if asked != path:
+        def answer(
+            called_path: str, args: dict[str, Any], path: str = path, case: Any = case, body: bytes = body
+        ) -> Answer:
+            if called_path != path:
                 return success(summary())
             return unknown if args.get("runId") == UNKNOWN_RUN else (case["status"], {}, body)
 
@@ -375,8 +381,8 @@ async def test_captured_npx_answers_have_the_expected_exit_codes(npx: Npx, folde
         if case["stdout"] == "(the whole answer)":
             continue
         of_eval = "getEvalDebugInfo" in case["command"]
-        said = NpxOutput(case["exit"], case["stdout"], case["stderr"])
-        npx.answer({RUN_ID: printed(summary())} if of_eval else {}, said)
+        output = NpxOutput(case["exit"], case["stdout"], case["stderr"])
+        npx.answer({RUN_ID: printed(summary())} if of_eval else {}, output)
         error = await error_of(open_npx(folder, RUN_ID, Links()))
         assert error.exit_code == next(code for words, code in codes.items() if case["case"].startswith(words))
         seen += 1

@@ -53,8 +53,8 @@ HOST = "https://convex-evals.netlify.app"
 def test_page_url_is_parsed_into_run_experiment_and_eval(
     argument: str, base: str | None, experiment: str | None, eval_id: str | None, tmp_path: Path
 ) -> None:
-    found = parse_address(argument, tmp_path)
-    assert found == RunAddress(kind="url", run_id=RUN, eval_id=eval_id, experiment=experiment, base=base)
+    address = parse_address(argument, tmp_path)
+    assert address == RunAddress(kind="url", run_id=RUN, eval_id=eval_id, experiment=experiment, base=base)
 
 
 def test_bare_run_id_is_parsed(tmp_path: Path) -> None:

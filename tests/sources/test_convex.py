@@ -1,4 +1,4 @@
-"""Every odd answer of a deployment, from a real server on loopback."""
+"""Unusual answers of a deployment, sent by a real server on loopback."""
 
 import asyncio
 import gzip
@@ -47,7 +47,7 @@ def source(
 
 
 async def run_error(deployment: Deployment, answer: Answer, **options: Any) -> EvalscribeError:
-    """What a run ends with when the deployment answers so."""
+    """Return the error that reading a run raises when the deployment gives this answer."""
     deployment.answer = lambda path, args: answer
     opened = source(deployment, **options)
     with pytest.raises(EvalscribeError) as caught:
@@ -59,7 +59,7 @@ async def run_error(deployment: Deployment, answer: Answer, **options: Any) -> E
 
 
 async def evidence_after(deployment: Deployment, answer: Answer, **options: Any) -> Evidence | UnreadableEvidence:
-    """What is known of the first eval when the deployment answers so about it."""
+    """Return the evidence of the first eval when the deployment gives this answer for it."""
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else answer
     opened = source(deployment, **options)
     try:
@@ -72,12 +72,12 @@ async def evidence_after(deployment: Deployment, answer: Answer, **options: Any)
 async def test_run_and_evidence_are_fetched_from_the_deployment(deployment: Deployment) -> None:
     opened = source(deployment)
     run = await opened.run()
-    found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    evidence = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
     await opened.close()
     assert (run.id, run.passed, run.failed, run.total, run.incomplete) == (RUN_ID, 5, 10, 15, 0)
     assert isinstance(run.total, int)
     assert run.failures[0].url == f"https://v.example/experiment/default/run/{RUN_ID}/000-fundamentals/{EVAL_IDS[0]}"
-    assert all(isinstance(one, Evidence) for one in found)
+    assert all(isinstance(one, Evidence) for one in evidence)
     path, authorization, body = deployment.requests[0]
     assert (path, authorization) == ("/api/query", f"Convex {KEY}")
     assert body == {"path": "debugQueries:getFailedEvalsForRun", "args": {"runId": RUN_ID}, "format": "json"}
@@ -191,11 +191,11 @@ async def test_key_echoed_by_the_server_is_redacted(deployment: Deployment) -> N
     ],
 )
 async def test_bad_eval_answer_becomes_unreadable_evidence(deployment: Deployment, answer: Answer, says: str) -> None:
-    found = await evidence_after(deployment, answer)
-    assert isinstance(found, UnreadableEvidence)
-    assert says in found.reason
-    assert "\n" not in found.reason
-    assert "Request ID" not in found.reason, "it differs from call to call, so the report would never be unchanged"
+    evidence = await evidence_after(deployment, answer)
+    assert isinstance(evidence, UnreadableEvidence)
+    assert says in evidence.reason
+    assert "\n" not in evidence.reason
+    assert "Request ID" not in evidence.reason, "it differs from call to call, so the report would never be unchanged"
 
 
 @pytest.mark.parametrize(
@@ -224,9 +224,9 @@ async def test_one_unreadable_eval_leaves_the_other_nine(deployment: Deployment)
     deployment.answer = lambda path, args: broken if args.get("evalId") == EVAL_IDS[3] else deployment.usual(path, args)
     opened = source(deployment)
     run = await opened.run()
-    found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    evidence = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
     await opened.close()
-    assert [type(one) for one in found] == [Evidence] * 3 + [UnreadableEvidence] + [Evidence] * 6
+    assert [type(one) for one in evidence] == [Evidence] * 3 + [UnreadableEvidence] + [Evidence] * 6
 
 
 async def test_repeated_503_answers_raise_unavailable_error(deployment: Deployment) -> None:
@@ -243,7 +243,7 @@ async def test_overload_is_retried_after_a_capped_retry_after_pause(deployment: 
     answers = [refusal(429, "TooManyConcurrentRequests", "slow down", Retry_After="3600"), refusal(503, "x", "y")]
     deployment.answer = lambda path, args: answers.pop(0) if answers else deployment.usual(path, args)
     patience = QUICK.model_copy(update={"longest_pause": 0.4})
-    """Asked to wait for an hour, it waits no longer than it has patience for, and no less."""
+    # The server asks for a pause of an hour; the pause is cut to `longest_pause`, but not shorter.
     opened, begun = source(deployment, patience=patience), time.monotonic()
     assert (await opened.run()).failed == 10
     await opened.close()
@@ -282,7 +282,7 @@ async def test_silent_server_raises_unavailable_error(deployment: Deployment) ->
 
 
 async def test_broken_connection_is_retried() -> None:
-    """The first connection is closed without an answer, the second is answered."""
+    """The server closes the first connection without an answer and answers the second."""
     calls = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -308,13 +308,13 @@ async def test_broken_connection_is_retried() -> None:
 async def test_large_gzip_answer_is_read(deployment: Deployment) -> None:
     large = debug(outputFiles={"big.txt": "0123456789abcdef\n" * 500_000})
     body = gzip.compress(json.dumps({"status": "success", "value": large}).encode())
-    found = await evidence_after(
+    evidence = await evidence_after(
         deployment,
         (200, {"Content-Encoding": "gzip"}, body),
         patience=QUICK.model_copy(update={"read": 10, "whole": 30}),
     )
-    assert isinstance(found, Evidence)
-    assert len(found.of("output")[0].text) == 17 * 500_000
+    assert isinstance(evidence, Evidence)
+    assert len(evidence.of("output")[0].text) == 17 * 500_000
 
 
 async def test_snapshot_payload_is_redacted(deployment: Deployment) -> None:

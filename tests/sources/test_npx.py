@@ -1,4 +1,4 @@
-"""`npx` is a real process here: a small program of that name, first on PATH."""
+"""Calls of `npx convex run`; `npx` is a small real program, placed first on PATH."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program; a test writes its body."""
+    """Path of the `npx` program; each test writes its body."""
     program = tmp_path / "bin" / "npx"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
@@ -55,11 +55,11 @@ async def test_both_functions_run_in_the_folder_with_exact_arguments(npx: Path, 
     write(npx, printing(folder, {RUN_ID: summary(EVAL_IDS[:2]), EVAL_IDS[0]: debug()}))
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
-    found = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
+    evidence = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
     await source.close()
     assert (run.id, run.failed) == (RUN_ID, 2)
-    assert isinstance(found[0], Evidence)
-    assert isinstance(found[1], UnreadableEvidence), "nothing printed is null: no such eval"
+    assert isinstance(evidence[0], Evidence)
+    assert isinstance(evidence[1], UnreadableEvidence), "nothing printed is null: no such eval"
     calls = [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
     start = ["--no-install", "convex", "run", "--prod"]
     assert calls[0] == [str(folder), [*start, "debugQueries:getFailedEvalsForRun", json.dumps({"runId": RUN_ID})]]
@@ -101,10 +101,10 @@ async def test_failed_call_for_one_eval_leaves_the_other_readable(npx: Path, fol
     write(npx, f"if {EVAL_IDS[0]!r} in sys.argv[-1]: sys.exit('Uncaught Error: no zip')\n{printing(folder, answers)}")
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
-    found = [await source.evidence(eval) for eval in run.failures]
-    assert isinstance(found[0], UnreadableEvidence)
-    assert "no zip" in found[0].reason
-    assert isinstance(found[1], Evidence)
+    evidence = [await source.evidence(eval) for eval in run.failures]
+    assert isinstance(evidence[0], UnreadableEvidence)
+    assert "no zip" in evidence[0].reason
+    assert isinstance(evidence[1], Evidence)
 
 
 async def test_hanging_npx_is_stopped_at_its_time_limit(npx: Path, folder: Path) -> None:

@@ -19,13 +19,13 @@ HEADER = "=== Eval: 000-fundamentals/000-task ==="
 
 
 def evidence(**changes: object) -> Evidence:
-    found = decode_evidence(debug(**changes), EVAL)
-    assert isinstance(found, Evidence), found
-    return found
+    decoded = decode_evidence(debug(**changes), EVAL)
+    assert isinstance(decoded, Evidence), decoded
+    return decoded
 
 
-def roles(found: Evidence) -> list[tuple[str, str]]:
-    return [(document.role, document.path) for document in found.documents]
+def roles(decoded: Evidence) -> list[tuple[str, str]]:
+    return [(document.role, document.path) for document in decoded.documents]
 
 
 def test_document_role_follows_from_its_place_in_the_payload() -> None:
@@ -43,10 +43,10 @@ def test_files_of_the_model_always_have_the_output_role() -> None:
     planted = dict.fromkeys(
         ("GAPS.txt", "TASK.txt", "answer/convex/index.ts", "sub/run.log", "./run.log", "RUN.LOG"), "x"
     )
-    found = evidence(outputFiles=planted)
-    assert {document.path for document in found.of("output")} == set(planted)
-    assert "run.log was not stored" in found.missing
-    assert not found.of("log")
+    decoded = evidence(outputFiles=planted)
+    assert {document.path for document in decoded.of("output")} == set(planted)
+    assert "run.log was not stored" in decoded.missing
+    assert not decoded.of("log")
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_files_of_the_model_always_have_the_output_role() -> None:
     ],
 )
 def test_log_starts_at_the_last_header_of_the_runner(content: str, log: str | None, output: str | None) -> None:
-    found = evidence(outputFiles={"run.log": content})
-    assert [document.text for document in found.of("log")] == ([log] if log else [])
-    assert [document.text for document in found.of("output")] == ([output] if output else [])
-    assert ("the runner wrote nothing to run.log" in found.missing) is (log is None)
+    decoded = evidence(outputFiles={"run.log": content})
+    assert [document.text for document in decoded.of("log")] == ([log] if log else [])
+    assert [document.text for document in decoded.of("output")] == ([output] if output else [])
+    assert ("the runner wrote nothing to run.log" in decoded.missing) is (log is None)
 
 
 def test_task_text_appears_once_unless_the_copies_differ() -> None:
@@ -103,9 +103,9 @@ def test_missing_files_are_listed_in_the_evidence(changes: dict[str, object], ph
 def test_output_without_a_storage_id_is_reported_as_never_stored() -> None:
     payload = debug(outputFiles=None)
     del payload["eval"]["status"]["outputStorageId"]
-    found = decode_evidence(payload, EVAL)
-    assert isinstance(found, Evidence)
-    assert "output files were never stored" in found.missing
+    decoded = decode_evidence(payload, EVAL)
+    assert isinstance(decoded, Evidence)
+    assert "output files were never stored" in decoded.missing
 
 
 def test_evidence_is_independent_of_payload_key_order() -> None:
@@ -114,10 +114,10 @@ def test_evidence_is_independent_of_payload_key_order() -> None:
 
     files = {"outputFiles": {"b.ts": "1", "a.ts": "2", **debug()["outputFiles"]}}
     sources = {"evalSourceFiles": {"helper.ts": "3", **debug()["evalSourceFiles"], "answer/a.ts": "4"}}
-    found = evidence(**files, **sources)
+    decoded = evidence(**files, **sources)
     again = decode_evidence(backwards(debug(**files, **sources)), EVAL)
-    assert again == found
-    assert [path for role, path in roles(found) if role == "output"] == ["a.ts", "b.ts", "convex/index.ts"]
+    assert again == decoded
+    assert [path for role, path in roles(decoded) if role == "output"] == ["a.ts", "b.ts", "convex/index.ts"]
 
 
 @pytest.mark.parametrize(
@@ -151,20 +151,20 @@ def test_failed_step_follows_the_failure_reason_of_the_eval(
     [None, [], "text", {}, {"error": "gone"}, {"eval": None}, debug(steps=7), debug(steps=[{}]), debug(outputFiles=[])],
 )
 def test_malformed_payload_becomes_unreadable_evidence(payload: object) -> None:
-    found = decode_evidence(payload, EVAL)
-    assert isinstance(found, UnreadableEvidence)
-    assert found.reason
+    decoded = decode_evidence(payload, EVAL)
+    assert isinstance(decoded, UnreadableEvidence)
+    assert decoded.reason
 
 
 def test_step_of_unknown_kind_is_skipped() -> None:
     steps = [*debug()["steps"], {"name": "tests", "status": {"kind": "postponed"}}]
-    found = evidence(steps=steps)
-    assert [(step.name, step.status) for step in found.steps] == [
+    decoded = evidence(steps=steps)
+    assert [(step.name, step.status) for step in decoded.steps] == [
         ("tsc", "passed"),
         ("eslint", "failed"),
         ("tests", "skipped"),
     ]
-    assert found.steps[1].error == "eslint failed"
+    assert decoded.steps[1].error == "eslint failed"
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_step_of_unknown_kind_is_skipped() -> None:
     ],
 )
 def test_config_change_by_the_runner_is_noted(line: str, changed: bool) -> None:
-    found = evidence(outputFiles={"run.log": f"{HEADER}\n[ok] deploy\n{line}\n[ok] tsc\n"})
-    assert any("the runner changed them" in phrase for phrase in found.missing) is changed
+    decoded = evidence(outputFiles={"run.log": f"{HEADER}\n[ok] deploy\n{line}\n[ok] tsc\n"})
+    assert any("the runner changed them" in phrase for phrase in decoded.missing) is changed
 
 
 def test_run_has_counts_and_links() -> None:
@@ -263,7 +263,7 @@ def test_incomplete_run_counts_missing_evals_and_explains_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "reason_prefix"),
     [
         (
             "preflight",
@@ -279,9 +279,9 @@ def test_incomplete_run_counts_missing_evals_and_explains_its_end() -> None:
         ("all-passed", None),
     ],
 )
-async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: str, said: str | None) -> None:
+async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: str, reason_prefix: str | None) -> None:
     run = await open_snapshot(real_data / "convex-runs-current/odd/states" / state, Links()).run()
-    assert (run.status_reason or "")[: len(said or "")] == (said or "")
+    assert (run.status_reason or "")[: len(reason_prefix or "")] == (reason_prefix or "")
     assert run.status == {"pending": "running", "running": "running", "all-passed": "completed"}.get(state, "failed")
     assert run.all_passed is (state == "all-passed")
 
@@ -336,27 +336,27 @@ def test_links_percent_encode_their_parts() -> None:
 
 
 async def odd(data: Path, name: str) -> dict[str, Evidence]:
-    """Evidence of an odd folder's failed evals by bare name."""
+    """Return the evidence of a folder of odd payloads by eval name."""
     source = open_snapshot(data / "convex-runs-current/odd" / name, Links())
-    found = [await source.evidence(eval) for eval in (await source.run()).failures]
-    return {one.eval.name: one for one in found if isinstance(one, Evidence)}
+    decoded = [await source.evidence(eval) for eval in (await source.run()).failures]
+    return {one.eval.name: one for one in decoded if isinstance(one, Evidence)}
 
 
 async def test_incomplete_step_rows_are_completed_from_reason_and_log(real_data: Path) -> None:
-    found = await odd(real_data, "steps")
-    assert len(found) == 7
+    decoded = await odd(real_data, "steps")
+    assert len(decoded) == 7
     full = ["filesystem", "install", "deploy", "tsc", "eslint", "tests"]
-    for name, one in found.items():
+    for name, one in decoded.items():
         assert [step.name for step in one.steps] == full, name
         assert one.eval.failed_step == ("tsc" if name == "013-async_iterator_filter" else "eslint"), name
         error = next(step.error for step in one.steps if step.name == one.eval.failed_step)
         assert error == one.eval.reason, name
         assert (error or "").startswith(("Error: Failed to lint code:", "Error: Failed to typecheck code:")), name
-    assert found["008-group_by"].steps == tuple(
+    assert decoded["008-group_by"].steps == tuple(
         step.model_copy(update={"error": step.error and step.error.replace("009-text_search", "008-group_by")})
-        for step in found["009-text_search"].steps
+        for step in decoded["009-text_search"].steps
     )
-    assert found["014-select_distinct"].steps[-1].status == "skipped"
+    assert decoded["014-select_distinct"].steps[-1].status == "skipped"
 
 
 async def test_real_payloads_with_reordered_keys_give_the_same_evidence(real_data: Path) -> None:
@@ -365,13 +365,13 @@ async def test_real_payloads_with_reordered_keys_give_the_same_evidence(real_dat
 
 
 async def test_real_runs_are_read_without_unreadable_evals(real_data: Path) -> None:
-    found = []
+    decoded = []
     for folder in sorted((real_data / "convex-runs").iterdir()):
         source = open_snapshot(folder, Links())
         run = await source.run()
-        found += [await source.evidence(eval) for eval in run.failures]
-    read = [one for one in found if isinstance(one, Evidence)]
-    assert len(read) == len(found) == 146
+        decoded += [await source.evidence(eval) for eval in run.failures]
+    read = [one for one in decoded if isinstance(one, Evidence)]
+    assert len(read) == len(decoded) == 146
     assert sum(bool(one.of("log")) for one in read) == 74
     assert sum(bool(one.of("known_gaps")) for one in read) == 62
     assert all(len(one.of("task")) == 1 for one in read)

@@ -1,4 +1,4 @@
-"""When a run began, how long it took, and what it used, from every source that says so."""
+"""Start time, duration and usage of a run, for every source that provides them."""
 
 import json
 from pathlib import Path

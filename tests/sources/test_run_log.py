@@ -1,4 +1,4 @@
-"""Step outcomes read out of the runner's log."""
+"""Parsing of step outcomes from the runner's log."""
 
 import pytest
 
@@ -33,8 +33,8 @@ def statuses(log: str) -> dict[str, str]:
 
 
 def test_steps_are_parsed_from_the_marks_of_the_runner() -> None:
-    found = parse_steps(LINT)
-    assert {step.name: step.status for step in found} == {
+    steps = parse_steps(LINT)
+    assert {step.name: step.status for step in steps} == {
         "filesystem": "passed",
         "install": "passed",
         "deploy": "passed",
@@ -42,7 +42,7 @@ def test_steps_are_parsed_from_the_marks_of_the_runner() -> None:
         "eslint": "failed",
         "tests": "passed",
     }
-    assert found[4].error == ERROR
+    assert steps[4].error == ERROR
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_incomplete_step_rows_are_completed_from_the_log(rows: list[Step]) -> No
 
 def test_finished_step_row_overrides_the_log() -> None:
     rows = [row("eslint", "skipped"), row("tests", "failed", "tests failed (50%)")]
-    found = {step.name: step for step in reconcile_steps(rows, LINT, "tests fail (50%)")}
-    assert (found["eslint"].status, found["tests"]) == ("skipped", rows[1])
+    steps = {step.name: step for step in reconcile_steps(rows, LINT, "tests fail (50%)")}
+    assert (steps["eslint"].status, steps["tests"]) == ("skipped", rows[1])
 
 
 def test_failed_step_comes_from_the_reason_without_a_log() -> None:

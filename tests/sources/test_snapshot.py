@@ -31,11 +31,11 @@ async def read(folder: Path, eval_id: str) -> Evidence | UnreadableEvidence:
 async def test_snapshot_gives_a_run_and_its_evidence(tmp_path: Path) -> None:
     source = open_snapshot(snapshot(tmp_path / "a"), Links())
     run = await source.run()
-    found = await source.evidence(run.failures[0])
+    evidence = await source.evidence(run.failures[0])
     await source.close()
     assert run.id == RUN_ID
-    assert isinstance(found, Evidence)
-    assert found.eval == run.failures[0]
+    assert isinstance(evidence, Evidence)
+    assert evidence.eval == run.failures[0]
 
 
 async def test_corrupt_files_lose_only_their_own_evals(tmp_path: Path) -> None:
@@ -46,8 +46,8 @@ async def test_corrupt_files_lose_only_their_own_evals(tmp_path: Path) -> None:
     (folder / "debug" / f"{EVAL_IDS[3]}.json").mkdir()
     source = open_snapshot(folder, Links())
     run = await source.run()
-    found = [await source.evidence(eval) for eval in run.failures]
-    assert [isinstance(one, UnreadableEvidence) for one in found] == [False, True, True, True] + [False] * 6
+    evidence = [await source.evidence(eval) for eval in run.failures]
+    assert [isinstance(one, UnreadableEvidence) for one in evidence] == [False, True, True, True] + [False] * 6
 
 
 async def test_eval_id_or_link_cannot_read_outside_the_folder(tmp_path: Path) -> None:
@@ -56,8 +56,8 @@ async def test_eval_id_or_link_cannot_read_outside_the_folder(tmp_path: Path) ->
     outside.write_text(json.dumps(debug()))
     (folder / "debug" / "link.json").symlink_to(outside)
     for eval_id in ("../../outside", "link", "/etc/passwd", "..", "", "a/b", "x" * 4096, "a\x00b", "a\nb"):
-        found = await read(folder, eval_id)
-        assert isinstance(found, UnreadableEvidence), eval_id
+        evidence = await read(folder, eval_id)
+        assert isinstance(evidence, UnreadableEvidence), eval_id
     (folder / "debug" / "inside.json").symlink_to(folder / "debug" / f"{EVAL_IDS[0]}.json")
     assert isinstance(await read(folder, "inside"), Evidence)
 
@@ -101,14 +101,14 @@ async def test_evidence_is_redacted(tmp_path: Path) -> None:
         outputFiles={"a.ts": f'const k = "{SECRET}"', f"{SECRET}.ts": "x"}, evalSourceFiles={"GAPS.txt": SECRET}
     )
     (folder / "debug" / f"{EVAL_IDS[0]}.json").write_text(json.dumps(payload))
-    found = await read(folder, EVAL_IDS[0])
-    assert isinstance(found, Evidence)
-    assert SECRET not in found.model_dump_json()
-    assert found.model_dump_json().count("[redacted:anthropic-key]") == 3
+    evidence = await read(folder, EVAL_IDS[0])
+    assert isinstance(evidence, Evidence)
+    assert SECRET not in evidence.model_dump_json()
+    assert evidence.model_dump_json().count("[redacted:anthropic-key]") == 3
 
 
 async def copy(source_folder: Path, target: Path) -> None:
-    """What `fetch` does."""
+    """Copy a snapshot as `fetch` does."""
     source = open_snapshot(source_folder, Links())
     run = await source.run()
     writer = SnapshotWriter(target, run.id)
@@ -121,7 +121,7 @@ async def test_copied_snapshot_reads_the_same(tmp_path: Path) -> None:
     folder, target = snapshot(tmp_path / "a"), tmp_path / "b"
     (folder / "debug" / f"{EVAL_IDS[1]}.json").write_text("{")
     await copy(folder, target)
-    await copy(folder, target)  # again into the same folder
+    await copy(folder, target)  # a second copy into the same folder
     first, second = open_snapshot(folder, Links()), open_snapshot(target, Links())
     assert await first.run() == await second.run()
     for eval in (await first.run()).failures:

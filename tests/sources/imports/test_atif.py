@@ -1,4 +1,4 @@
-"""Trajectories in the Agent Trajectory Interchange Format: each step once, sub-agents apart, and what each took."""
+"""Import of trajectories in the Agent Trajectory Interchange Format (ATIF): steps, sub-agents and usage."""
 
 import json
 from pathlib import Path

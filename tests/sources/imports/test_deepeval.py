@@ -1,4 +1,4 @@
-"""Test runs of DeepEval."""
+"""Import of DeepEval test runs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def test_real_run_is_read_from_each_of_its_three_forms(
 
 
 @pytest.mark.parametrize(
-    ("given", "status", "step", "reason"),
+    ("test_case", "status", "step", "reason"),
     [
         pytest.param(
             case(metric("Exact", False)), "failed", "Exact", "too long (score 0.25, threshold 0.5)", id="failed"
@@ -74,9 +74,9 @@ def test_real_run_is_read_from_each_of_its_three_forms(
     ],
 )
 def test_metric_results_decide_status_step_and_reason(
-    read_value: Callable[..., Any], given: dict[str, Any], status: str, step: str | None, reason: str | None
+    read_value: Callable[..., Any], test_case: dict[str, Any], status: str, step: str | None, reason: str | None
 ) -> None:
-    (record,) = read_value(run(given)).records
+    (record,) = read_value(run(test_case)).records
     assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
 
 

@@ -1,4 +1,4 @@
-"""Instances of Every Eval Ever: several scores of one sample, errors that are scored as right, conversations."""
+"""Import of Every Eval Ever instances: several scores per sample, errors scored as correct, and conversations."""
 
 import json
 from collections import Counter
@@ -17,9 +17,9 @@ from evalscribe.sources.formats import open_records, run_files
 
 def opened(path: Path) -> tuple[list[Run], list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides())
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
 def instance(sample: str, correct: bool, result: str = "acc", **more: object) -> dict[str, Any]:

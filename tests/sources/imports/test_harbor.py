@@ -1,4 +1,4 @@
-"""Harbor's job folders: the figures of the jobs themselves, what grades a trial, and what reference answers say."""
+"""Import of Harbor job folders: job statistics, grading of trials, and reference runs."""
 
 import json
 import shutil
@@ -20,9 +20,9 @@ JOBS = ("environment-broken", "model", "nop", "oracle", "two-steps")
 
 def opened(path: Path, **overrides: Any) -> tuple[list[Run], list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def harbor(real_data: Path) -> Path:
 
 @pytest.fixture
 def jobs(harbor: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Copy of the jobs that a test may change."""
     return Path(shutil.copytree(harbor / "jobs", tmp_path / "jobs"))
 
 
@@ -162,8 +162,8 @@ def test_tasks_folder_adds_documents_and_reports_version_mismatch(harbor: Path, 
         ("grader", "tests/test.sh"),
     ]
     assert fair.missing == ()
-    (said,) = by_name["dice-script"].missing
-    assert "another version of the task" in said
+    (note,) = by_name["dice-script"].missing
+    assert "another version of the task" in note
     assert by_name["count-errors"].missing == ("tasks has no such task",)
 
 

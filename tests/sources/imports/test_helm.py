@@ -1,4 +1,4 @@
-"""Runs of HELM: choices by letter and by likelihood, metrics between 0 and 1, requests that failed, perturbations."""
+"""Import of HELM runs: choices by letter and by likelihood, fractional metrics, failed requests, and perturbations."""
 
 import json
 from collections import Counter
@@ -18,9 +18,9 @@ from evalscribe.sources.formats import open_records, run_files
 
 def opened(path: Path, **overrides: Any) -> tuple[Run, list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    (run,) = (one for one in found if isinstance(one, Run))
-    return run, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    (run,) = (one for one in entries if isinstance(one, Run))
+    return run, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
 def cause(record: Record) -> str | None:

@@ -1,4 +1,4 @@
-"""Logs of Inspect, of all the versions and states that they come in."""
+"""Import of Inspect logs of all versions and in all states."""
 
 import json
 import zipfile
@@ -107,8 +107,8 @@ def test_sample_becomes_a_record_with_documents_and_transcript(read_value: Calla
         ("log", "scorer/match"): "the last number is 42",
         ("log", "events"): 'info: {"data": "warming up"}\nmodel: {"error": "overloaded"}',
     }
-    _, said, tool = record.transcripts[0].messages
-    assert (said.reasoning, said.content, tool.error) == ("six sevens", "It is 42", "timeout: too slow")  # type: ignore[union-attr]
+    _, answer, tool = record.transcripts[0].messages
+    assert (answer.reasoning, answer.content, tool.error) == ("six sevens", "It is 42", "timeout: too slow")  # type: ignore[union-attr]
     assert read.left_out == {}
 
 
@@ -199,9 +199,9 @@ def test_error_retries_are_kept_without_tracebacks(read_value: Callable[..., Any
     assert read.records[0].metadata["error_retries"] == [{"message": "overloaded"}] * 2
 
 
-def call(span: str, asked: list[dict[str, Any]], id: str, answer: str, **more: Any) -> dict[str, Any]:
+def call(span: str, prompt: list[dict[str, Any]], id: str, answer: str, **more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "id": id, "content": answer}
-    return {"event": "model", "span_id": span, "input": asked, "output": {"choices": [{"message": message}]}, **more}
+    return {"event": "model", "span_id": span, "input": prompt, "output": {"choices": [{"message": message}]}, **more}
 
 
 def begun(id: str, type: str, name: str, parent: str | None = None) -> dict[str, Any]:
@@ -227,9 +227,11 @@ MAIN = [{"role": "user", "content": "1 + 2?"}, {"role": "assistant", "id": "a1",
 
 
 def test_sub_agent_conversations_become_transcripts(read_value: Callable[..., Any]) -> None:
-    given = sample(messages=MAIN, events=DELEGATED, events_data={"messages": POOL}, attachments={"k": "let me see"})
-    (record,) = read_value(log(given)).records
-    assert [(one.id[-2:], one.name, [said.content for said in one.messages]) for one in record.transcripts] == [
+    raw_sample = sample(
+        messages=MAIN, events=DELEGATED, events_data={"messages": POOL}, attachments={"k": "let me see"}
+    )
+    (record,) = read_value(log(raw_sample)).records
+    assert [(one.id[-2:], one.name, [message.content for message in one.messages]) for one in record.transcripts] == [
         ("-0", None, ["1 + 2?", "helper!"]),
         ("-1", "helper", ["add 1 and 2", "let me see"]),
         ("-2", "helper", ["add 1 and 2", "again", "three", "still 3"]),
@@ -245,8 +247,8 @@ def test_invalid_sub_agent_conversations_do_not_lose_the_sample(read_value: Call
         {"event": "model", "output": {"choices": [{"message": 1}]}},
         begun("8", "x", "y", "8"),
     ]
-    given = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
-    read = read_value(log(given))
+    raw_sample = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
+    read = read_value(log(raw_sample))
     assert [one.name for one in read.records[0].transcripts] == [None, "helper", "add"]
     assert read.left_out["a conversation of a sub-agent: the sample has too many, or they are too long"] == 1
 
@@ -255,8 +257,8 @@ def test_attachment_expansion_stops_at_the_size_limit(
     read_value: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalscribe.sources.inspect_sample.MAX_MEMBER_BYTES", 25)
-    said = [{"role": "user", "content": "attachment://k"}] * 3
-    (record,) = read_value(log(sample(messages=said, attachments={"k": "ten and so"}))).records
+    messages = [{"role": "user", "content": "attachment://k"}] * 3
+    (record,) = read_value(log(sample(messages=messages, attachments={"k": "ten and so"}))).records
     assert [one.content for one in record.transcripts[0].messages] == ["ten and so", "ten and so", "attachment://k"]
 
 
@@ -300,8 +302,8 @@ def test_logs_of_the_first_versions_are_read(read_value: Callable[..., Any]) -> 
 
 def test_attachments_are_expanded_and_images_are_left_out(read_value: Callable[..., Any]) -> None:
     shown = [{"type": "text", "text": "attachment://t"}, {"type": "image", "image": "attachment://i"}]
-    given = sample(messages=[{"role": "user", "content": shown}], attachments={"t": "Look:", "i": PICTURE})
-    (record,) = read_value(log(given)).records
+    raw_sample = sample(messages=[{"role": "user", "content": shown}], attachments={"t": "Look:", "i": PICTURE})
+    (record,) = read_value(log(raw_sample)).records
     assert record.transcripts[0].messages[0].content == "Look:\n[image]"
     assert len(record.model_dump_json()) < 3000
 
@@ -371,11 +373,11 @@ def test_truncated_log_gives_the_recovered_samples_and_raises(tmp_path: Path) ->
     torn = tmp_path / "torn.eval"
     torn.write_bytes(whole.read_bytes()[:2600])
     records = open_records(torn, RunOverrides()).read()
-    found: list[Record] = []
+    recovered: list[Record] = []
     with pytest.raises(DataError, match=r"torn\.eval is truncated: \d samples were recovered"):
-        found += (one for one in records if isinstance(one, Record))
-    assert 1 <= len(found) < 5
-    assert found[0].eval.path == "arithmetic/0"
+        recovered += (one for one in records if isinstance(one, Record))
+    assert 1 <= len(recovered) < 5
+    assert recovered[0].eval.path == "arithmetic/0"
 
 
 def test_bad_members_are_left_out_and_other_samples_are_read(read_file: Callable[..., Any], tmp_path: Path) -> None:
@@ -421,14 +423,14 @@ def test_traceback_appears_in_one_document_only(read_value: Callable[..., Any]) 
 
 
 def test_change_of_any_field_changes_the_result(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
-    given = log(
+    raw_log = log(
         sample(limit={"type": "token", "limit": 9}, store={"n": 1}, setup="x", choices=["a"], new_field={"deep": [1]})
     )
-    del given["plan"], given["results"], given["eval"]["dataset"]
-    before = read_value(given).told
-    untold = (".version", ".eval_id")
-    for place, other in leaves(given):
-        if not place.endswith(untold):
+    del raw_log["plan"], raw_log["results"], raw_log["eval"]["dataset"]
+    before = read_value(raw_log).told
+    ignored = (".version", ".eval_id")
+    for place, other in leaves(raw_log):
+        if not place.endswith(ignored):
             assert read_value(other).told != before, place
 
 
@@ -436,11 +438,11 @@ def test_real_log_is_read_completely(real_data: Path, read_file: Callable[..., A
     path = real_data / "inspect" / "log.eval"
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if name.startswith("samples/")]
-        given = {one["id"]: one for one in (json.loads(archive.read(name)) for name in names)}
+        raw_samples = {one["id"]: one for one in (json.loads(archive.read(name)) for name in names)}
     read = read_file(path)
     assert (read.run.provider, read.run.model, len(read.records)) == ("openai", "gpt-4o", 15)
     for record in read.records:
-        raw = given[record.metadata["sample_id"]]
+        raw = raw_samples[record.metadata["sample_id"]]
         correct = raw["scores"]["includes"]["value"] == "C"
         assert record.metadata["scores"] == {"includes": float(correct)}
         assert record.eval.status == ("passed" if correct else "failed")
@@ -453,9 +455,9 @@ def test_real_log_is_read_completely(real_data: Path, read_file: Callable[..., A
 
 def test_header_only_log_reports_the_number_of_missing_samples(read_value: Callable[..., Any]) -> None:
     header = {"status": "success", "eval": {"task": "t", "model": "a/b"}, "plan": {}, "results": {"total_samples": 7}}
-    found = read_value(header)
-    assert (found.run.total, found.records) == (7, [])
-    assert found.left_out == {"a sample: the log has only its header": 7}
+    read = read_value(header)
+    assert (read.run.total, read.records) == (7, [])
+    assert read.left_out == {"a sample: the log has only its header": 7}
 
 
 def test_unscored_reason_becomes_the_reason(read_value: Callable[..., Any]) -> None:

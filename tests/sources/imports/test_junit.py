@@ -1,4 +1,4 @@
-"""Test results in XML."""
+"""Import of test results in JUnit XML."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ class TestThings:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Written by pytest itself."""
+    """JUnit XML file written by pytest."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "test_all.py").write_text(TESTS)
     command = [
@@ -50,7 +50,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-o",
         "junit_logging=all",
     ]
-    # Options of the pytest that runs this test are none of the other's.
+    # The outer pytest's options must not reach the inner one.
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     subprocess.run(
         command,
@@ -176,7 +176,7 @@ def test_change_of_any_part_changes_the_result(tmp_path: Path, read_file: Callab
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         pytest.param(
             '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x "y">]><testsuite>&x;</testsuite>',
@@ -195,8 +195,10 @@ def test_change_of_any_part_changes_the_result(tmp_path: Path, read_file: Callab
         pytest.param("<html></html>", "is XML but not JUnit: its root is <html>", id="other XML"),
     ],
 )
-def test_invalid_or_unsafe_xml_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:
+def test_invalid_or_unsafe_xml_is_refused(
+    tmp_path: Path, read_file: Callable[..., Any], text: str, message: str
+) -> None:
     path = tmp_path / "x.xml"
     path.write_text(text)
-    with pytest.raises(DataError, match=told):
+    with pytest.raises(DataError, match=message):
         read_file(path)

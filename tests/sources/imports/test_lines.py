@@ -1,4 +1,4 @@
-"""Lines of our own, and agent runs as others write them."""
+"""Import of evalscribe's own JSON lines and of agent runs in the formats of other tools."""
 
 import gzip
 import json
@@ -113,7 +113,7 @@ def test_secret_in_a_document_is_redacted(tmp_path: Path, read_file: Callable[..
 
 
 def test_secrets_in_agent_run_names_are_redacted(tmp_path: Path, read_file: Callable[..., Any]) -> None:
-    """Names become ids and columns, which nobody redacts later."""
+    """Names become ids and columns, which are not redacted later."""
     run = {"name": f"use {SECRET}", "messages": [], "metadata": {"agent": {"model_name": f"m {SECRET}"}}}
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(run) + "\n")

@@ -1,4 +1,4 @@
-"""Results of lm-evaluation-harness: samples of several filters, choices by likelihood, answers that no filter reads."""
+"""Import of lm-evaluation-harness results: several filters, choices by likelihood, and unextracted answers."""
 
 import gzip
 import json
@@ -23,9 +23,9 @@ TIME = "2026-01-02T03-04-05.678901"
 
 def opened(path: Path, **overrides: Any) -> tuple[list[Run], dict[str, Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, {one.eval.path: one for one in found if isinstance(one, Record)}, dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, {one.eval.path: one for one in entries if isinstance(one, Record)}, dict(records.left_out)
 
 
 def judged(record: Record) -> Verdict:
@@ -169,11 +169,11 @@ def test_status_follows_threshold_and_direction_of_the_metric(tmp_path: Path) ->
 
 def test_chat_prompts_and_several_answers_become_transcripts(tmp_path: Path) -> None:
     chat = json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}])
-    given = [
+    samples = [
         sample(0, "15", "15", 1.0, arguments=[[chat, {"until": []}]]),
         sample(1, "15", "15", 1.0, arguments={"gen_args_0": {"arg_0": [chat]}}, resps=[["15", "16", "17"]]),
     ]
-    _, records, _ = opened(write(tmp_path, given))
+    _, records, _ = opened(write(tmp_path, samples))
     assert [one.role for one in records["sums/0"].transcripts[0].messages] == ["system", "user", "assistant"]
     assert [one.name for one in records["sums/1"].transcripts] == [None, "answer 2", "answer 3"]
 

@@ -1,4 +1,4 @@
-"""A file that does not fit into the memory that there is."""
+"""Memory use of imports."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from support.waiting import PATIENCE_S
 
 EVALS, SIZE = 600, 30_000
 ROOM = 14 * 1024 * 1024
-"""Bytes that reading may take; the file has more, its text as Python holds it several times as much."""
+"""Bytes of memory that the import may use. The file is larger, its parsed values several times as large."""
 CHILD = f"""
 import resource, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real files of every format, damaged by chance: what can be read is read, and every error is one of ours."""
+"""Import of randomly damaged real files of every format: it succeeds or raises an `EvalscribeError`."""
 
 from contextlib import suppress
 from pathlib import Path

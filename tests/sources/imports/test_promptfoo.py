@@ -1,4 +1,4 @@
-"""Results of promptfoo: JSON of all versions, JSON lines and the database."""
+"""Import of promptfoo results: JSON of all versions, JSON lines, CSV and the database."""
 
 import csv
 import json
@@ -77,7 +77,7 @@ def test_real_run_has_the_figures_of_promptfoo(real_data: Path, name: str) -> No
     assert sum(run.input_tokens or 0 for run in runs) == 220
     assert sum(run.output_tokens or 0 for run in runs) == 80
     kenya = [one for one in records if one.eval.task.startswith("Kenya") and one.eval.trial == 1]
-    assert [len(one.steps) for one in kenya] == [4, 4]  # the two of the set once
+    assert [len(one.steps) for one in kenya] == [4, 4]  # the two assertions of the set appear once
     assert [(one.eval.status, one.eval.failed_step) for one in kenya] == [("failed", "correct"), ("passed", None)]
     peru = next(one for one in records if one.eval.task == "Peru, weighted")
     assert peru.eval.reason == 'Expected output to contain "lima"'  # the source only says "Aggregate score 0.20 < 0.6"
@@ -199,13 +199,13 @@ def test_evaluations_in_one_database_are_separate_runs(real_data: Path, tmp_path
     second["results"]["timestamp"] = "2026-11-23T01:02:03.000Z"
     second["results"]["stats"]["durationMs"] = 1500
     second["results"]["prompts"][0]["metrics"]["cost"] = 7
-    found = known(database_of(tmp_path / "promptfoo.db", second, first))
+    from_database = known(database_of(tmp_path / "promptfoo.db", second, first))
     expected: dict[str, Any] = {}
     for n, content in enumerate((first, second)):
         (tmp_path / f"{n}.json").write_text(json.dumps(content))
         expected |= known(tmp_path / f"{n}.json")
-    assert found == expected
-    experiments = Counter(one.experiment for one in found.values() if isinstance(one, Run))
+    assert from_database == expected
+    experiments = Counter(one.experiment for one in from_database.values() if isinstance(one, Run))
     assert experiments == {"Capitals": 2, "Cities": 2}
 
 
@@ -353,8 +353,13 @@ def test_summary_returned_by_evaluate_is_read(read_value: Callable[..., Any]) ->
 
 def test_version_2_file_with_a_table_is_read(read_value: Callable[..., Any]) -> None:
     old = {name: value for name, value in row().items() if name not in ("promptIdx", "testIdx", "failureReason")}
-    found = {"version": 2, "results": [old], "stats": {}, "table": {"head": {"prompts": []}, "body": [{"outputs": []}]}}
-    read = read_value({"results": found, "config": {}, "shareableUrl": None})
+    results = {
+        "version": 2,
+        "results": [old],
+        "stats": {},
+        "table": {"head": {"prompts": []}, "body": [{"outputs": []}]},
+    }
+    read = read_value({"results": results, "config": {}, "shareableUrl": None})
     assert [one.eval.status for one in read.records] == ["failed"]
 
 
@@ -362,10 +367,10 @@ def test_truncated_file_gives_its_first_rows_and_raises(tmp_path: Path) -> None:
     whole = json.dumps(file(row(), row(testIdx=1), row(testIdx=2)))
     path = tmp_path / "torn.json"
     path.write_text(whole[: whole.rindex('"testIdx"')])
-    found: list[Run | Record] = []
+    entries: list[Run | Record] = []
     with pytest.raises(DataError, match=r"torn\.json"):
-        found.extend(open_records(path, RunOverrides()).read())
-    assert len([one for one in found if isinstance(one, Record)]) == 2
+        entries.extend(open_records(path, RunOverrides()).read())
+    assert len([one for one in entries if isinstance(one, Record)]) == 2
 
 
 def test_damaged_database_raises_data_error(tmp_path: Path) -> None:

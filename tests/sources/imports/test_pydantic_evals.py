@@ -1,4 +1,4 @@
-"""Reports of pydantic-evals."""
+"""Import of pydantic-evals reports."""
 
 from collections import Counter
 from collections.abc import Callable

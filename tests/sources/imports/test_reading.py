@@ -1,4 +1,4 @@
-"""Files that are not what they should be."""
+"""Import of malformed, unsupported and unreadable files."""
 
 import gzip
 import json
@@ -35,9 +35,9 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("in_small_pieces")
 def test_values_are_complete_when_read_in_small_chunks(tmp_path: Path) -> None:
-    given: list[object] = [12345, -1.5e3, 'é\n😀 \\ "', True, None, {}, [], {"a": [{"b": "c" * 50}]}, "", 7]
+    expected: list[object] = [12345, -1.5e3, 'é\n😀 \\ "', True, None, {}, [], {"a": [{"b": "c" * 50}]}, "", 7]
     for indent in (None, 1):
-        assert values(tmp_path / "x", json.dumps(given, indent=indent, ensure_ascii=indent is None)) == given
+        assert values(tmp_path / "x", json.dumps(expected, indent=indent, ensure_ascii=indent is None)) == expected
 
 
 def test_nonstandard_json_of_python_is_read(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_very_long_number_is_read_as_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         pytest.param("[1, 2", "expected ',' or ']' at line 1, column 6", id="cut off"),
         pytest.param("[1, 2 3]", "expected ',' or ']' at line 1, column 7", id="no comma"),
@@ -67,10 +67,10 @@ def test_very_long_number_is_read_as_text(tmp_path: Path) -> None:
         pytest.param("[" * 100_000, "JSON nested too deeply at line 1, column 2", id="deep"),
     ],
 )
-def test_json_error_names_line_and_column(tmp_path: Path, text: str, told: str) -> None:
+def test_json_error_names_line_and_column(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(DataError, match=r"^x: ") as error:
         values(tmp_path / "x", text)
-    assert str(error.value) == f"x: {told}"
+    assert str(error.value) == f"x: {message}"
 
 
 def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         pytest.param(b"", "given.json is empty$", id="empty"),
         pytest.param(b" \n\xef\xbb\xbf", "contains no runs: it is neither", id="nearly empty"),
@@ -110,10 +110,10 @@ def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatc
         ),
     ],
 )
-def test_error_message_says_why_a_file_contains_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
+def test_error_message_says_why_a_file_contains_no_runs(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "given.json"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=told) as error:
+    with pytest.raises(DataError, match=message) as error:
         list(open_records(path, RunOverrides()).read())
     assert str(path) in str(error.value)
 
@@ -142,8 +142,8 @@ def test_paths_without_a_readable_file_are_refused(tmp_path: Path) -> None:
         (tmp_path / ("n" * 4000), DataError, "cannot be read"),
         (tmp_path / "a\x00b", DataError, "cannot be a file"),
     ]
-    for path, kind, told in cases:
-        with pytest.raises(kind, match=told):
+    for path, kind, message in cases:
+        with pytest.raises(kind, match=message):
             open_records(path, RunOverrides())
 
 

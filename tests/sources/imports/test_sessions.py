@@ -1,4 +1,4 @@
-"""Sessions of coding agents and ATIF trajectories: what is said in them, once, in order, and without a verdict."""
+"""Import of coding agent sessions and ATIF trajectories: each message once, in order, and without a verdict."""
 
 import json
 from pathlib import Path
@@ -21,12 +21,12 @@ def lines(path: Path, values: list[dict[str, Any]]) -> Path:
 
 def opened(path: Path) -> tuple[list[Run], list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides())
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
-def said(uuid: str, parent: str | None, role: str, content: object, **more: object) -> dict[str, Any]:
+def session_line(uuid: str, parent: str | None, role: str, content: object, **more: object) -> dict[str, Any]:
     return {
         "type": role,
         "uuid": uuid,
@@ -60,9 +60,11 @@ def test_answer_in_several_lines_is_merged_and_its_usage_counted_once(tmp_path: 
     path = lines(
         tmp_path / "a.jsonl",
         [
-            said("1", None, "user", "List the files"),
-            said("2", "1", "assistant", [{"type": "text", "text": "I look."}], id="m", model="claude-x", usage=usage),
-            said(
+            session_line("1", None, "user", "List the files"),
+            session_line(
+                "2", "1", "assistant", [{"type": "text", "text": "I look."}], id="m", model="claude-x", usage=usage
+            ),
+            session_line(
                 "3",
                 "2",
                 "assistant",
@@ -71,7 +73,9 @@ def test_answer_in_several_lines_is_merged_and_its_usage_counted_once(tmp_path: 
                 model="claude-x",
                 usage=usage,
             ),
-            said("4", "3", "user", [{"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True}]),
+            session_line(
+                "4", "3", "user", [{"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True}]
+            ),
         ],
     )
     (run,), (record,), _ = opened(path)
@@ -90,14 +94,14 @@ def test_rewound_messages_are_left_out_and_parallel_results_kept(tmp_path: Path)
     path = lines(
         tmp_path / "a.jsonl",
         [
-            said("1", None, "user", "first"),
-            said("2", "1", "assistant", "a wrong way", id="m1"),
-            said("3", "2", "user", "go on"),
-            said("4", "1", "assistant", calls[:1], id="m2"),
-            said("5", "4", "assistant", calls[1:], id="m2"),
-            said("6", "4", "user", [{"type": "tool_result", "tool_use_id": "a", "content": "A"}]),
-            said("7", "5", "user", [{"type": "tool_result", "tool_use_id": "b", "content": "B"}]),
-            said("8", "7", "assistant", "done", id="m3"),
+            session_line("1", None, "user", "first"),
+            session_line("2", "1", "assistant", "a wrong way", id="m1"),
+            session_line("3", "2", "user", "go on"),
+            session_line("4", "1", "assistant", calls[:1], id="m2"),
+            session_line("5", "4", "assistant", calls[1:], id="m2"),
+            session_line("6", "4", "user", [{"type": "tool_result", "tool_use_id": "a", "content": "A"}]),
+            session_line("7", "5", "user", [{"type": "tool_result", "tool_use_id": "b", "content": "B"}]),
+            session_line("8", "7", "assistant", "done", id="m3"),
         ],
     )
     _, (record,), left_out = opened(path)
@@ -121,7 +125,7 @@ def test_codex_session_is_read(real_data: Path) -> None:
 
 def test_damaged_line_is_left_out_and_the_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    lines(path, [said("1", None, "user", "hello"), said("2", "1", "assistant", "hi", id="m")])
+    lines(path, [session_line("1", None, "user", "hello"), session_line("2", "1", "assistant", "hi", id="m")])
     path.write_text(path.read_text() + '{"type": "user", "uuid":\n')
     _, (record,), left_out = opened(path)
     assert len(record.transcripts[0].messages) == 2

@@ -1,4 +1,4 @@
-"""Runs of SWE-bench: trajectories, predictions, reports of the harness, and how each of them ends."""
+"""Import of SWE-bench runs: trajectories, predictions, harness reports, and the outcome of each instance."""
 
 import json
 from collections import Counter
@@ -23,17 +23,17 @@ MODEL = "acme/agent-1"
 
 def opened(path: Path, **overrides: Any) -> tuple[list[Run], dict[str, Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, {one.eval.name: one for one in found if isinstance(one, Record)}, dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, {one.eval.name: one for one in entries if isinstance(one, Record)}, dict(records.left_out)
 
 
 def judged(record: Record) -> Verdict:
     return RulesJudge().decide(Failure(evidence=evidence_of(record), packed=PackedEvidence(excerpts=())))
 
 
-def grade(wanted: tuple[int, int], kept: tuple[int, int], **more: object) -> dict[str, object]:
-    """As the harness writes it, with so many failed and passed tests."""
+def grade(wanted: tuple[int, int], preserved: tuple[int, int], **more: object) -> dict[str, object]:
+    """Return a harness report; `wanted` and `preserved` are (failed, passed) counts."""
 
     def tests(name: str, counts: tuple[int, int]) -> dict[str, list[str]]:
         names = [f"tests/test_a.py::{name}_{n}" for n in range(sum(counts))]
@@ -43,8 +43,8 @@ def grade(wanted: tuple[int, int], kept: tuple[int, int], **more: object) -> dic
         "patch_is_None": False,
         "patch_exists": True,
         "patch_successfully_applied": True,
-        "resolved": not wanted[0] and not kept[0],
-        "tests_status": {"FAIL_TO_PASS": tests("wanted", wanted), "PASS_TO_PASS": tests("kept", kept)},
+        "resolved": not wanted[0] and not preserved[0],
+        "tests_status": {"FAIL_TO_PASS": tests("wanted", wanted), "PASS_TO_PASS": tests("kept", preserved)},
         **more,
     }
 
@@ -58,7 +58,7 @@ UNTESTED = {
 
 
 class Harness:
-    """A folder in which the harness works."""
+    """Builder of a folder as the harness writes it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -271,8 +271,8 @@ def test_gold_run_in_the_folder_is_used_as_the_reference(harness: Harness) -> No
     harness.graded("a__a-1", grade((0, 1), (1, 2)))
     harness.graded("a__a-1", grade((0, 1), (1, 2)), model="gold")
     runs = open_records(harness.root / "logs", RunOverrides()).read()
-    found = [one for one in runs if isinstance(one, Record)]
-    assert sorted(judged(one).cause for one in found) == ["breaks-tests", "reference-fails-too"]
+    records = [one for one in runs if isinstance(one, Record)]
+    assert sorted(judged(one).cause for one in records) == ["breaks-tests", "reference-fails-too"]
 
 
 @pytest.mark.parametrize(
@@ -325,8 +325,8 @@ def test_exit_status_of_the_agent_decides_status_reason_and_cause(
         {"role": "assistant", "content": "THOUGHT: I look.\n\n```bash\nls\n```"},
         {"role": "user", "content": "<returncode>0</returncode>"},
     ]
-    given = {"info": info, "messages": messages, "trajectory_format": "mini-swe-agent-1"}
-    path.write_text(json.dumps(given))
+    trajectory = {"info": info, "messages": messages, "trajectory_format": "mini-swe-agent-1"}
+    path.write_text(json.dumps(trajectory))
     _, records, _ = opened(path)
     record = records["a__a-1"]
     assert (record.eval.status, record.eval.reason) == (status, reason)
@@ -355,14 +355,14 @@ def test_swe_agent_trajectories_are_read(tmp_path: Path) -> None:
     ]
     stats = {"instance_cost": 0.5, "tokens_sent": 100, "tokens_received": 20, "api_calls": 2}
     settings = json.dumps({"agent": {"model": {"name": MODEL}}})
-    given = {
+    trajectory = {
         "environment": "e",
         "trajectory": [],
         "history": history,
         "info": {"exit_status": "submitted", "submission": PATCH, "model_stats": stats},
         "replay_config": settings,
     }
-    (folder / "a__a-1.traj").write_text(json.dumps(given))
+    (folder / "a__a-1.traj").write_text(json.dumps(trajectory))
     (run,), records, _ = opened(tmp_path)
     assert (run.model, run.cost_usd, run.input_tokens) == ("agent-1", 0.5, 100)
     record = records["a__a-1"]

@@ -1,4 +1,4 @@
-"""Trajectories of a user, an agent and its tools."""
+"""Import of tau-bench trajectories."""
 
 import json
 from collections import Counter
@@ -87,11 +87,11 @@ def test_failure_reason_names_the_first_differing_action(
 
 
 def test_missing_output_is_the_failed_step(read_value: Callable[..., Any]) -> None:
-    given = entry({"role": "assistant", "content": "It costs 1,234 dollars."})
-    given["info"]["task"]["outputs"] = ["1234", "77"]
-    given["info"]["reward_info"]["info"] = {"r_outputs": 0.0, "outputs": {"1234": True, "77": False}}
-    given["traj"] += [call("book_seat", **BOOKED)]
-    (record,) = read_value([given]).records
+    trajectory = entry({"role": "assistant", "content": "It costs 1,234 dollars."})
+    trajectory["info"]["task"]["outputs"] = ["1234", "77"]
+    trajectory["info"]["reward_info"]["info"] = {"r_outputs": 0.0, "outputs": {"1234": True, "77": False}}
+    trajectory["traj"] += [call("book_seat", **BOOKED)]
+    (record,) = read_value([trajectory]).records
     assert [(step.name, step.status) for step in record.steps] == [("actions", "passed"), ("outputs", "failed")]
     assert (record.eval.failed_step, record.eval.reason) == ("outputs", "the user was never told '77'")
 
@@ -127,9 +127,9 @@ def test_reward_and_error_decide_status_and_reason(
 
 
 def test_ungraded_conversation_fails_at_the_conversation_step(read_value: Callable[..., Any]) -> None:
-    given = entry({"role": "user", "content": "Wait"})
-    given["info"]["reward_info"] = None
-    (record,) = read_value([given]).records
+    trajectory = entry({"role": "user", "content": "Wait"})
+    trajectory["info"]["reward_info"] = None
+    (record,) = read_value([trajectory]).records
     assert record.eval.failed_step == "conversation"
     assert (
         record.eval.reason
@@ -162,18 +162,18 @@ def test_calls_in_text_or_legacy_function_call_form_are_read(read_value: Callabl
         told = json.dumps({"name": name, "arguments": arguments})
         return {"role": "assistant", "content": f"Thought:\nIt is time.\nAction:\n{told}"}
 
-    said = action("respond", content="Done")
+    final_answer = action("respond", content="Done")
     result = {"role": "user", "content": "API output: ok"}
     old = {
         "role": "assistant",
         "content": None,
         "function_call": call("book_seat", **BOOKED)["tool_calls"][0]["function"],
     }
-    for made in (
-        (action("book_seat", **BOOKED), result, said),
+    for messages in (
+        (action("book_seat", **BOOKED), result, final_answer),
         (old, {"role": "function", "name": "book_seat", "content": "ok"}, {"role": "assistant", "content": "Done"}),
     ):
-        read = read_value([entry(*made)])
+        read = read_value([entry(*messages)])
         (record,) = read.records
         *_, booked, told, _ = record.transcripts[0].messages
         assert (booked.tool_calls[0].function, booked.tool_calls[0].arguments) == ("book_seat", BOOKED)
@@ -185,8 +185,8 @@ def test_calls_in_text_or_legacy_function_call_form_are_read(read_value: Callabl
 
 
 def test_trials_are_numbered_and_have_unique_ids(read_value: Callable[..., Any]) -> None:
-    given = [entry(), entry(trial=2), entry(trial=2), entry(trial=None), entry(task_id="b c")]
-    records = read_value(given).records
+    entries = [entry(), entry(trial=2), entry(trial=2), entry(trial=None), entry(task_id="b c")]
+    records = read_value(entries).records
     assert [one.eval.path.rpartition("/")[2] for one in records] == [
         "task-3#1",
         "task-3#3",
@@ -212,19 +212,21 @@ def test_invalid_entries_and_messages_are_counted_as_left_out(read_value: Callab
 
 
 def test_change_of_any_field_changes_the_result(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
-    given = entry(call("book_seat", **BOOKED), answer("ok"), {"role": "user", "content": "thanks"}, extra={"a": [1]})
-    given["info"]["task"]["outputs"] = ["5"]
-    before = read_value([given]).told
-    for place, other in leaves(given):
+    trajectory = entry(
+        call("book_seat", **BOOKED), answer("ok"), {"role": "user", "content": "thanks"}, extra={"a": [1]}
+    )
+    trajectory["info"]["task"]["outputs"] = ["5"]
+    before = read_value([trajectory]).told
+    for place, other in leaves(trajectory):
         assert read_value([other]).told != before, place
 
 
 def test_real_file_is_read_completely(real_data: Path, read_file: Callable[..., Any]) -> None:
     path = real_data / "tau-bench" / "gpt-4o-airline-tasks-0-24.json"
-    given = json.loads(path.read_text())
+    raw_entries = json.loads(path.read_text())
     read = read_file(path)
     assert read.left_out == {}
-    assert [(one["task_id"], one["trial"] + 1, one["reward"], len(one["traj"])) for one in given] == [
+    assert [(one["task_id"], one["trial"] + 1, one["reward"], len(one["traj"])) for one in raw_entries] == [
         (
             int(str(one.metadata["task"])),
             one.eval.trial,

@@ -1,4 +1,7 @@
-"""Results of Terminal-Bench before Harbor: `is_resolved` decides, and a failure mode without it is an error."""
+"""Import of Terminal-Bench results from before Harbor.
+
+`is_resolved` decides the status; a failure mode without `is_resolved` is an error.
+"""
 
 import json
 from pathlib import Path
@@ -24,7 +27,7 @@ FAILED test_outputs.py::test_content - AssertionError: expected 7, got 8
 
 
 def trial(task: str, resolved: bool | None, mode: str = "unset", tests: dict[str, str] | None = None) -> dict[str, Any]:
-    """A trial as the harness writes it."""
+    """Return a trial as the harness writes it."""
     return {
         "id": f"{task}-{resolved}-{mode}",
         "trial_name": f"{task}.1-of-1.2025-08-10__05-27-18",
@@ -112,7 +115,10 @@ def test_trial_name_cannot_leave_the_folder(folder: Path) -> None:
     (folder / "panes").mkdir()
     (folder / "panes" / "post-test.txt").write_text("of another")
     _, by_name, _ = opened(path)
-    assert [one.role for one in by_name[".."].documents] == ["task", "log"]  # the run's own folder, not one above it
+    assert [one.role for one in by_name[".."].documents] == [
+        "task",
+        "log",
+    ]  # `..` resolves to the run's own folder, not its parent
 
 
 def test_truncated_file_gives_the_records_before_the_cut_and_raises(folder: Path, tmp_path: Path) -> None:
