@@ -222,7 +222,7 @@ async def test_npx_warnings_before_the_result_are_ignored(npx: Npx, folder: Path
         ),
     ],
 )
-async def test_npx_uses_prod_unless_settings_select_a_deployment(
+async def test_npx_uses_prod_unless_key_or_self_hosted_url_selects_a_deployment(
     settings: dict[str, str],
     files: dict[str, str],
     options: list[str],

@@ -42,14 +42,14 @@ async def test_run_is_read_the_same_over_http_and_from_its_folder(
 
 
 @pytest.mark.parametrize(
-    ("run_id", "message"), [("jn7" + "0" * 29, "has no run"), ("no-such-run", "ArgumentValidationError")]
+    ("run_id", "said"), [("jn7" + "0" * 29, "has no run"), ("no-such-run", "ArgumentValidationError")]
 )
 async def test_unknown_run_raises_not_found_error(
-    deployment: Deployment, real_data: Path, run_id: str, message: str
+    deployment: Deployment, real_data: Path, run_id: str, said: str
 ) -> None:
     deployment.answer = serving(real_data / "convex-runs-current/odd/stored")
     source = open_convex(deployment.url, SecretStr(KEY), run_id, Links())
-    with pytest.raises(NotFoundError, match=message):
+    with pytest.raises(NotFoundError, match=said):
         await source.run()
     await source.close()
 

@@ -263,7 +263,7 @@ def test_incomplete_run_counts_missing_evals_and_explains_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "reason_prefix"),
+    ("state", "said"),
     [
         (
             "preflight",
@@ -279,9 +279,9 @@ def test_incomplete_run_counts_missing_evals_and_explains_its_end() -> None:
         ("all-passed", None),
     ],
 )
-async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: str, reason_prefix: str | None) -> None:
+async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: str, said: str | None) -> None:
     run = await open_snapshot(real_data / "convex-runs-current/odd/states" / state, Links()).run()
-    assert (run.status_reason or "")[: len(reason_prefix or "")] == (reason_prefix or "")
+    assert (run.status_reason or "")[: len(said or "")] == (said or "")
     assert run.status == {"pending": "running", "running": "running", "all-passed": "completed"}.get(state, "failed")
     assert run.all_passed is (state == "all-passed")
 

@@ -50,7 +50,7 @@ def test_real_run_is_read_from_each_of_its_three_forms(
 
 
 @pytest.mark.parametrize(
-    ("test_case", "status", "step", "reason"),
+    ("given", "status", "step", "reason"),
     [
         pytest.param(
             case(metric("Exact", False)), "failed", "Exact", "too long (score 0.25, threshold 0.5)", id="failed"
@@ -74,9 +74,9 @@ def test_real_run_is_read_from_each_of_its_three_forms(
     ],
 )
 def test_metric_results_decide_status_step_and_reason(
-    read_value: Callable[..., Any], test_case: dict[str, Any], status: str, step: str | None, reason: str | None
+    read_value: Callable[..., Any], given: dict[str, Any], status: str, step: str | None, reason: str | None
 ) -> None:
-    (record,) = read_value(run(test_case)).records
+    (record,) = read_value(run(given)).records
     assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
 
 

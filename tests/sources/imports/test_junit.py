@@ -176,7 +176,7 @@ def test_change_of_any_part_changes_the_result(tmp_path: Path, read_file: Callab
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "told"),
     [
         pytest.param(
             '<?xml version="1.0"?><!DOCTYPE a [<!ENTITY x "y">]><testsuite>&x;</testsuite>',
@@ -195,10 +195,8 @@ def test_change_of_any_part_changes_the_result(tmp_path: Path, read_file: Callab
         pytest.param("<html></html>", "is XML but not JUnit: its root is <html>", id="other XML"),
     ],
 )
-def test_invalid_or_unsafe_xml_is_refused(
-    tmp_path: Path, read_file: Callable[..., Any], text: str, message: str
-) -> None:
+def test_invalid_or_unsafe_xml_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:
     path = tmp_path / "x.xml"
     path.write_text(text)
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=told):
         read_file(path)

@@ -58,7 +58,7 @@ def test_very_long_number_is_read_as_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "told"),
     [
         pytest.param("[1, 2", "expected ',' or ']' at line 1, column 6", id="cut off"),
         pytest.param("[1, 2 3]", "expected ',' or ']' at line 1, column 7", id="no comma"),
@@ -67,10 +67,10 @@ def test_very_long_number_is_read_as_text(tmp_path: Path) -> None:
         pytest.param("[" * 100_000, "JSON nested too deeply at line 1, column 2", id="deep"),
     ],
 )
-def test_json_error_names_line_and_column(tmp_path: Path, text: str, message: str) -> None:
+def test_json_error_names_line_and_column(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(DataError, match=r"^x: ") as error:
         values(tmp_path / "x", text)
-    assert str(error.value) == f"x: {message}"
+    assert str(error.value) == f"x: {told}"
 
 
 def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatc
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "told"),
     [
         pytest.param(b"", "given.json is empty$", id="empty"),
         pytest.param(b" \n\xef\xbb\xbf", "contains no runs: it is neither", id="nearly empty"),
@@ -110,10 +110,10 @@ def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatc
         ),
     ],
 )
-def test_error_message_says_why_a_file_contains_no_runs(tmp_path: Path, content: bytes, message: str) -> None:
+def test_error_message_says_why_a_file_contains_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "given.json"
     path.write_bytes(content)
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(DataError, match=told) as error:
         list(open_records(path, RunOverrides()).read())
     assert str(path) in str(error.value)
 

@@ -237,7 +237,7 @@ def test_json_rows_accept_any_value(table: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "told"),
     [
         pytest.param(
             "input,output\nq,a\n", "does not say which rows passed: it needs a column `passed`", id="no score"
@@ -257,8 +257,8 @@ def test_json_rows_accept_any_value(table: Callable[..., Path]) -> None:
         pytest.param("input,score" + "a" * (17 << 20), "line 1: longer than 16 MB", id="long header"),
     ],
 )
-def test_error_message_names_the_problem_of_the_table(table: Callable[..., Path], text: str, message: str) -> None:
-    with pytest.raises(DataError, match=message):
+def test_error_message_names_the_problem_of_the_table(table: Callable[..., Path], text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
         records_of(table(text))
 
 
@@ -282,7 +282,7 @@ def test_score_decides_when_the_status_is_not_a_verdict(table: Callable[..., Pat
 
 
 @pytest.mark.parametrize(
-    ("assignment", "message"),
+    ("assignment", "told"),
     [
         ("inptu=question", "there is no field 'inptu'; did you mean input"),
         ("input", "'input' is not FIELD=COLUMN"),
@@ -292,9 +292,9 @@ def test_score_decides_when_the_status_is_not_a_verdict(table: Callable[..., Pat
     ],
 )
 def test_invalid_column_mapping_is_refused_with_suggestions(
-    table: Callable[..., Path], assignment: str, message: str
+    table: Callable[..., Path], assignment: str, told: str
 ) -> None:
-    with pytest.raises(UsageError, match=message) as error:
+    with pytest.raises(UsageError, match=told) as error:
         records_of(table("question,passed\nq,1\n"), columns=parse_columns([assignment]))
     assert error.value.fields == ("map",)
 

@@ -142,11 +142,9 @@ def test_bad_csv_rows_are_reported_with_their_first_line(tmp_path: Path) -> None
     assert "never closed" in rows.problems[-1]
 
 
-@pytest.mark.parametrize(
-    ("header", "message"), [("a,b", "does not exist; t.csv has the columns a, b"), ("q,q", "twice")]
-)
-def test_missing_or_duplicate_csv_column_raises_usage_error(tmp_path: Path, header: str, message: str) -> None:
-    with pytest.raises(UsageError, match=f"`input_column` 'q' .*{message}"):
+@pytest.mark.parametrize(("header", "said"), [("a,b", "does not exist; t.csv has the columns a, b"), ("q,q", "twice")])
+def test_missing_or_duplicate_csv_column_raises_usage_error(tmp_path: Path, header: str, said: str) -> None:
+    with pytest.raises(UsageError, match=f"`input_column` 'q' .*{said}"):
         _table(tmp_path, f"{header}\n1,2\n")
 
 

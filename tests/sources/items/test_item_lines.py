@@ -48,7 +48,7 @@ def test_secrets_are_redacted_and_counted_but_item_keys_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "said"),
     [
         ([], "not a JSON object"),
         ({"output": 1}, "`output` is unknown; fields: key, input, expected_output"),
@@ -64,8 +64,8 @@ def test_secrets_are_redacted_and_counted_but_item_keys_are_kept() -> None:
         ({"input": {"\ud800": 1}}, "contains half of a surrogate pair"),
     ],
 )
-def test_error_message_says_why_a_value_is_not_an_item(value: object, message: str) -> None:
-    with pytest.raises(DataError, match="^" + message.replace("(", r"\(")):
+def test_error_message_says_why_a_value_is_not_an_item(value: object, said: str) -> None:
+    with pytest.raises(DataError, match="^" + said.replace("(", r"\(")):
         parse_item(value, {})
 
 
@@ -78,7 +78,7 @@ def test_deeply_nested_input_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "said"),
     [
         ("NaN", "NaN is not valid JSON"),
         ('{"a": -Infinity}', "-Infinity is not valid JSON"),
@@ -88,9 +88,9 @@ def test_deeply_nested_input_is_refused() -> None:
         ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
     ],
 )
-def test_ambiguous_json_is_refused(text: str, message: str) -> None:
+def test_ambiguous_json_is_refused(text: str, said: str) -> None:
     decoder = StrictJson()
-    with pytest.raises(DataError, match=message) as error:
+    with pytest.raises(DataError, match=said) as error:
         decoder.decode(text)
     assert not isinstance(error.value, InvalidJson)
     assert decoder.decode('{"a": 1}') == {"a": 1}, "the next value stands for itself"
