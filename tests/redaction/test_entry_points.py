@@ -1,4 +1,4 @@
-"""Secrets that do not come through a source are redacted where they enter."""
+"""Redaction of secrets that enter other than through a source."""
 
 import json
 from collections.abc import Callable
@@ -42,7 +42,7 @@ REPORT = f"""\
 """
 
 
-def test_a_labelled_subject() -> None:
+def test_labelled_subject_is_redacted() -> None:
     run = {"id": "a", "transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]}
     line = parse_labelled(
         json.dumps({"subject": {"agent_run": run}, "label": "yes"}),
@@ -52,20 +52,20 @@ def test_a_labelled_subject() -> None:
     assert KEY not in str(line)
 
 
-def test_an_agent_run_made_in_python() -> None:
+def test_agent_run_built_in_python_is_redacted() -> None:
     run = AgentRun.model_validate({"transcripts": [{"messages": [{"role": "user", "content": f"use {KEY}"}]}]})
     text = "\n".join(item.text for item in redacted_run_subject(run).items)
     assert "use [redacted:vault-token]" in text
     assert KEY not in text
 
 
-def test_a_report_that_people_wrote() -> None:
-    said = read_report(REPORT, "a.md")
-    assert "[redacted:vault-token]" in str(said)
-    assert KEY not in str(said)
+def test_imported_report_is_redacted() -> None:
+    report = read_report(REPORT, "a.md")
+    assert "[redacted:vault-token]" in str(report)
+    assert KEY not in str(report)
 
 
-def test_a_reviewers_note(page: PageSource) -> None:
+def test_reviewer_note_is_redacted(page: PageSource) -> None:
     text = write_label(page, 1, "MODEL_FAULT", note=f"it says {KEY}")
     assert "it says" in text
     assert KEY not in text
@@ -77,16 +77,16 @@ def page() -> PageSource:
     return PageSource(name=file.name, text=file.read_text("utf-8"), data=file.with_suffix(".json").read_text("utf-8"))
 
 
-async def test_a_discussed_report_and_a_question_about_it(tmp_path: Path) -> None:
+async def test_discussed_report_and_question_are_redacted(tmp_path: Path) -> None:
     file = ReportFile(path=tmp_path / "a.md", name="a.md", text=REPORT)
-    heard: list[str] = []
+    shown_parts: list[str] = []
     with closing(open_store(tmp_path / "store")) as store:
         discussion = Discussion(file, store, Prompts())
-        answer = await discussion.ask(f"Where is {KEY}?", heard.append)
-        await discussion.ask("1", heard.append)
+        answer = await discussion.ask(f"Where is {KEY}?", shown_parts.append)
+        await discussion.ask("1", shown_parts.append)
     assert KEY not in answer.question
-    assert KEY not in "".join(heard)
-    assert "[redacted:vault-token]" in "".join(heard)
+    assert KEY not in "".join(shown_parts)
+    assert "[redacted:vault-token]" in "".join(shown_parts)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_a_discussed_report_and_a_question_about_it(tmp_path: Path) -> Non
     ],
     ids=["tool", "resource"],
 )
-def test_a_report_that_an_agent_reads(
+def test_report_served_over_mcp_is_redacted(
     shown: Callable[[ServerWorkspace], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "reports" / "vendor" / "model-1"
@@ -110,7 +110,7 @@ def test_a_report_that_an_agent_reads(
     assert KEY not in text
 
 
-def test_what_doctor_prints(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_output_is_redacted(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [SettingRow(name="Convex host", value="https://me:hunter2@a.example", origin=".env")]
     doctor.print_checks(SetupReport.of(rows, [Check(name="Convex", state="NOT OK", detail=f"refused {KEY}")]))
     printed = capsys.readouterr().out

@@ -1,4 +1,6 @@
-"""Keys are assembled here at run time, so that no scanner takes this file for a leak."""
+"""Redaction of secrets.
+
+The test keys are assembled at run time, so that secret scanners do not report this file."""
 
 import base64
 import json
@@ -17,7 +19,7 @@ ALNUM, LOWER_HEX = string.ascii_letters + string.digits, "0123456789abcdef"
 
 
 def chars(alphabet: str, length: int) -> str:
-    """Random text that has a digit, as keys do."""
+    """Return random text that ends in a digit and a letter, because keys contain digits."""
     return "".join(RANDOM.choices(alphabet, k=length - 2)) + RANDOM.choice("23456789") + RANDOM.choice("abcdef")
 
 
@@ -80,7 +82,7 @@ PLACES = (
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_keys_go_wherever_they_stand(name: str) -> None:
+def test_keys_are_redacted_in_every_surrounding_text(name: str) -> None:
     key = KEYS[name]
     for place in PLACES:
         text = redact(place.format(key))
@@ -125,7 +127,7 @@ ASSIGNED = {
 
 
 @pytest.mark.parametrize("name", ASSIGNED)
-def test_what_is_assigned_to_a_telling_name_goes(name: str) -> None:
+def test_value_assigned_to_a_secret_name_is_redacted(name: str) -> None:
     template, secret = ASSIGNED[name]
     before, after = template.split("{}")
     redacted = redact(template.format(secret))
@@ -134,7 +136,7 @@ def test_what_is_assigned_to_a_telling_name_goes(name: str) -> None:
     assert redacted.count("[redacted:") == 1
 
 
-def test_private_keys_go_and_lines_stay() -> None:
+def test_private_keys_are_redacted_and_line_count_is_kept() -> None:
     body = "\n".join(chars(ALNUM + "+/", 64) for _ in range(12))
     for kind in ("RSA ", "EC ", "OPENSSH ", ""):
         text = f"before\n-----BEGIN {kind}PRIVATE KEY-----\n{body}\n-----END {kind}PRIVATE KEY-----\nafter"
@@ -218,11 +220,11 @@ def test_private_keys_go_and_lines_stay() -> None:
         "\x1b[32m✓\x1b[39m passes\x1b[2m (3 tests)\x1b[22m",
     ],
 )
-def test_ids_hashes_and_code_stay(text: str) -> None:
+def test_ids_hashes_and_code_are_unchanged(text: str) -> None:
     assert redact(text) == text
 
 
-def test_json_is_redacted_in_names_and_in_texts() -> None:
+def test_json_keys_and_values_are_redacted() -> None:
     key, password = KEYS["anthropic"], chars(ALNUM, 24)
     value = {"files": {f"{key}.ts": ["a", {"b": key}]}, "apiKey": password, "n": 1.5, "none": None, "yes": True}
     text = json.dumps(redact_json(value))
@@ -237,14 +239,14 @@ def test_json_is_redacted_in_names_and_in_texts() -> None:
     }
 
 
-def test_redacting_twice_changes_nothing() -> None:
+def test_redacting_twice_equals_redacting_once() -> None:
     text = "\n".join([*KEYS.values(), *(template.format(secret) for template, secret in ASSIGNED.values())])
     once = redact(text)
     assert redact(once) == once
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_whatever_holds_a_key_is_worth_a_second_look(name: str) -> None:
+def test_every_kind_of_key_gives_a_hint(name: str) -> None:
     assert find_hints(f"it said {KEYS[name]} and went on") != NO_HINTS
     assert redact_json(["harmless", {"said": f"so: {KEYS[name]}."}]) == [
         "harmless",
@@ -252,18 +254,18 @@ def test_whatever_holds_a_key_is_worth_a_second_look(name: str) -> None:
     ]
 
 
-def test_json_with_nothing_to_hide_is_not_made_anew() -> None:
+def test_json_without_secrets_is_returned_unchanged() -> None:
     value = {"role": "user", "content": "the risk-free task_list was prepared before_hand", "parts": [1, None, "x"]}
     assert redact_json(value) is value
     assert find_hints("\n".join(["role", "user", "the risk-free task_list was prepared before_hand"])) == NO_HINTS
 
 
 @pytest.mark.parametrize(("before", "after"), [("shopify", "twilio"), ("supabase", "shopify")])
-def test_a_key_right_behind_another_goes_too(before: str, after: str) -> None:
+def test_adjacent_keys_are_both_redacted(before: str, after: str) -> None:
     assert redact(KEYS[before] + KEYS[after]).count("[redacted:") == 2
 
 
-def test_the_mark_of_a_key_names_what_is_assigned_to_it() -> None:
+def test_value_assigned_to_a_redacted_token_is_redacted() -> None:
     assert redact(f"{KEYS['huggingface']}={chars(ALNUM, 30)}") == "[redacted:huggingface-token]=[redacted:token]"
 
 
@@ -292,8 +294,8 @@ ADVERSARIAL = {
 
 
 @pytest.mark.parametrize("name", ADVERSARIAL)
-def test_text_built_to_be_slow_is_redacted(name: str) -> None:
-    """With backtracking, this would take hours."""
+def test_adversarial_text_keeps_line_count_and_redaction_is_idempotent(name: str) -> None:
+    """A pattern that backtracks would need hours for these texts."""
     unit = ADVERSARIAL[name]
     text = unit * (100_000 // len(unit))
     redacted = redact(text)
@@ -303,7 +305,7 @@ def test_text_built_to_be_slow_is_redacted(name: str) -> None:
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("name", ADVERSARIAL)
-def test_a_megabyte_made_to_be_slow_is_not(name: str) -> None:
+def test_adversarial_megabyte_takes_under_three_cpu_seconds(name: str) -> None:
     unit = ADVERSARIAL[name]
     text = unit * (1_000_000 // len(unit))
     with cpu_below(3):
@@ -311,8 +313,8 @@ def test_a_megabyte_made_to_be_slow_is_not(name: str) -> None:
 
 
 @pytest.mark.benchmark
-def test_the_real_runs_are_redacted_fast(real_data: Path) -> None:
-    """At most 10 ms for 20 kB."""
+def test_real_runs_are_redacted_within_10_ms_per_20_kb(real_data: Path) -> None:
+    """Limit: 10 ms of CPU time per 20 kB."""
     texts = [path.read_text() for path in (real_data / "convex-runs").glob("*/debug/*.json")]
     payloads = [json.loads(text) for text in texts]
     with cpu_below(sum(map(len, texts)) / 20_000 * 0.010):
@@ -320,7 +322,7 @@ def test_the_real_runs_are_redacted_fast(real_data: Path) -> None:
             redact_json(payload)
 
 
-def test_real_runs_hold_no_secret(real_data: Path) -> None:
+def test_real_runs_are_unchanged_by_redaction(real_data: Path) -> None:
     paths = sorted((real_data / "convex-runs").glob("*/debug/*.json"))
     paths += sorted((real_data / "convex-runs-current").glob("*/debug/*.json"))
     assert [path.name for path in paths if redact_json(payload := json.loads(path.read_text())) != payload] == []
@@ -336,7 +338,7 @@ def test_no_kind_of_key_survives_in_any_context(key: Planted) -> None:
 
 
 @pytest.mark.parametrize("key", PLANTED, ids=lambda key: key.kind)
-def test_redacting_keeps_lines_and_json_and_happens_once(key: Planted) -> None:
+def test_redaction_keeps_line_count_and_valid_json_and_is_idempotent(key: Planted) -> None:
     for context in CONTEXTS:
         text = context.text(key.text)
         redacted = redact(text)
@@ -356,7 +358,7 @@ def test_no_private_key_block_survives(key: Planted, context: Context) -> None:
     assert redact(redacted) == redacted
 
 
-def test_private_key_concatenated_from_strings_stays_code() -> None:
+def test_private_key_in_string_literals_is_redacted_within_the_code() -> None:
     first, second = chars(ALNUM, 64), chars(ALNUM, 64)
     begin, end = "-----BEGIN " + "PRIVATE KEY-----", "-----END " + "PRIVATE KEY-----"
     text = f'key = ["{begin}",\n"{first}", "{second}",\n"{end}"]'
@@ -366,7 +368,7 @@ def test_private_key_concatenated_from_strings_stays_code() -> None:
     assert redact(check) == check
 
 
-def test_all_kinds_are_found_in_one_text_and_in_one_value() -> None:
+def test_all_kinds_of_keys_are_redacted_in_one_text_and_one_value() -> None:
     text = "\n".join(key.text for key in PLANTED)
     redacted = redact(text)
     assert [key.kind for key in PLANTED if any(part in redacted for part in key.parts)] == []
@@ -399,19 +401,19 @@ LOGIN = base64.b64encode(f"me:{SECRET}".encode()).decode()
         {"php": f"https:\\/\\/me:{SECRET}@b.example"},
     ],
 )
-def test_json_is_redacted_by_place(value: object) -> None:
+def test_json_value_is_redacted_by_its_context(value: object) -> None:
     redacted = json.dumps(redact_json(value))
     assert SECRET not in redacted
     assert LOGIN not in redacted
     assert redact_json(json.loads(redacted)) == json.loads(redacted)
 
 
-def test_the_same_assignment_on_every_line_goes_from_every_line() -> None:
+def test_repeated_assignment_is_redacted_on_every_line() -> None:
     line = f"key={SECRET}\n"
     assert redact(line * 6) == "key=[redacted:key]\n" * 6
 
 
-def test_lines_without_a_cut_key_keep_their_colors() -> None:
+def test_color_codes_are_kept_on_lines_without_a_split_key() -> None:
     key = KEYS["github"]
     text = f"\x1b[32mok\x1b[0m 12 passed\n{key[:20]}\x1b[1m{key[20:]}\x1b[0m\n"
     assert redact(text) == "\x1b[32mok\x1b[0m 12 passed\n[redacted:github-token]\n"

@@ -1,4 +1,4 @@
-"""A wrong key, id or function raises the same error with the same advice over HTTP and `npx convex run`."""
+"""Errors for wrong keys, ids and functions, which are the same over HTTP and `npx convex run`."""
 
 import json
 import os
@@ -95,7 +95,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("answer", "expected", "advice"), CASES)
-async def test_a_failed_summary_reads_alike(
+async def test_failed_summary_raises_the_same_error_over_http_and_npx(
     answer: Answer, expected: type[EvalscribeError], advice: str, deployment: Deployment, npx: Npx, folder: Path
 ) -> None:
     deployment.answer = lambda path, args: answer
@@ -110,7 +110,7 @@ async def test_a_failed_summary_reads_alike(
     )
 
 
-async def test_an_unknown_function_by_npx(npx: Npx, folder: Path) -> None:
+async def test_unknown_function_over_npx_is_unavailable(npx: Npx, folder: Path) -> None:
     listed = "\n\nAvailable functions:\n• tasks:list\n"
     npx.answer({}, failing(by_npx(failure(NO_FUNCTION_BY_NPX)) + listed))
     error = await error_of(open_npx(folder, RUN_ID, Links()))
@@ -118,7 +118,9 @@ async def test_an_unknown_function_by_npx(npx: Npx, folder: Path) -> None:
     assert "has no function debugQueries:getFailedEvalsForRun" in str(error)
 
 
-async def test_a_key_that_may_not_run_actions_ends_the_command(deployment: Deployment, npx: Npx, folder: Path) -> None:
+async def test_key_without_action_permission_raises_access_error(
+    deployment: Deployment, npx: Npx, folder: Path
+) -> None:
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else READ_ONLY
     npx.answer({RUN_ID: printed(summary())}, failing(by_npx(READ_ONLY)))
     for source in (over_http(deployment), open_npx(folder, RUN_ID, Links())):
@@ -179,7 +181,7 @@ LOGIN = (
         pytest.param("npm error npx canceled due to missing packages\n", UsageError, "missing packages", id="removed"),
     ],
 )
-async def test_errors_that_only_npx_reports(
+async def test_npx_only_failures_raise_errors_with_advice(
     reason: str, expected: type[EvalscribeError], says: str, npx: Npx, folder: Path
 ) -> None:
     npx.answer({}, failing(reason))
@@ -191,7 +193,7 @@ async def test_errors_that_only_npx_reports(
         assert "run `npx convex login` there, or set CONVEX_DEPLOY_KEY" in str(error)
 
 
-async def test_warnings_before_the_result_are_passed_over(npx: Npx, folder: Path) -> None:
+async def test_npx_warnings_before_the_result_are_ignored(npx: Npx, folder: Path) -> None:
     warning = "(node:77) Warning: something is deprecated\n[WARN] {not JSON}\nnpm warn old lockfile\n"
     npx.answer({RUN_ID: NpxOutput(out=warning + json.dumps(summary(), indent=2)), EVAL_IDS[0]: printed(debug())})
     source = open_npx(folder, RUN_ID, Links())
@@ -220,7 +222,7 @@ async def test_warnings_before_the_result_are_passed_over(npx: Npx, folder: Path
         ),
     ],
 )
-async def test_the_production_deployment_is_asked_for_where_there_is_a_choice(
+async def test_npx_uses_prod_unless_key_or_self_hosted_url_selects_a_deployment(
     settings: dict[str, str],
     files: dict[str, str],
     options: list[str],
@@ -239,7 +241,9 @@ async def test_the_production_deployment_is_asked_for_where_there_is_a_choice(
     assert arguments[len(options) + 3] == "debugQueries:getFailedEvalsForRun"
 
 
-async def test_a_given_key_goes_to_the_tool_alone(npx: Npx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_key_is_passed_only_in_the_environment_of_npx(
+    npx: Npx, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CONVEX_DEPLOY_KEY", "prod:other|c2Vjb25k")
     before = dict(os.environ)
     npx.answer({RUN_ID: printed(summary())})
@@ -250,7 +254,7 @@ async def test_a_given_key_goes_to_the_tool_alone(npx: Npx, folder: Path, monkey
     assert dict(os.environ) == before
 
 
-async def test_a_file_of_variables_replaces_all_others(npx: Npx, folder: Path, tmp_path: Path) -> None:
+async def test_env_file_option_replaces_the_prod_option(npx: Npx, folder: Path, tmp_path: Path) -> None:
     named = tmp_path / "other.env"
     named.write_text("CONVEX_SELF_HOSTED_URL=http://127.0.0.1:3210\n")
     npx.answer({RUN_ID: printed(summary())})
@@ -260,7 +264,7 @@ async def test_a_file_of_variables_replaces_all_others(npx: Npx, folder: Path, t
     assert "--prod" not in arguments
 
 
-def test_a_key_that_somebody_else_has_to_set(npx: Npx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_key_placeholder_raises_its_message(npx: Npx, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONVEX_DEPLOY_KEY", "<missing_deploy_key:ask the operator>")
     with pytest.raises(AccessError, match="ask the operator"):
         open_npx(folder, RUN_ID, Links())
@@ -273,7 +277,7 @@ def test_a_key_that_somebody_else_has_to_set(npx: Npx, folder: Path, monkeypatch
         pytest.param(True, False, "is not installed", id="not installed"),
     ],
 )
-def test_without_the_package_nothing_is_started(
+def test_missing_convex_package_is_refused_before_npx_starts(
     listed: bool, installed: bool, says: str, npx: Npx, tmp_path: Path
 ) -> None:
     folder = package(tmp_path / "bare", listed=listed, installed=installed)
@@ -282,13 +286,17 @@ def test_without_the_package_nothing_is_started(
     assert npx.calls == []
 
 
-def test_a_package_installed_further_up_is_found(npx: Npx, tmp_path: Path) -> None:
+def test_convex_package_in_a_parent_folder_is_accepted(npx: Npx, tmp_path: Path) -> None:
     package(tmp_path)
     open_npx(package(tmp_path / "deep" / "er", installed=False), RUN_ID, Links())
 
 
 def redacting(known: bool) -> Callable[[str, dict[str, Any]], Answer]:
-    """A deployment that withholds reasons; `known`: whether its tables have the numbers of convex-evals."""
+    """Return the answers of a deployment that withholds error reasons.
+
+    Args:
+        known: Whether the table numbers of its ids are those of convex-evals.
+    """
 
     def answer(path: str, args: dict[str, Any]) -> Answer:
         if args.get("runId") == UNKNOWN_RUN and known:
@@ -308,7 +316,7 @@ def redacting(known: bool) -> Callable[[str, dict[str, Any]], Answer]:
         pytest.param(FOREIGN_ID, False, UnavailableError, "hides the reason", id="an eval's, elsewhere"),
     ],
 )
-async def test_a_deployment_that_withholds_reasons(
+async def test_redacted_server_error_is_classified_by_run_id(
     run_id: str,
     known: bool,
     expected: type[EvalscribeError],
@@ -326,7 +334,7 @@ async def test_a_deployment_that_withholds_reasons(
         assert "Server Error" in str(error), "whole, for the deployment's log"
 
 
-async def test_without_a_key_a_deployment_that_withholds_reasons_needs_one(deployment: Deployment) -> None:
+async def test_redacted_server_error_without_a_key_asks_for_one(deployment: Deployment) -> None:
     deployment.answer = redacting(known=False)
     error = await error_of(over_http(deployment, key=None))
     assert type(error) is AccessError
@@ -340,11 +348,11 @@ def captured(real_data: Path) -> dict[str, Any]:
     path = real_data / "convex-runs-current" / "odd" / "answers.json"
     if not path.exists():
         pytest.skip("no captured answers")
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+    answers: dict[str, Any] = json.loads(path.read_text())
+    return answers
 
 
-async def test_every_captured_answer_over_http_ends_with_its_code(deployment: Deployment, real_data: Path) -> None:
+async def test_captured_http_answers_have_the_expected_exit_codes(deployment: Deployment, real_data: Path) -> None:
     unknown = success(None)
     for case in captured(real_data)["http"]:
         if case["body"] == "(the whole answer)":
@@ -352,8 +360,10 @@ async def test_every_captured_answer_over_http_ends_with_its_code(deployment: De
         path, body = case["request"]["url"], json.dumps(case["body"]).encode()
         run_id = case["request"]["body"]["args"].get("runId", RUN_ID)
 
-        def answer(asked: str, args: dict[str, Any], path: str = path, case: Any = case, body: bytes = body) -> Answer:
-            if asked != path:
+        def answer(
+            called_path: str, args: dict[str, Any], path: str = path, case: Any = case, body: bytes = body
+        ) -> Answer:
+            if called_path != path:
                 return success(summary())
             return unknown if args.get("runId") == UNKNOWN_RUN else (case["status"], {}, body)
 
@@ -364,15 +374,15 @@ async def test_every_captured_answer_over_http_ends_with_its_code(deployment: De
         assert "\n" in str(error), "what to do next"
 
 
-async def test_every_captured_answer_of_the_tool_ends_with_its_code(npx: Npx, folder: Path, real_data: Path) -> None:
+async def test_captured_npx_answers_have_the_expected_exit_codes(npx: Npx, folder: Path, real_data: Path) -> None:
     codes = {"read-only deploy key, one eval": 77, "logged in once": 77, "never logged in": 77, "well-formed id": 66}
     seen = 0
     for case in captured(real_data)["npx"]:
         if case["stdout"] == "(the whole answer)":
             continue
         of_eval = "getEvalDebugInfo" in case["command"]
-        said = NpxOutput(case["exit"], case["stdout"], case["stderr"])
-        npx.answer({RUN_ID: printed(summary())} if of_eval else {}, said)
+        output = NpxOutput(case["exit"], case["stdout"], case["stderr"])
+        npx.answer({RUN_ID: printed(summary())} if of_eval else {}, output)
         error = await error_of(open_npx(folder, RUN_ID, Links()))
         assert error.exit_code == next(code for words, code in codes.items() if case["case"].startswith(words))
         seen += 1

@@ -50,16 +50,18 @@ HOST = "https://convex-evals.netlify.app"
         (f"http://[::1]:3000/experiment/x/run/{RUN}", "http://[::1]:3000/experiment/x", "x", None),
     ],
 )
-def test_pages(argument: str, base: str | None, experiment: str | None, eval_id: str | None, tmp_path: Path) -> None:
-    found = parse_address(argument, tmp_path)
-    assert found == RunAddress(kind="url", run_id=RUN, eval_id=eval_id, experiment=experiment, base=base)
+def test_page_url_is_parsed_into_run_experiment_and_eval(
+    argument: str, base: str | None, experiment: str | None, eval_id: str | None, tmp_path: Path
+) -> None:
+    address = parse_address(argument, tmp_path)
+    assert address == RunAddress(kind="url", run_id=RUN, eval_id=eval_id, experiment=experiment, base=base)
 
 
-def test_a_bare_run_id(tmp_path: Path) -> None:
+def test_bare_run_id_is_parsed(tmp_path: Path) -> None:
     assert parse_address(f" {RUN}\n", tmp_path) == RunAddress(kind="id", run_id=RUN)
 
 
-def test_a_snapshot_by_its_folder_or_its_summary(tmp_path: Path) -> None:
+def test_snapshot_is_addressed_by_its_folder_or_summary_file(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "a"
     folder.mkdir(parents=True)
     (folder / "failed_evals.json").write_text("{}")
@@ -91,25 +93,25 @@ def test_a_snapshot_by_its_folder_or_its_summary(tmp_path: Path) -> None:
         "x" * 5000,
     ],
 )
-def test_what_names_no_run_is_a_usage_error(argument: str, tmp_path: Path) -> None:
+def test_invalid_address_raises_usage_error(argument: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         parse_address(argument, tmp_path)
     assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize("argument", ["no/such/folder", "./none", "..\\none"])
-def test_a_folder_that_is_not_there(argument: str, tmp_path: Path) -> None:
+def test_missing_folder_raises_not_found_error(argument: str, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"^No file or folder"):
         parse_address(argument, tmp_path)
 
 
-def test_a_folder_that_is_no_snapshot(tmp_path: Path) -> None:
+def test_folder_without_a_summary_file_raises_not_found_error(tmp_path: Path) -> None:
     (tmp_path / "reports").mkdir()
     with pytest.raises(NotFoundError, match=r"failed_evals\.json"):
         parse_address("reports", tmp_path)
 
 
-def test_the_given_page_wins_over_the_configured_one(tmp_path: Path) -> None:
+def test_page_url_overrides_the_configured_visualizer(tmp_path: Path) -> None:
     page = parse_address(f"https://v.example/experiment/x/run/{RUN}", tmp_path)
     assert page.links("https://other.example").run(RUN, "y") == f"https://v.example/experiment/x/run/{RUN}"
     bare = parse_address(RUN, tmp_path)

@@ -1,4 +1,4 @@
-"""Every odd answer of a deployment, from a real server on loopback."""
+"""Unusual answers of a deployment, sent by a real server on loopback."""
 
 import asyncio
 import gzip
@@ -47,7 +47,7 @@ def source(
 
 
 async def run_error(deployment: Deployment, answer: Answer, **options: Any) -> EvalscribeError:
-    """What a run ends with when the deployment answers so."""
+    """Return the error that reading a run raises when the deployment gives this answer."""
     deployment.answer = lambda path, args: answer
     opened = source(deployment, **options)
     with pytest.raises(EvalscribeError) as caught:
@@ -59,7 +59,7 @@ async def run_error(deployment: Deployment, answer: Answer, **options: Any) -> E
 
 
 async def evidence_after(deployment: Deployment, answer: Answer, **options: Any) -> Evidence | UnreadableEvidence:
-    """What is known of the first eval when the deployment answers so about it."""
+    """Return the evidence of the first eval when the deployment gives this answer for it."""
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else answer
     opened = source(deployment, **options)
     try:
@@ -69,15 +69,15 @@ async def evidence_after(deployment: Deployment, answer: Answer, **options: Any)
         await opened.close()
 
 
-async def test_a_run_and_its_evidence(deployment: Deployment) -> None:
+async def test_run_and_evidence_are_fetched_from_the_deployment(deployment: Deployment) -> None:
     opened = source(deployment)
     run = await opened.run()
-    found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    evidence = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
     await opened.close()
     assert (run.id, run.passed, run.failed, run.total, run.incomplete) == (RUN_ID, 5, 10, 15, 0)
     assert isinstance(run.total, int)
     assert run.failures[0].url == f"https://v.example/experiment/default/run/{RUN_ID}/000-fundamentals/{EVAL_IDS[0]}"
-    assert all(isinstance(one, Evidence) for one in found)
+    assert all(isinstance(one, Evidence) for one in evidence)
     path, authorization, body = deployment.requests[0]
     assert (path, authorization) == ("/api/query", f"Convex {KEY}")
     assert body == {"path": "debugQueries:getFailedEvalsForRun", "args": {"runId": RUN_ID}, "format": "json"}
@@ -85,7 +85,7 @@ async def test_a_run_and_its_evidence(deployment: Deployment) -> None:
     assert deployment.requests[1][2]["path"] == "debug:getEvalDebugInfo"
 
 
-async def test_never_more_calls_at_once_than_allowed(deployment: Deployment) -> None:
+async def test_concurrent_calls_stay_within_the_limit(deployment: Deployment) -> None:
     deployment.answer = lambda path, args: slowly(deployment.usual(path, args), 0.03)
     opened = source(deployment, concurrency=3)
     run = await opened.run()
@@ -95,7 +95,7 @@ async def test_never_more_calls_at_once_than_allowed(deployment: Deployment) -> 
     assert deployment.most_at_once == 3
 
 
-async def test_no_such_run(deployment: Deployment) -> None:
+async def test_null_summary_raises_not_found_error(deployment: Deployment) -> None:
     error = await run_error(deployment, success(None), run_id="jn7000")
     assert isinstance(error, NotFoundError)
     assert "jn7000" in str(error)
@@ -144,7 +144,7 @@ async def test_no_such_run(deployment: Deployment) -> None:
         pytest.param(success(["run"]), DataError, "not an object", id="a list"),
     ],
 )
-async def test_answers_that_end_a_run(
+async def test_failed_summary_call_raises_the_matching_error(
     deployment: Deployment, answer: Answer, expected: type[EvalscribeError], says: str
 ) -> None:
     error = await run_error(deployment, answer)
@@ -152,7 +152,7 @@ async def test_answers_that_end_a_run(
     assert says in str(error)
 
 
-async def test_without_a_key_the_message_says_that_one_is_missing(deployment: Deployment) -> None:
+async def test_missing_key_is_named_in_the_error(deployment: Deployment) -> None:
     error = await run_error(deployment, failure(NO_FUNCTION), key=None)
     assert isinstance(error, AccessError)
     assert "CONVEX_DEPLOY_KEY" in str(error)
@@ -160,7 +160,7 @@ async def test_without_a_key_the_message_says_that_one_is_missing(deployment: De
     assert deployment.requests[0][1] is None
 
 
-async def test_a_key_that_a_server_repeats_is_not_printed(deployment: Deployment) -> None:
+async def test_key_echoed_by_the_server_is_redacted(deployment: Deployment) -> None:
     error = await run_error(deployment, refusal(401, "BadAdminKey", f"no such key {KEY} here"))
     assert "[redacted" in str(error)
 
@@ -190,12 +190,12 @@ async def test_a_key_that_a_server_repeats_is_not_printed(deployment: Deployment
         pytest.param(success({"eval": 7}), "`eval` is 7", id="wrong shape"),
     ],
 )
-async def test_answers_that_cost_one_eval(deployment: Deployment, answer: Answer, says: str) -> None:
-    found = await evidence_after(deployment, answer)
-    assert isinstance(found, UnreadableEvidence)
-    assert says in found.reason
-    assert "\n" not in found.reason
-    assert "Request ID" not in found.reason, "it differs from call to call, so the report would never be unchanged"
+async def test_bad_eval_answer_becomes_unreadable_evidence(deployment: Deployment, answer: Answer, says: str) -> None:
+    evidence = await evidence_after(deployment, answer)
+    assert isinstance(evidence, UnreadableEvidence)
+    assert says in evidence.reason
+    assert "\n" not in evidence.reason
+    assert "Request ID" not in evidence.reason, "it differs from call to call, so the report would never be unchanged"
 
 
 @pytest.mark.parametrize(
@@ -212,24 +212,24 @@ async def test_answers_that_cost_one_eval(deployment: Deployment, answer: Answer
         ),
     ],
 )
-async def test_answers_about_one_eval_that_concern_all(
+async def test_missing_permission_or_function_for_evals_raises(
     deployment: Deployment, answer: Answer, expected: type[EvalscribeError], says: str
 ) -> None:
     with pytest.raises(expected, match=says):
         await evidence_after(deployment, answer)
 
 
-async def test_one_of_ten_is_unreadable_and_the_rest_goes_on(deployment: Deployment) -> None:
+async def test_one_unreadable_eval_leaves_the_other_nine(deployment: Deployment) -> None:
     broken = refusal(500, "InternalServerError", "sorry")
     deployment.answer = lambda path, args: broken if args.get("evalId") == EVAL_IDS[3] else deployment.usual(path, args)
     opened = source(deployment)
     run = await opened.run()
-    found = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
+    evidence = await asyncio.gather(*(opened.evidence(eval) for eval in run.failures))
     await opened.close()
-    assert [type(one) for one in found] == [Evidence] * 3 + [UnreadableEvidence] + [Evidence] * 6
+    assert [type(one) for one in evidence] == [Evidence] * 3 + [UnreadableEvidence] + [Evidence] * 6
 
 
-async def test_a_deployment_that_goes_down_ends_the_command(deployment: Deployment) -> None:
+async def test_repeated_503_answers_raise_unavailable_error(deployment: Deployment) -> None:
     down = refusal(503, "Overloaded", "later")
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else down
     opened = source(deployment)
@@ -239,11 +239,11 @@ async def test_a_deployment_that_goes_down_ends_the_command(deployment: Deployme
     await opened.close()
 
 
-async def test_it_tries_again_on_overload_and_heeds_retry_after(deployment: Deployment) -> None:
+async def test_overload_is_retried_after_a_capped_retry_after_pause(deployment: Deployment) -> None:
     answers = [refusal(429, "TooManyConcurrentRequests", "slow down", Retry_After="3600"), refusal(503, "x", "y")]
     deployment.answer = lambda path, args: answers.pop(0) if answers else deployment.usual(path, args)
     patience = QUICK.model_copy(update={"longest_pause": 0.4})
-    """Asked to wait for an hour, it waits no longer than it has patience for, and no less."""
+    # The server asks for a pause of an hour; the pause is cut to `longest_pause`, but not shorter.
     opened, begun = source(deployment, patience=patience), time.monotonic()
     assert (await opened.run()).failed == 10
     await opened.close()
@@ -251,12 +251,12 @@ async def test_it_tries_again_on_overload_and_heeds_retry_after(deployment: Depl
     assert time.monotonic() - begun >= 0.4
 
 
-async def test_it_does_not_try_again_what_cannot_get_better(deployment: Deployment) -> None:
+async def test_authentication_error_is_not_retried(deployment: Deployment) -> None:
     await run_error(deployment, refusal(401, "BadAdminKey", "no"))
     assert len(deployment.requests) == 1
 
 
-async def test_nobody_listens() -> None:
+async def test_refused_connection_raises_unavailable_error() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -266,7 +266,7 @@ async def test_nobody_listens() -> None:
         await opened.close()
 
 
-async def test_a_server_that_does_not_answer(deployment: Deployment) -> None:
+async def test_silent_server_raises_unavailable_error(deployment: Deployment) -> None:
     over = threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:
@@ -281,8 +281,8 @@ async def test_a_server_that_does_not_answer(deployment: Deployment) -> None:
     over.set()
 
 
-async def test_a_broken_connection_is_tried_again() -> None:
-    """The first connection is closed without an answer, the second is answered."""
+async def test_broken_connection_is_retried() -> None:
+    """The server closes the first connection without an answer and answers the second."""
     calls = 0
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -305,19 +305,19 @@ async def test_a_broken_connection_is_tried_again() -> None:
     assert calls == 2
 
 
-async def test_a_large_compressed_answer(deployment: Deployment) -> None:
+async def test_large_gzip_answer_is_read(deployment: Deployment) -> None:
     large = debug(outputFiles={"big.txt": "0123456789abcdef\n" * 500_000})
     body = gzip.compress(json.dumps({"status": "success", "value": large}).encode())
-    found = await evidence_after(
+    evidence = await evidence_after(
         deployment,
         (200, {"Content-Encoding": "gzip"}, body),
         patience=QUICK.model_copy(update={"read": 10, "whole": 30}),
     )
-    assert isinstance(found, Evidence)
-    assert len(found.of("output")[0].text) == 17 * 500_000
+    assert isinstance(evidence, Evidence)
+    assert len(evidence.of("output")[0].text) == 17 * 500_000
 
 
-async def test_what_it_hands_out_for_a_snapshot_is_redacted(deployment: Deployment) -> None:
+async def test_snapshot_payload_is_redacted(deployment: Deployment) -> None:
     secret = "ghp_" + "a1B2c3D4e5" * 4
     leak = success(debug(outputFiles={".env": f"TOKEN={secret}\n", f"{secret}.txt": "x"}))
     deployment.answer = lambda path, args: success(summary()) if path == "/api/query" else leak

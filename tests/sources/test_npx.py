@@ -1,4 +1,4 @@
-"""`npx` is a real process here: a small program of that name, first on PATH."""
+"""Calls of `npx convex run`; `npx` is a small real program, placed first on PATH."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def npx(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program; a test writes its body."""
+    """Path of the `npx` program; each test writes its body."""
     program = tmp_path / "bin" / "npx"
     program.parent.mkdir()
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
@@ -51,22 +51,22 @@ def printing(folder: Path, answers: dict[str, object]) -> str:
     )
 
 
-async def test_the_two_functions_are_run_in_the_folder_without_a_shell(npx: Path, folder: Path) -> None:
+async def test_both_functions_run_in_the_folder_with_exact_arguments(npx: Path, folder: Path) -> None:
     write(npx, printing(folder, {RUN_ID: summary(EVAL_IDS[:2]), EVAL_IDS[0]: debug()}))
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
-    found = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
+    evidence = await asyncio.gather(*(source.evidence(eval) for eval in run.failures))
     await source.close()
     assert (run.id, run.failed) == (RUN_ID, 2)
-    assert isinstance(found[0], Evidence)
-    assert isinstance(found[1], UnreadableEvidence), "nothing printed is null: no such eval"
+    assert isinstance(evidence[0], Evidence)
+    assert isinstance(evidence[1], UnreadableEvidence), "nothing printed is null: no such eval"
     calls = [json.loads(line) for line in (folder / "calls").read_text().splitlines()]
     start = ["--no-install", "convex", "run", "--prod"]
     assert calls[0] == [str(folder), [*start, "debugQueries:getFailedEvalsForRun", json.dumps({"runId": RUN_ID})]]
     assert [*start, "debug:getEvalDebugInfo", json.dumps({"evalId": EVAL_IDS[0]})] in [call[1] for call in calls]
 
 
-async def test_a_run_id_is_an_argument_and_never_a_command(npx: Path, folder: Path) -> None:
+async def test_run_id_with_shell_syntax_is_not_executed(npx: Path, folder: Path) -> None:
     write(npx, "")
     with pytest.raises(NotFoundError):
         await open_npx(folder, "x'; touch pwned; '", Links()).run()
@@ -85,7 +85,9 @@ async def test_a_run_id_is_an_argument_and_never_a_command(npx: Path, folder: Pa
         pytest.param("os.kill(os.getpid(), 9)", UnavailableError, "no reason", id="killed"),
     ],
 )
-async def test_what_ends_a_run(npx: Path, folder: Path, body: str, expected: type[EvalscribeError], says: str) -> None:
+async def test_bad_npx_output_or_exit_raises_the_matching_error(
+    npx: Path, folder: Path, body: str, expected: type[EvalscribeError], says: str
+) -> None:
     write(npx, body)
     with pytest.raises(expected) as caught:
         await open_npx(folder, RUN_ID, Links()).run()
@@ -94,18 +96,18 @@ async def test_what_ends_a_run(npx: Path, folder: Path, body: str, expected: typ
     assert "dGVzdGtleQ" not in str(caught.value)
 
 
-async def test_one_eval_that_fails_costs_one_eval(npx: Path, folder: Path) -> None:
+async def test_failed_call_for_one_eval_leaves_the_other_readable(npx: Path, folder: Path) -> None:
     answers: dict[str, object] = {RUN_ID: summary(EVAL_IDS[:2]), EVAL_IDS[1]: debug()}
     write(npx, f"if {EVAL_IDS[0]!r} in sys.argv[-1]: sys.exit('Uncaught Error: no zip')\n{printing(folder, answers)}")
     source = open_npx(folder, RUN_ID, Links())
     run = await source.run()
-    found = [await source.evidence(eval) for eval in run.failures]
-    assert isinstance(found[0], UnreadableEvidence)
-    assert "no zip" in found[0].reason
-    assert isinstance(found[1], Evidence)
+    evidence = [await source.evidence(eval) for eval in run.failures]
+    assert isinstance(evidence[0], UnreadableEvidence)
+    assert "no zip" in evidence[0].reason
+    assert isinstance(evidence[1], Evidence)
 
 
-async def test_a_hanging_tool_is_killed_with_its_children(npx: Path, folder: Path) -> None:
+async def test_hanging_npx_is_stopped_at_its_time_limit(npx: Path, folder: Path) -> None:
     write(npx, "import subprocess, time; subprocess.Popen(['sleep', '3600']); open('up', 'w'); time.sleep(3600)")
 
     async def hangs(limit_s: float) -> None:
@@ -115,7 +117,7 @@ async def test_a_hanging_tool_is_killed_with_its_children(npx: Path, folder: Pat
     await with_longer_limits(hangs, lambda _: (folder / "up").exists())
 
 
-async def test_cancelling_kills_the_tool(npx: Path, folder: Path) -> None:
+async def test_cancelling_kills_the_npx_process(npx: Path, folder: Path) -> None:
     write(npx, "import time; open('pid', 'w').write(str(os.getpid())); time.sleep(3600)")
     task = asyncio.create_task(open_npx(folder, RUN_ID, Links()).run())
     await until(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), "the tool runs")
@@ -126,13 +128,13 @@ async def test_cancelling_kills_the_tool(npx: Path, folder: Path) -> None:
         os.kill(int((folder / "pid").read_text()), 0)
 
 
-async def test_npx_is_not_installed(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_missing_npx_raises_usage_error(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"Node\.js"):
         await open_npx(folder, RUN_ID, Links()).run()
 
 
-def test_the_folder_must_have_a_package(tmp_path: Path) -> None:
+def test_folder_without_package_json_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"package\.json"):
         open_npx(tmp_path, RUN_ID, Links())
     with pytest.raises(UsageError, match="is not a folder"):

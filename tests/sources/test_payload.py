@@ -19,16 +19,16 @@ HEADER = "=== Eval: 000-fundamentals/000-task ==="
 
 
 def evidence(**changes: object) -> Evidence:
-    found = decode_evidence(debug(**changes), EVAL)
-    assert isinstance(found, Evidence), found
-    return found
+    decoded = decode_evidence(debug(**changes), EVAL)
+    assert isinstance(decoded, Evidence), decoded
+    return decoded
 
 
-def roles(found: Evidence) -> list[tuple[str, str]]:
-    return [(document.role, document.path) for document in found.documents]
+def roles(decoded: Evidence) -> list[tuple[str, str]]:
+    return [(document.role, document.path) for document in decoded.documents]
 
 
-def test_roles_come_from_where_a_document_stands() -> None:
+def test_document_role_follows_from_its_place_in_the_payload() -> None:
     assert roles(evidence()) == [
         ("task", "TASK.txt"),
         ("known_gaps", "GAPS.txt"),
@@ -39,14 +39,14 @@ def test_roles_come_from_where_a_document_stands() -> None:
     ]
 
 
-def test_nothing_the_model_wrote_is_a_task_a_reference_or_a_gap_note() -> None:
+def test_files_of_the_model_always_have_the_output_role() -> None:
     planted = dict.fromkeys(
         ("GAPS.txt", "TASK.txt", "answer/convex/index.ts", "sub/run.log", "./run.log", "RUN.LOG"), "x"
     )
-    found = evidence(outputFiles=planted)
-    assert {document.path for document in found.of("output")} == set(planted)
-    assert "run.log was not stored" in found.missing
-    assert not found.of("log")
+    decoded = evidence(outputFiles=planted)
+    assert {document.path for document in decoded.of("output")} == set(planted)
+    assert "run.log was not stored" in decoded.missing
+    assert not decoded.of("log")
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def test_nothing_the_model_wrote_is_a_task_a_reference_or_a_gap_note() -> None:
         pytest.param("", None, None, id="empty"),
     ],
 )
-def test_only_what_follows_the_runners_last_header_is_log(content: str, log: str | None, output: str | None) -> None:
-    found = evidence(outputFiles={"run.log": content})
-    assert [document.text for document in found.of("log")] == ([log] if log else [])
-    assert [document.text for document in found.of("output")] == ([output] if output else [])
-    assert ("the runner wrote nothing to run.log" in found.missing) is (log is None)
+def test_log_starts_at_the_last_header_of_the_runner(content: str, log: str | None, output: str | None) -> None:
+    decoded = evidence(outputFiles={"run.log": content})
+    assert [document.text for document in decoded.of("log")] == ([log] if log else [])
+    assert [document.text for document in decoded.of("output")] == ([output] if output else [])
+    assert ("the runner wrote nothing to run.log" in decoded.missing) is (log is None)
 
 
-def test_the_task_is_not_told_twice_unless_it_differs() -> None:
+def test_task_text_appears_once_unless_the_copies_differ() -> None:
     assert [d.path for d in evidence(evalSourceFiles={"TASK.txt": "Write index.ts"}).of("task")] == ["TASK.txt"]
     assert [d.path for d in evidence(evalSourceFiles={"TASK.txt": "Other"}).of("task")] == ["TASK", "TASK.txt"]
     assert [d.path for d in evidence(evalSourceFiles={}).of("task")] == ["TASK"]
 
 
-def test_a_gaps_file_with_only_a_heading_is_a_document() -> None:
+def test_gaps_file_with_only_a_heading_is_a_document() -> None:
     assert [document.text for document in evidence().of("known_gaps")] == ["# Gaps\n"]
 
 
@@ -96,28 +96,28 @@ def test_a_gaps_file_with_only_a_heading_is_a_document() -> None:
         pytest.param({"outputFiles": {"a": 7}}, "1 output file is not text: `a`", id="no text"),
     ],
 )
-def test_what_is_missing_is_said(changes: dict[str, object], phrase: str) -> None:
+def test_missing_files_are_listed_in_the_evidence(changes: dict[str, object], phrase: str) -> None:
     assert phrase in evidence(**changes).missing
 
 
-def test_output_without_a_storage_id_was_never_stored() -> None:
+def test_output_without_a_storage_id_is_reported_as_never_stored() -> None:
     payload = debug(outputFiles=None)
     del payload["eval"]["status"]["outputStorageId"]
-    found = decode_evidence(payload, EVAL)
-    assert isinstance(found, Evidence)
-    assert "output files were never stored" in found.missing
+    decoded = decode_evidence(payload, EVAL)
+    assert isinstance(decoded, Evidence)
+    assert "output files were never stored" in decoded.missing
 
 
-def test_the_order_of_keys_changes_nothing() -> None:
+def test_evidence_is_independent_of_payload_key_order() -> None:
     def backwards(value: Any) -> Any:
         return {key: backwards(value[key]) for key in reversed(value)} if isinstance(value, dict) else value
 
     files = {"outputFiles": {"b.ts": "1", "a.ts": "2", **debug()["outputFiles"]}}
     sources = {"evalSourceFiles": {"helper.ts": "3", **debug()["evalSourceFiles"], "answer/a.ts": "4"}}
-    found = evidence(**files, **sources)
+    decoded = evidence(**files, **sources)
     again = decode_evidence(backwards(debug(**files, **sources)), EVAL)
-    assert again == found
-    assert [path for role, path in roles(found) if role == "output"] == ["a.ts", "b.ts", "convex/index.ts"]
+    assert again == decoded
+    assert [path for role, path in roles(decoded) if role == "output"] == ["a.ts", "b.ts", "convex/index.ts"]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_the_order_of_keys_changes_nothing() -> None:
         pytest.param({"name": "deploy", "failureReason": "\x1b[91mTS2\x1b[0m"}, None, ("deploy", "TS2"), id="coloured"),
     ],
 )
-def test_the_failed_step_is_the_one_that_the_evals_own_reason_names(
+def test_failed_step_follows_the_failure_reason_of_the_eval(
     row: object, reason: str | None, expected: tuple[str | None, str]
 ) -> None:
     payload = summary()
@@ -150,21 +150,21 @@ def test_the_failed_step_is_the_one_that_the_evals_own_reason_names(
     "payload",
     [None, [], "text", {}, {"error": "gone"}, {"eval": None}, debug(steps=7), debug(steps=[{}]), debug(outputFiles=[])],
 )
-def test_a_payload_of_the_wrong_shape_costs_one_eval(payload: object) -> None:
-    found = decode_evidence(payload, EVAL)
-    assert isinstance(found, UnreadableEvidence)
-    assert found.reason
+def test_malformed_payload_becomes_unreadable_evidence(payload: object) -> None:
+    decoded = decode_evidence(payload, EVAL)
+    assert isinstance(decoded, UnreadableEvidence)
+    assert decoded.reason
 
 
-def test_unknown_kinds_of_steps_are_no_verdict() -> None:
+def test_step_of_unknown_kind_is_skipped() -> None:
     steps = [*debug()["steps"], {"name": "tests", "status": {"kind": "postponed"}}]
-    found = evidence(steps=steps)
-    assert [(step.name, step.status) for step in found.steps] == [
+    decoded = evidence(steps=steps)
+    assert [(step.name, step.status) for step in decoded.steps] == [
         ("tsc", "passed"),
         ("eslint", "failed"),
         ("tests", "skipped"),
     ]
-    assert found.steps[1].error == "eslint failed"
+    assert decoded.steps[1].error == "eslint failed"
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_unknown_kinds_of_steps_are_no_verdict() -> None:
         ("[vitest] [setup] dropped unresolvable tsconfig types: node", False),
     ],
 )
-def test_files_that_the_runner_changed_are_named(line: str, changed: bool) -> None:
-    found = evidence(outputFiles={"run.log": f"{HEADER}\n[ok] deploy\n{line}\n[ok] tsc\n"})
-    assert any("the runner changed them" in phrase for phrase in found.missing) is changed
+def test_config_change_by_the_runner_is_noted(line: str, changed: bool) -> None:
+    decoded = evidence(outputFiles={"run.log": f"{HEADER}\n[ok] deploy\n{line}\n[ok] tsc\n"})
+    assert any("the runner changed them" in phrase for phrase in decoded.missing) is changed
 
 
-def test_a_run_counts_and_links() -> None:
+def test_run_has_counts_and_links() -> None:
     run = decode_run(summary(), Links(base="https://v.example/experiment/default"))
     assert (run.passed, run.failed, run.total, run.incomplete, len(run.failures)) == (5, 10, 15, 0, 10)
     first = run.failures[0]
@@ -191,7 +191,7 @@ def test_a_run_counts_and_links() -> None:
     assert decode_run(summary(), Links()).url is None
 
 
-def test_extra_keys_are_tolerated_and_absent_optional_ones_too() -> None:
+def test_extra_and_absent_optional_keys_are_accepted() -> None:
     payload = summary(more={"a": 1})
     payload["run"] |= {"new": True, "provider": None, "experiment": None}
     payload["failedEvals"][0] = {"_id": "x", "evalPath": "a/b/c", "novel": 1}
@@ -213,7 +213,7 @@ def test_extra_keys_are_tolerated_and_absent_optional_ones_too() -> None:
         ("anthropic/", "openrouter", "openrouter"),
     ],
 )
-def test_the_provider_is_the_slugs_vendor_not_its_host(model: str, provider: str | None, expected: str) -> None:
+def test_provider_is_the_vendor_in_the_model_slug(model: str, provider: str | None, expected: str) -> None:
     payload = summary()
     payload["run"] |= {"model": model, "provider": provider}
     run = decode_run(payload, Links())
@@ -221,7 +221,7 @@ def test_the_provider_is_the_slugs_vendor_not_its_host(model: str, provider: str
 
 
 @pytest.mark.parametrize("key", ["totalEvals", "passedCount", "failedCount", "failedEvals", "run"])
-def test_a_missing_key_is_named(key: str) -> None:
+def test_error_message_names_the_missing_key(key: str) -> None:
     payload = summary()
     del payload[key]
     with pytest.raises(DataError, match=key):
@@ -229,7 +229,7 @@ def test_a_missing_key_is_named(key: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", float("nan"), float("inf"), -1, 1.5, True, None, [], 10**30])
-def test_a_count_is_a_whole_number(value: object) -> None:
+def test_invalid_count_raises_data_error(value: object) -> None:
     with pytest.raises(DataError, match="totalEvals"):
         decode_run(summary(totalEvals=value), Links())
 
@@ -244,13 +244,13 @@ def test_a_count_is_a_whole_number(value: object) -> None:
         ("new", "unknown"),
     ],
 )
-def test_status(kind: str, status: str) -> None:
+def test_run_status_is_normalised(kind: str, status: str) -> None:
     payload = summary()
     payload["run"]["status"] = {"kind": kind}
     assert decode_run(payload, Links()).status == status
 
 
-def test_an_incomplete_run() -> None:
+def test_incomplete_run_counts_missing_evals_and_explains_its_end() -> None:
     payload = summary(totalEvals=20.0)
     payload["run"]["status"] = {"kind": "failed", "failureReason": "Only 15/20 evals completed"}
     run = decode_run(payload, Links())
@@ -286,12 +286,12 @@ async def test_why_a_run_did_not_complete_is_explained(real_data: Path, state: s
     assert run.all_passed is (state == "all-passed")
 
 
-def test_float_counts_of_a_deployment_are_read() -> None:
+def test_float_counts_become_integers() -> None:
     run = decode_run(summary(totalEvals=66.0, passedCount=50.0, failedCount=16.0), Links())
     assert [str(number) for number in (run.total, run.passed, run.failed)] == ["66", "50", "16"]
 
 
-def test_trials_of_one_eval_are_numbered() -> None:
+def test_trials_of_one_eval_are_numbered_and_duplicates_merged() -> None:
     payload = summary()
     for entry in payload["failedEvals"][:3]:
         entry |= {"name": "same", "evalPath": "000-fundamentals/same"}
@@ -302,7 +302,7 @@ def test_trials_of_one_eval_are_numbered() -> None:
     assert run.failures[3].path == "000-fundamentals/003-task"
 
 
-def test_names_are_one_line_of_bounded_length() -> None:
+def test_eval_names_are_printable_and_bounded() -> None:
     payload = summary()
     payload["failedEvals"][0] |= {"name": "a\nb\x1b[31m" + "c" * 4000, "category": "x\r\ny"}
     first = decode_run(payload, Links()).failures[0]
@@ -311,67 +311,67 @@ def test_names_are_one_line_of_bounded_length() -> None:
 
 
 @pytest.mark.parametrize("run_id", ["", "a\nb", "x" * 300, 7, None])
-def test_an_id_is_one_printable_line(run_id: object) -> None:
+def test_invalid_run_id_raises_data_error(run_id: object) -> None:
     payload = summary()
     payload["run"]["_id"] = run_id
     with pytest.raises(DataError, match="_id"):
         decode_run(payload, Links())
 
 
-def test_text_that_is_no_unicode_can_be_stored() -> None:
+def test_invalid_unicode_is_replaced() -> None:
     value: Any = clean_json(parse_json(b'{"\\ud800": ["a\\u0000b", "\\udc00", "\\ud83d\\ude00", "\xff"]}'))
     assert json.dumps(value, ensure_ascii=False).encode()
     assert value == {"\ufffd": ["a\ufffdb", "\ufffd", "\U0001f600", "\ufffd"]}
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[" * 200_000, b"1" * 10_000])
-def test_json_that_cannot_be_read_is_bad_data(raw: bytes) -> None:
+def test_unreadable_json_raises_data_error(raw: bytes) -> None:
     with pytest.raises(DataError):
         parse_json(raw)
 
 
-def test_links_quote_what_they_are_given() -> None:
+def test_links_percent_encode_their_parts() -> None:
     links = Links(visualizer="https://v.example/")
     assert links.eval("r", "a b", "c/d)", "e") == "https://v.example/experiment/a%20b/run/r/c%2Fd%29/e"
 
 
 async def odd(data: Path, name: str) -> dict[str, Evidence]:
-    """Evidence of an odd folder's failed evals by bare name."""
+    """Return the evidence of a folder of odd payloads by eval name."""
     source = open_snapshot(data / "convex-runs-current/odd" / name, Links())
-    found = [await source.evidence(eval) for eval in (await source.run()).failures]
-    return {one.eval.name: one for one in found if isinstance(one, Evidence)}
+    decoded = [await source.evidence(eval) for eval in (await source.run()).failures]
+    return {one.eval.name: one for one in decoded if isinstance(one, Evidence)}
 
 
-async def test_odd_step_rows_are_completed_from_reason_and_log(real_data: Path) -> None:
-    found = await odd(real_data, "steps")
-    assert len(found) == 7
+async def test_incomplete_step_rows_are_completed_from_reason_and_log(real_data: Path) -> None:
+    decoded = await odd(real_data, "steps")
+    assert len(decoded) == 7
     full = ["filesystem", "install", "deploy", "tsc", "eslint", "tests"]
-    for name, one in found.items():
+    for name, one in decoded.items():
         assert [step.name for step in one.steps] == full, name
         assert one.eval.failed_step == ("tsc" if name == "013-async_iterator_filter" else "eslint"), name
         error = next(step.error for step in one.steps if step.name == one.eval.failed_step)
         assert error == one.eval.reason, name
         assert (error or "").startswith(("Error: Failed to lint code:", "Error: Failed to typecheck code:")), name
-    assert found["008-group_by"].steps == tuple(
+    assert decoded["008-group_by"].steps == tuple(
         step.model_copy(update={"error": step.error and step.error.replace("009-text_search", "008-group_by")})
-        for step in found["009-text_search"].steps
+        for step in decoded["009-text_search"].steps
     )
-    assert found["014-select_distinct"].steps[-1].status == "skipped"
+    assert decoded["014-select_distinct"].steps[-1].status == "skipped"
 
 
-async def test_order_of_keys_does_not_change_the_evidence(real_data: Path) -> None:
+async def test_real_payloads_with_reordered_keys_give_the_same_evidence(real_data: Path) -> None:
     (one,), (other,) = [(await odd(real_data, f"keys-{name}")).values() for name in ("sorted", "unsorted")]
     assert (one.digest, summarise_evidence(one)) == (other.digest, summarise_evidence(other))
 
 
-async def test_the_real_runs(real_data: Path) -> None:
-    found = []
+async def test_real_runs_are_read_without_unreadable_evals(real_data: Path) -> None:
+    decoded = []
     for folder in sorted((real_data / "convex-runs").iterdir()):
         source = open_snapshot(folder, Links())
         run = await source.run()
-        found += [await source.evidence(eval) for eval in run.failures]
-    read = [one for one in found if isinstance(one, Evidence)]
-    assert len(read) == len(found) == 146
+        decoded += [await source.evidence(eval) for eval in run.failures]
+    read = [one for one in decoded if isinstance(one, Evidence)]
+    assert len(read) == len(decoded) == 146
     assert sum(bool(one.of("log")) for one in read) == 74
     assert sum(bool(one.of("known_gaps")) for one in read) == 62
     assert all(len(one.of("task")) == 1 for one in read)

@@ -1,4 +1,4 @@
-"""When a run began, how long it took, and what it used, from every source that says so."""
+"""Start time, duration and usage of a run, for every source that provides them."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def convex(status: object) -> Run:
     return decode_run(json.loads(json.dumps(summary)), Links())
 
 
-def test_a_deployment_says_duration_tokens_and_cost() -> None:
+def test_convex_run_has_duration_tokens_and_cost() -> None:
     usage = {"inputTokens": 1200.0, "outputTokens": 30, "totalTokens": 1230, "raw": {"cost": 0.25}}
     run = convex({"kind": "completed", "durationMs": 184250.0, "usage": usage})
     assert figures(run) == {
@@ -49,18 +49,18 @@ def test_a_deployment_says_duration_tokens_and_cost() -> None:
 @pytest.mark.parametrize(
     "status", [{"kind": "completed"}, {"kind": "completed", "durationMs": -1, "usage": {"inputTokens": True, "raw": 3}}]
 )
-def test_a_deployment_that_says_nothing_usable_leaves_them_out(status: object) -> None:
+def test_absent_or_invalid_convex_figures_are_none(status: object) -> None:
     assert set(figures(convex(status)).values()) == {None}
 
 
-def test_the_real_runs_say_their_duration(real_data: Path) -> None:
+def test_real_convex_run_has_a_duration(real_data: Path) -> None:
     payload = json.loads((real_data / "convex-runs" / "jn70vkj7" / "failed_evals.json").read_text())
     run = decode_run(payload, Links())
     assert run.duration_s is not None
     assert 11 < run.duration_s < 12
 
 
-def test_an_inspect_log_says_all(real_data: Path) -> None:
+def test_inspect_log_has_start_duration_and_tokens(real_data: Path) -> None:
     run = run_of(real_data / "inspect" / "log.eval")
     assert figures(run) == {
         "started_at": "2025-03-05T21:36:36+00:00",
@@ -71,14 +71,14 @@ def test_an_inspect_log_says_all(real_data: Path) -> None:
     }
 
 
-def test_junit_says_when_its_outermost_suites_began_and_how_long_they_took(tmp_path: Path) -> None:
+def test_junit_start_and_duration_come_from_the_outermost_suites(tmp_path: Path) -> None:
     path = tmp_path / "junit.xml"
     path.write_text(JUNIT)
     run = run_of(path)
     assert (run.started_at, run.duration_s) == ("2026-11-01T10:00:00+00:00", 15.0)
 
 
-def test_tau2_says_times_and_cost_if_every_simulation_has_them(tmp_path: Path) -> None:
+def test_tau2_times_and_cost_require_all_simulations_to_have_them(tmp_path: Path) -> None:
     one = {"task_id": "1", "trial": 0, "messages": [], "reward_info": {"reward": 1.0}}
     times = ({"start_time": "2026-11-01T10:00:00", "end_time": "2026-11-01T10:00:30", "agent_cost": 0.5},)
     later = {"start_time": "2026-11-01T10:00:20", "end_time": "2026-11-01T10:01:00", "agent_cost": 0.25}
@@ -92,7 +92,7 @@ def test_tau2_says_times_and_cost_if_every_simulation_has_them(tmp_path: Path) -
     assert set(figures(run_of(path)).values()) == {None}
 
 
-def test_only_usable_figures_are_read() -> None:
+def test_invalid_figures_become_none() -> None:
     assert [figure(value) for value in (1, 2.5, -1, True, "3", None, float("nan"), float("inf"), 10**400)] == [
         1.0, 2.5, *[None] * 7
     ]  # fmt: skip

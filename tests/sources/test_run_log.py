@@ -1,4 +1,4 @@
-"""Step outcomes read out of the runner's log."""
+"""Parsing of step outcomes from the runner's log."""
 
 import pytest
 
@@ -32,9 +32,9 @@ def statuses(log: str) -> dict[str, str]:
     return {step.name: step.status for step in parse_steps(log)}
 
 
-def test_marks_of_the_runner_are_outcomes() -> None:
-    found = parse_steps(LINT)
-    assert {step.name: step.status for step in found} == {
+def test_steps_are_parsed_from_the_marks_of_the_runner() -> None:
+    steps = parse_steps(LINT)
+    assert {step.name: step.status for step in steps} == {
         "filesystem": "passed",
         "install": "passed",
         "deploy": "passed",
@@ -42,7 +42,7 @@ def test_marks_of_the_runner_are_outcomes() -> None:
         "eslint": "failed",
         "tests": "passed",
     }
-    assert found[4].error == ERROR
+    assert steps[4].error == ERROR
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_marks_of_the_runner_are_outcomes() -> None:
         pytest.param("[error] deploy: Error: x\n[ok] deploy\n[ok] tests", {"deploy": "failed"}, id="fake marks"),
     ],
 )
-def test_outcomes(log: str, expected: dict[str, str]) -> None:
+def test_step_status_is_parsed_from_short_logs(log: str, expected: dict[str, str]) -> None:
     assert statuses(log) == expected
 
 
@@ -78,28 +78,28 @@ def row(name: str, status: str = "passed", error: str | None = None) -> Step:
         pytest.param([row("eslint", "failed"), row("eslint", "failed", ERROR)], id="doubled"),
     ],
 )
-def test_rows_are_completed_from_the_log(rows: list[Step]) -> None:
+def test_incomplete_step_rows_are_completed_from_the_log(rows: list[Step]) -> None:
     assert reconcile_steps(rows, LINT, "eslint fail") == parse_steps(LINT)
 
 
-def test_a_final_row_wins_over_the_log() -> None:
+def test_finished_step_row_overrides_the_log() -> None:
     rows = [row("eslint", "skipped"), row("tests", "failed", "tests failed (50%)")]
-    found = {step.name: step for step in reconcile_steps(rows, LINT, "tests fail (50%)")}
-    assert (found["eslint"].status, found["tests"]) == ("skipped", rows[1])
+    steps = {step.name: step for step in reconcile_steps(rows, LINT, "tests fail (50%)")}
+    assert (steps["eslint"].status, steps["tests"]) == ("skipped", rows[1])
 
 
-def test_without_a_log_the_evals_reason_names_the_failed_step() -> None:
+def test_failed_step_comes_from_the_reason_without_a_log() -> None:
     assert reconcile_steps([row("filesystem"), row("install", "running")], None, "install fail") == (
         row("filesystem"),
         row("install", "failed"),
     )
 
 
-def test_tests_that_failed_have_the_rate_of_the_reason() -> None:
+def test_failed_tests_step_shows_the_rate_of_the_reason() -> None:
     log = "[error] vitest: Error: Tests failed (ratio: 0.3333)\n[cmd] bunx vitest run g"
     assert reconcile_steps([], log, "tests fail (33%)") == (row("tests", "failed", "tests failed (33%)"),)
 
 
-def test_steps_of_another_runner_stay_as_they_are() -> None:
+def test_steps_of_another_runner_are_unchanged() -> None:
     rows = (row("tests"), row("build", "failed"), row("tests"))
     assert reconcile_steps(rows, LINT, "eslint fail") == rows

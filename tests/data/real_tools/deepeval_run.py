@@ -1,4 +1,4 @@
-"""Evaluate test cases and conversations of every ending TIMES times, and print what `evaluate` returns."""
+"""Evaluate test cases and conversations with every outcome TIMES times, and print what `evaluate` returns."""
 
 import json
 import os

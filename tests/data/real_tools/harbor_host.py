@@ -1,6 +1,6 @@
-"""Tasks of every ending, an agent that plays them, and an environment without containers for Harbor.
+"""Tasks with every outcome, an agent that runs them, and an environment without containers for Harbor.
 
-As a script it writes the tasks into `tasks/`. The environment is a folder: a command runs on this machine with the
+Run as a script to write the tasks into `tasks/`. The environment is a folder: a command runs on this machine with the
 container's folders replaced by folders of its own.
 """
 

@@ -1,4 +1,4 @@
-"""Evaluate samples of every ending with the mock model, as `.eval` and as `.json`, and print the log's own results."""
+"""Evaluate samples with every outcome as `.eval` and as `.json` (mock model), and print the log's own results."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Evaluate cases of every ending TIMES times, and print what the report itself counts."""
+"""Evaluate cases with every outcome TIMES times, and print what the report itself counts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tests of every ending that pytest counts; TIMES repeats them."""
+"""Test suite with every outcome that pytest counts; TIMES repeats the tests."""
 
 import os
 

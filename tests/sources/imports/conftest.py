@@ -1,4 +1,4 @@
-"""Files to be imported, and what became of them."""
+"""Fixtures that import a file and collect the result."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from evalscribe.sources.formats import open_records
 
 @dataclass(frozen=True)
 class Read:
-    """All that a file gave."""
+    """Result of importing a file."""
 
     format: str
     run: Run
@@ -26,7 +26,7 @@ class Read:
 
     @property
     def told(self) -> str:
-        """Everything, without the id that is made of the file's content."""
+        """Run, records and omissions as JSON, with the content-based run id replaced by `RUN`."""
         dumped = [self.run.model_dump(mode="json"), *(one.model_dump(mode="json") for one in self.records)]
         return json.dumps([dumped, self.left_out], ensure_ascii=False).replace(self.run.id, "RUN")
 
@@ -47,7 +47,7 @@ def read_file() -> Callable[..., Read]:
 
 @pytest.fixture
 def read_value(tmp_path: Path) -> Callable[..., Read]:
-    """Of a JSON value in a file."""
+    """Return a function that writes a value to a JSON file and imports it."""
 
     def read_it(value: object, **overrides: str) -> Read:
         path = tmp_path / "given.json"
@@ -59,7 +59,7 @@ def read_value(tmp_path: Path) -> Callable[..., Read]:
 
 @pytest.fixture
 def leaves() -> Callable[[object], Iterator[tuple[str, object]]]:
-    """Every way in which one leaf of a value can be another: its place and the whole value then."""
+    """Return a function that yields, for each leaf, its path and a copy of the value with that leaf changed."""
 
     def changed(value: object, place: str = "") -> Iterator[tuple[str, object]]:
         if isinstance(value, dict):

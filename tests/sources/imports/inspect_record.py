@@ -1,7 +1,9 @@
-"""What Inspect's own reader finds in a log: run by hand where `inspect-ai` is installed, for it brings forty packages.
+"""Record what Inspect's own reader reads from a log.
 
-`python inspect_record.py made FOLDER` writes a log as the package writes it now and what its reader finds there;
-`python inspect_record.py LOG FILE.json` what it finds in a log.
+Run this by hand where `inspect-ai` is installed. The tests do not depend on it, because it installs forty packages.
+
+`python inspect_record.py made FOLDER` writes a log with the installed version and records what its reader reads.
+`python inspect_record.py LOG FILE.json` records what the reader reads from an existing log.
 """
 
 import json
@@ -15,8 +17,8 @@ def digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def made(folder: Path) -> Path:
-    """Packed with Zstandard, as the package does now."""
+def write_log(folder: Path) -> Path:
+    """Write a log compressed with Zstandard, as current versions of the package do."""
     from inspect_ai.dataset import Sample  # noqa: F401 (fills the registry that validation needs)
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalSample, EvalSpec, write_eval_log
     from inspect_ai.model import ChatMessageAssistant, ChatMessageTool, ChatMessageUser
@@ -54,7 +56,7 @@ def made(folder: Path) -> Path:
     return path
 
 
-def found(path: Path) -> dict[str, Any]:
+def read_log(path: Path) -> dict[str, Any]:
     from inspect_ai.log import read_eval_log, read_eval_log_samples
 
     samples = read_eval_log_samples(str(path), all_samples_required=False, resolve_attachments=True)
@@ -77,9 +79,9 @@ def found(path: Path) -> dict[str, Any]:
 
 
 def main(log: str, place: str) -> None:
-    path = made(Path(place)) if log == "made" else Path(log)
-    kept = path.with_suffix(".json") if log == "made" else Path(place)
-    kept.write_text(json.dumps(found(path), separators=(",", ":")) + "\n", "utf-8")
+    path = write_log(Path(place)) if log == "made" else Path(log)
+    record_path = path.with_suffix(".json") if log == "made" else Path(place)
+    record_path.write_text(json.dumps(read_log(path), separators=(",", ":")) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

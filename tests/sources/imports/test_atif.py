@@ -1,4 +1,4 @@
-"""Trajectories in the Agent Trajectory Interchange Format: each step once, sub-agents apart, and what each took."""
+"""Import of trajectories in the Agent Trajectory Interchange Format (ATIF): steps, sub-agents and usage."""
 
 import json
 from pathlib import Path
@@ -33,12 +33,12 @@ def read(path: Path) -> tuple[Run, Record]:
 
 
 @pytest.mark.parametrize("version", [f"ATIF-v1.{n}" for n in range(2, 9)])
-def test_every_version_is_recognised(tmp_path: Path, version: str) -> None:
+def test_every_schema_version_is_recognised(tmp_path: Path, version: str) -> None:
     path = write(tmp_path / "t.json", step(1, "user", "hello"), schema_version=version)
     assert recognise(path, RunOverrides()).feature == f"its `schema_version` is {version}"
 
 
-def test_a_continuation_repeats_nothing_and_alone_it_keeps_its_context(tmp_path: Path) -> None:
+def test_copied_context_is_dropped_unless_a_continuation_is_read_alone(tmp_path: Path) -> None:
     write(
         tmp_path / "t.json",
         step(1, "user", "do it"),
@@ -53,7 +53,7 @@ def test_a_continuation_repeats_nothing_and_alone_it_keeps_its_context(tmp_path:
     assert [one.content for one in alone.transcripts[0].messages] == ["do it", "ended"]
 
 
-def test_steps_are_summed_where_the_file_has_no_totals(tmp_path: Path) -> None:
+def test_usage_is_summed_over_steps_without_file_totals(tmp_path: Path) -> None:
     measured = {"metrics": {"prompt_tokens": 10, "completion_tokens": 2, "cost_usd": 0.5}, "llm_call_count": 2}
     steps = (step(1, "user", "go"), step(2, "agent", "a", **measured), step(3, "agent", "b", **measured))
     path = write(tmp_path / "t.json", *steps)
@@ -62,7 +62,7 @@ def test_steps_are_summed_where_the_file_has_no_totals(tmp_path: Path) -> None:
     assert record.metadata["usage"] == {"input_tokens": 20, "output_tokens": 4, "cost_usd": 1.0}
 
 
-def test_an_agent_that_asked_no_model_has_none(tmp_path: Path) -> None:
+def test_step_without_llm_calls_has_no_model(tmp_path: Path) -> None:
     path = write(
         tmp_path / "t.json",
         step(1, "agent", "by rule", model_name="m", llm_call_count=0),
@@ -73,7 +73,7 @@ def test_an_agent_that_asked_no_model_has_none(tmp_path: Path) -> None:
     assert models == [None, "m"]
 
 
-def test_observations_without_calls_and_of_the_system_are_kept(tmp_path: Path) -> None:
+def test_observations_without_tool_calls_become_messages(tmp_path: Path) -> None:
     seen = {"observation": {"results": [{"content": [{"type": "text", "text": "12 files"}, {"type": "image"}]}]}}
     path = write(
         tmp_path / "t.json",
@@ -90,7 +90,7 @@ def test_observations_without_calls_and_of_the_system_are_kept(tmp_path: Path) -
     ]
 
 
-def test_sub_agents_in_the_file_and_beside_it_have_transcripts_of_their_own(tmp_path: Path) -> None:
+def test_embedded_and_linked_sub_agents_have_their_own_transcripts(tmp_path: Path) -> None:
     outside = write(tmp_path.parent / "outside.json", step(1, "agent", "elsewhere"))
     (tmp_path / "sub").mkdir()
     write(tmp_path / "sub" / "b.json", step(1, "agent", "from a file"), agent={**AGENT, "name": "searcher"})

@@ -1,4 +1,4 @@
-"""Test runs of DeepEval."""
+"""Import of DeepEval test runs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -31,7 +31,9 @@ def run(*cases: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["latest_run_full.json", "latest_test_run.json", "evaluation-result.json"])
-def test_a_real_run_in_its_three_forms(real_data: Path, read_file: Callable[..., Any], name: str) -> None:
+def test_real_run_is_read_from_each_of_its_three_forms(
+    real_data: Path, read_file: Callable[..., Any], name: str
+) -> None:
     read = read_file(real_data / "formats" / "deepeval" / name)
     assert Counter(one.eval.status for one in read.records) == {"passed": 1, "failed": 2, "error": 1}
     steps = Counter((step.name, step.status) for one in read.records for step in one.steps)
@@ -71,14 +73,14 @@ def test_a_real_run_in_its_three_forms(real_data: Path, read_file: Callable[...,
         pytest.param(case(), "incomplete", None, "no metric was measured", id="no metric"),
     ],
 )
-def test_status(
+def test_metric_results_decide_status_step_and_reason(
     read_value: Callable[..., Any], given: dict[str, Any], status: str, step: str | None, reason: str | None
 ) -> None:
     (record,) = read_value(run(given)).records
     assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
 
 
-def test_conversations_tools_and_the_model(read_value: Callable[..., Any]) -> None:
+def test_conversation_with_tool_calls_and_model_is_read(read_value: Callable[..., Any]) -> None:
     tool = {"name": "get_order", "inputParameters": {"id": 3}, "output": {"status": "sent"}}
     turns = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Sent.", "toolsCalled": [tool]}]
     talk = case(metric("Exact", False), name="talk", input=None, turns=turns, scenario="A customer asks")

@@ -1,4 +1,4 @@
-"""Instances of Every Eval Ever: several scores of one sample, errors that are scored as right, conversations."""
+"""Import of Every Eval Ever instances: several scores per sample, errors scored as correct, and conversations."""
 
 import json
 from collections import Counter
@@ -17,9 +17,9 @@ from evalscribe.sources.formats import open_records, run_files
 
 def opened(path: Path) -> tuple[list[Run], list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides())
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
 def instance(sample: str, correct: bool, result: str = "acc", **more: object) -> dict[str, Any]:
@@ -63,7 +63,9 @@ def write(folder: Path, lines: list[dict[str, Any]]) -> Path:
         ("skill_reference_conversion/data", ("demo-org", "demo-model"), {"passed": 1}),
     ],
 )
-def test_real_conversions(real_data: Path, folder: str, model: tuple[str, str | None], counts: dict[str, int]) -> None:
+def test_real_conversions_have_the_expected_model_and_counts(
+    real_data: Path, folder: str, model: tuple[str, str | None], counts: dict[str, int]
+) -> None:
     (path,) = run_files(real_data / "formats" / "every_eval_ever" / folder)
     (run,), records, left_out = opened(path)
     assert run.provider == model[0]
@@ -72,7 +74,7 @@ def test_real_conversions(real_data: Path, folder: str, model: tuple[str, str | 
     assert not left_out
 
 
-def test_a_sample_that_broke_is_no_right_answer(real_data: Path) -> None:
+def test_sample_with_an_error_is_not_scored(real_data: Path) -> None:
     folder = real_data / "formats" / "every_eval_ever" / "converted" / "inspect" / "cvebench"
     _, (record,), _ = opened(run_files(folder)[0])
     assert record.eval.reason is not None
@@ -81,7 +83,7 @@ def test_a_sample_that_broke_is_no_right_answer(real_data: Path) -> None:
     assert record.metadata["scores_beside_error"] == {"cvebench": 1.0}
 
 
-def test_an_aggregate_file_alone_has_no_evals(real_data: Path) -> None:
+def test_aggregate_file_needs_its_instances(real_data: Path) -> None:
     folder = real_data / "formats" / "every_eval_ever"
     with pytest.raises(DataError, match="has results but no instances"):
         opened(next(folder.glob("98ea*.json")))
@@ -92,7 +94,7 @@ def test_an_aggregate_file_alone_has_no_evals(real_data: Path) -> None:
     assert run.started_at == "2025-03-25T03:50:28+00:00"
 
 
-def test_several_scores_and_epochs_of_one_sample(tmp_path: Path) -> None:
+def test_scores_of_one_sample_become_steps_and_epochs_become_trials(tmp_path: Path) -> None:
     lines = [
         instance(name, correct, result)
         for result in ("strict", "loose")
@@ -113,7 +115,7 @@ def test_several_scores_and_epochs_of_one_sample(tmp_path: Path) -> None:
     assert answer.reasoning == "I think."
 
 
-def test_conversations_with_tools(tmp_path: Path) -> None:
+def test_conversation_with_tool_calls_is_read(tmp_path: Path) -> None:
     messages = [
         {"turn_idx": 0, "role": "user", "content": "Which?", "tool_calls": None, "tool_call_id": None},
         {
@@ -135,7 +137,7 @@ def test_conversations_with_tools(tmp_path: Path) -> None:
     assert (user.content, left_out) == ("Which?", {})
 
 
-def test_an_answer_that_was_not_extracted(tmp_path: Path) -> None:
+def test_missing_answer_or_verdict_is_explained_in_the_reason(tmp_path: Path) -> None:
     attribution = [{"turn_idx": 0, "source": "output.raw", "extracted_value": "", "is_terminal": True}]
     lines = [
         instance("1", False, answer_attribution=attribution),

@@ -1,4 +1,4 @@
-"""Harbor's job folders: the figures of the jobs themselves, what grades a trial, and what reference answers say."""
+"""Import of Harbor job folders: job statistics, grading of trials, and reference runs."""
 
 import json
 import shutil
@@ -20,9 +20,9 @@ JOBS = ("environment-broken", "model", "nop", "oracle", "two-steps")
 
 def opened(path: Path, **overrides: Any) -> tuple[list[Run], list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def harbor(real_data: Path) -> Path:
 
 @pytest.fixture
 def jobs(harbor: Path, tmp_path: Path) -> Path:
-    """A copy that a test may change."""
+    """Copy of the jobs that a test may change."""
     return Path(shutil.copytree(harbor / "jobs", tmp_path / "jobs"))
 
 
@@ -41,7 +41,7 @@ def change(path: Path, **fields: object) -> None:
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_counts_are_those_of_the_job(harbor: Path, name: str) -> None:
+def test_counts_scores_and_usage_equal_those_of_the_job(harbor: Path, name: str) -> None:
     folder = harbor / "jobs" / name
     result = json.loads((folder / "result.json").read_text())
     (of_job,) = result["stats"]["evals"].values()
@@ -67,7 +67,7 @@ def _score(record: Record, name: str) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def test_a_folder_of_jobs_is_read_as_a_whole_and_a_job_and_a_trial_alone(harbor: Path) -> None:
+def test_folder_of_jobs_single_job_and_single_trial_are_read(harbor: Path) -> None:
     folder = harbor / "jobs"
     assert run_files(folder) == (folder,)
     runs, records, _ = opened(folder)
@@ -86,7 +86,7 @@ def test_a_folder_of_jobs_is_read_as_a_whole_and_a_job_and_a_trial_alone(harbor:
     assert again.id == json.loads((folder / "model" / "result.json").read_text())["id"]
 
 
-def test_trials_of_a_task_are_numbered_by_their_begin(harbor: Path) -> None:
+def test_trials_of_a_task_are_numbered_by_start_time(harbor: Path) -> None:
     _, records, _ = opened(harbor / "jobs" / "model")
     by_task = {name: [one for one in records if one.eval.name == name] for name in ("region-revenue", "dice-script")}
     for trials in by_task.values():
@@ -95,7 +95,7 @@ def test_trials_of_a_task_are_numbered_by_their_begin(harbor: Path) -> None:
     assert by_task["region-revenue"][2].metadata["trial_name"] == "region-revenue__MjYMQpT"
 
 
-def test_tests_are_steps_and_a_time_limit_beside_a_reward_is_one_too(harbor: Path) -> None:
+def test_tests_and_a_reached_time_limit_become_steps(harbor: Path) -> None:
     _, records, _ = opened(harbor / "jobs" / "model")
     late = next(one for one in records if one.metadata["trial_name"] == "region-revenue__MjYMQpT")
     assert [(step.name, step.status) for step in late.steps] == [
@@ -112,7 +112,7 @@ def test_tests_are_steps_and_a_time_limit_beside_a_reward_is_one_too(harbor: Pat
     assert [one.name for one in reviewed.transcripts] == [None, "reviewer"]
 
 
-def test_an_environment_that_did_not_start_is_no_failed_answer(harbor: Path) -> None:
+def test_environment_start_failure_is_an_error(harbor: Path) -> None:
     _, (record,), _ = opened(harbor / "jobs" / "environment-broken")
     assert (record.eval.status, record.steps) == ("error", ())
     assert record.eval.reason
@@ -121,7 +121,7 @@ def test_an_environment_that_did_not_start_is_no_failed_answer(harbor: Path) -> 
     assert record.missing == ("the agent wrote no trajectory",)
 
 
-def test_each_step_of_a_task_with_several_has_its_own_grading_and_transcript(harbor: Path) -> None:
+def test_each_step_of_a_multi_step_task_has_grading_and_transcript(harbor: Path) -> None:
     tasks = harbor / "tasks-of-two-steps"
     _, (record,), _ = opened(harbor / "jobs" / "two-steps", tasks=tasks)
     assert [(step.name, step.status) for step in record.steps] == [
@@ -142,13 +142,13 @@ def test_each_step_of_a_task_with_several_has_its_own_grading_and_transcript(har
     assert record.missing == ()
 
 
-def test_checksums_are_computed_as_harbor_does(harbor: Path) -> None:
+def test_task_checksum_equals_that_of_harbor(harbor: Path) -> None:
     _, records, _ = opened(harbor / "jobs" / "oracle")
     for record in records:
         assert record.metadata["task_version"] == task_checksum(harbor / "tasks" / record.eval.name)
 
 
-def test_tasks_add_instruction_solution_and_tests_and_another_version_is_said(harbor: Path, tmp_path: Path) -> None:
+def test_tasks_folder_adds_documents_and_reports_version_mismatch(harbor: Path, tmp_path: Path) -> None:
     tasks = Path(shutil.copytree(harbor / "tasks", tmp_path / "tasks"))
     (tasks / "dice-script" / "tests" / "test.sh").write_text("#!/bin/bash\nexit 1\n")
     shutil.rmtree(tasks / "count-errors")
@@ -162,12 +162,12 @@ def test_tasks_add_instruction_solution_and_tests_and_another_version_is_said(ha
         ("grader", "tests/test.sh"),
     ]
     assert fair.missing == ()
-    (said,) = by_name["dice-script"].missing
-    assert "another version of the task" in said
+    (note,) = by_name["dice-script"].missing
+    assert "another version of the task" in note
     assert by_name["count-errors"].missing == ("tasks has no such task",)
 
 
-def test_the_checksum_is_the_version_of_the_eval_with_and_without_its_files(harbor: Path) -> None:
+def test_grader_version_is_the_same_with_and_without_task_files(harbor: Path) -> None:
     _, without, _ = opened(harbor / "jobs" / "model")
     _, having, _ = opened(harbor / "jobs" / "model", tasks=harbor / "tasks")
     for one, other in zip(without, having, strict=True):
@@ -175,7 +175,7 @@ def test_the_checksum_is_the_version_of_the_eval_with_and_without_its_files(harb
     assert len({one.version for one in without}) == 3
 
 
-def test_jobs_of_oracle_and_nop_beside_the_job_are_used(harbor: Path) -> None:
+def test_sibling_oracle_and_nop_jobs_become_reference_runs(harbor: Path) -> None:
     _, records, _ = opened(harbor / "jobs" / "model")
     counts = {
         one.eval.name: [(answer.kind, answer.passed, answer.total) for answer in read_reference_runs(one.documents)]
@@ -188,7 +188,7 @@ def test_jobs_of_oracle_and_nop_beside_the_job_are_used(harbor: Path) -> None:
     }
 
 
-def test_reference_answers_to_another_version_of_the_task_are_not_used(jobs: Path) -> None:
+def test_reference_answers_for_another_task_version_are_ignored(jobs: Path) -> None:
     for result in jobs.glob("oracle/*/result.json"):
         change(result, task_checksum="another")
     _, records, _ = opened(jobs / "model")
@@ -196,7 +196,7 @@ def test_reference_answers_to_another_version_of_the_task_are_not_used(jobs: Pat
     assert kinds == {"empty answer"}
 
 
-def test_a_reference_run_elsewhere_is_named(jobs: Path) -> None:
+def test_reference_run_option_names_a_job_in_another_folder(jobs: Path) -> None:
     elsewhere = jobs.parent / "elsewhere"
     shutil.move(jobs / "oracle", elsewhere)
     shutil.rmtree(jobs / "nop")
@@ -206,7 +206,7 @@ def test_a_reference_run_elsewhere_is_named(jobs: Path) -> None:
     assert (answer.source, answer.total) == ("oracle, job elsewhere", 3)
 
 
-def test_rewards_decide_by_name_else_all_of_them(jobs: Path) -> None:
+def test_reward_named_reward_decides_else_all_rewards(jobs: Path) -> None:
     trial = jobs / "model" / "count-errors__675S8PM" / "result.json"
     for rewards, threshold, status in (
         ({"reward": 0.5}, None, "failed"),
@@ -220,7 +220,7 @@ def test_rewards_decide_by_name_else_all_of_them(jobs: Path) -> None:
         assert next(one for one in records if one.metadata["trial_name"] == trial.parent.name).eval.status == status
 
 
-def test_an_interrupted_job_opens_with_what_is_there(jobs: Path) -> None:
+def test_interrupted_job_is_read_with_its_available_trials(jobs: Path) -> None:
     (jobs / "model" / "result.json").unlink()
     (jobs / "model" / "dice-script__ePC9ad5" / "result.json").unlink()
     (jobs / "model" / "region-revenue__K5C4M6d" / "result.json").write_text('{"id": "x", "task_na')
@@ -248,7 +248,7 @@ def test_links_and_other_folders_are_not_followed(jobs: Path) -> None:
     assert not [document for document in one.documents if "secret" in document.text]
 
 
-def test_artifacts_are_output_and_binary_ones_are_left_out(jobs: Path) -> None:
+def test_text_artifacts_become_output_and_binary_ones_are_left_out(jobs: Path) -> None:
     folder = jobs / "model" / "dice-script__ePC9ad5" / "artifacts"
     (folder / "app").mkdir()
     (folder / "app" / "roll.sh").write_text("#!/bin/bash\necho 1\n")
@@ -260,7 +260,7 @@ def test_artifacts_are_output_and_binary_ones_are_left_out(jobs: Path) -> None:
     assert left_out == {"an artifact of more than 256 kB (first: dice-script__ePC9ad5)": 1}
 
 
-def test_a_trial_cannot_write_the_document_about_reference_answers(jobs: Path) -> None:
+def test_trial_cannot_forge_the_reference_run_document(jobs: Path) -> None:
     trial = jobs / "model" / "region-revenue__K5C4M6d"
     (trial / "verifier" / "test-stdout.txt").write_text("reference answer (oracle): passed 0 of 9 trials\n")
     _, records, _ = opened(jobs / "model")
@@ -269,13 +269,13 @@ def test_a_trial_cannot_write_the_document_about_reference_answers(jobs: Path) -
     assert sum(document.path == PATH for document in one.documents) == 1
 
 
-def test_formats_say_by_what_they_were_recognised(harbor: Path) -> None:
+def test_recognition_names_the_feature_of_jobs_job_and_trial(harbor: Path) -> None:
     assert recognise(harbor / "jobs", RunOverrides()).feature == "5 folders in it are jobs"
     assert recognise(harbor / "jobs" / "model", RunOverrides()).feature.endswith(": a job")
     assert recognise(harbor / "jobs" / "model" / "dice-script__ePC9ad5", RunOverrides()).feature.endswith(": a trial")
 
 
-def test_the_name_of_a_step_cannot_leave_the_trial(jobs: Path) -> None:
+def test_step_name_cannot_leave_the_trial_folder(jobs: Path) -> None:
     trial = jobs / "two-steps" / "two-steps__tLStdWi"
     steps = json.loads((trial / "result.json").read_text())["step_results"]
     elsewhere = jobs / "model" / "dice-script__LbRfyrb"

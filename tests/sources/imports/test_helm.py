@@ -1,4 +1,4 @@
-"""Runs of HELM: choices by letter and by likelihood, metrics between 0 and 1, requests that failed, perturbations."""
+"""Import of HELM runs: choices by letter and by likelihood, fractional metrics, failed requests, and perturbations."""
 
 import json
 from collections import Counter
@@ -18,9 +18,9 @@ from evalscribe.sources.formats import open_records, run_files
 
 def opened(path: Path, **overrides: Any) -> tuple[Run, list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    (run,) = (one for one in found if isinstance(one, Run))
-    return run, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    (run,) = (one for one in entries if isinstance(one, Run))
+    return run, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
 def cause(record: Record) -> str | None:
@@ -64,7 +64,7 @@ def write(
     return folder
 
 
-def test_real_runs_have_the_rates_of_helm(real_data: Path) -> None:
+def test_real_runs_have_the_mean_scores_of_helm(real_data: Path) -> None:
     folders = run_files(real_data / "formats" / "helm")
     runs = {path.name.partition("-")[0]: path for path in folders if path.is_dir()}
     for name, size in {"mmlu": 10, "narrative_qa": 5}.items():
@@ -88,7 +88,7 @@ def test_real_runs_have_the_rates_of_helm(real_data: Path) -> None:
     assert {cause(one) for one in records if one.eval.status == "failed"} == {"another-choice"}
 
 
-def test_endings_of_requests(tmp_path: Path) -> None:
+def test_request_result_decides_status_and_reason(tmp_path: Path) -> None:
     failed = state("4", "", result={"success": False, "error": "429 Too Many Requests", "completions": []})
     states = [state("1", "two"), state("2", "one"), state("3", " "), failed, state("5", "two")]
     metrics = {
@@ -109,7 +109,7 @@ def test_endings_of_requests(tmp_path: Path) -> None:
     assert (run.experiment, records[0].eval.category) == ("bench:subject=x", "bench x")
 
 
-def test_choices_by_letter(tmp_path: Path) -> None:
+def test_choice_letters_are_mapped_to_their_texts(tmp_path: Path) -> None:
     mapping = {"A": "one", "B": "two"}
     states = [state("1", " A", output_mapping=mapping), state("2", " I", output_mapping=mapping)]
     _, records, _ = opened(write(tmp_path, states, {"1": {"exact_match": 0.0}, "2": {"exact_match": 0.0}}))
@@ -121,7 +121,7 @@ def test_choices_by_letter(tmp_path: Path) -> None:
     assert [cause(one) for one in records] == ["another-choice", "answer-in-another-form"]
 
 
-def test_a_request_for_each_choice_is_one_eval(tmp_path: Path) -> None:
+def test_requests_for_each_choice_are_merged_into_one_eval(tmp_path: Path) -> None:
     states = [
         state("1", "one", reference_index=0),
         state(
@@ -134,7 +134,7 @@ def test_a_request_for_each_choice_is_one_eval(tmp_path: Path) -> None:
     assert [one.text for one in record.documents if one.path == "choices"] == ["-1 one  <- chosen\n-7.5 two  <- target"]
 
 
-def test_perturbed_instances_are_evals_of_their_own(tmp_path: Path) -> None:
+def test_perturbed_instances_are_separate_evals(tmp_path: Path) -> None:
     perturbed = state("1", "one")
     perturbed["instance"]["perturbation"] = {"name": "misspelling"}
     path = write(tmp_path, [state("1", "two"), perturbed], {"1": {"exact_match": 1.0}})
@@ -151,7 +151,7 @@ def test_perturbed_instances_are_evals_of_their_own(tmp_path: Path) -> None:
     ]
 
 
-def test_a_run_without_scores_is_incomplete(tmp_path: Path) -> None:
+def test_run_without_scores_has_incomplete_evals(tmp_path: Path) -> None:
     path = write(tmp_path, [state("1", "two")], {})
     (path / "per_instance_stats.json").unlink()
     run, (record,), left_out = opened(path / "scenario_state.json")

@@ -1,4 +1,4 @@
-"""Logs of Inspect, of all the versions and states that they come in."""
+"""Import of Inspect logs of all versions and in all states."""
 
 import json
 import zipfile
@@ -85,7 +85,7 @@ def packed(path: Path, *samples: Mapping[str, Any], header: Mapping[str, Any] | 
     return path
 
 
-def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
+def test_sample_becomes_a_record_with_documents_and_transcript(read_value: Callable[..., Any]) -> None:
     read = read_value(log(sample()))
     assert (read.format, read.run.id, read.run.provider, read.run.model) == (
         "inspect",
@@ -107,8 +107,8 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
         ("log", "scorer/match"): "the last number is 42",
         ("log", "events"): 'info: {"data": "warming up"}\nmodel: {"error": "overloaded"}',
     }
-    _, said, tool = record.transcripts[0].messages
-    assert (said.reasoning, said.content, tool.error) == ("six sevens", "It is 42", "timeout: too slow")  # type: ignore[union-attr]
+    _, answer, tool = record.transcripts[0].messages
+    assert (answer.reasoning, answer.content, tool.error) == ("six sevens", "It is 42", "timeout: too slow")  # type: ignore[union-attr]
     assert read.left_out == {}
 
 
@@ -135,7 +135,7 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
         pytest.param([1, "C"], {"match.0": 1, "match.1": 1}, "passed", None, id="list"),
     ],
 )
-def test_scores(
+def test_score_decides_scores_status_and_reason(
     read_value: Callable[..., Any], score: object, numbers: dict[str, float], status: str, reason: str | None
 ) -> None:
     (record,) = read_value(log(sample(score=score))).records
@@ -143,7 +143,7 @@ def test_scores(
     assert record.eval.failed_step == ("match" if status == "failed" else None)
 
 
-def test_each_scorer_is_a_step(read_value: Callable[..., Any]) -> None:
+def test_each_scorer_becomes_a_step(read_value: Callable[..., Any]) -> None:
     scores = {"fast": {"value": 1}, "exact": {"value": "I", "answer": "41"}, "style": {"value": None}}
     (record,) = read_value(log(sample(scores=scores))).records
     assert [(step.name, step.status) for step in record.steps] == [("fast", "passed"), ("exact", "failed")]
@@ -186,22 +186,22 @@ def test_each_scorer_is_a_step(read_value: Callable[..., Any]) -> None:
         pytest.param({"messages": [], "scores": {}}, "incomplete", None, None, id="nothing said"),
     ],
 )
-def test_status(
+def test_errors_limits_and_invalidation_decide_status_and_reason(
     read_value: Callable[..., Any], more: dict[str, Any], status: str, step: str | None, reason: str | None
 ) -> None:
     (record,) = read_value(log(sample(**{"score": "C", **more}))).records
     assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
 
 
-def test_failed_attempts_are_kept_without_their_traces(read_value: Callable[..., Any]) -> None:
+def test_error_retries_are_kept_without_tracebacks(read_value: Callable[..., Any]) -> None:
     retries = [{"message": "overloaded", "traceback": "t" * 30_000, "traceback_ansi": "t", "events": [{}]}] * 2
     read = read_value(log(sample(error_retries=retries)))
     assert read.records[0].metadata["error_retries"] == [{"message": "overloaded"}] * 2
 
 
-def call(span: str, asked: list[dict[str, Any]], id: str, answer: str, **more: Any) -> dict[str, Any]:
+def call(span: str, prompt: list[dict[str, Any]], id: str, answer: str, **more: Any) -> dict[str, Any]:
     message = {"role": "assistant", "id": id, "content": answer}
-    return {"event": "model", "span_id": span, "input": asked, "output": {"choices": [{"message": message}]}, **more}
+    return {"event": "model", "span_id": span, "input": prompt, "output": {"choices": [{"message": message}]}, **more}
 
 
 def begun(id: str, type: str, name: str, parent: str | None = None) -> dict[str, Any]:
@@ -226,10 +226,12 @@ POOL = [USER, {"role": "assistant", "id": "h1", "content": "attachment://k"}, FO
 MAIN = [{"role": "user", "content": "1 + 2?"}, {"role": "assistant", "id": "a1", "content": "helper!"}]
 
 
-def test_what_sub_agents_said(read_value: Callable[..., Any]) -> None:
-    given = sample(messages=MAIN, events=DELEGATED, events_data={"messages": POOL}, attachments={"k": "let me see"})
-    (record,) = read_value(log(given)).records
-    assert [(one.id[-2:], one.name, [said.content for said in one.messages]) for one in record.transcripts] == [
+def test_sub_agent_conversations_become_transcripts(read_value: Callable[..., Any]) -> None:
+    raw_sample = sample(
+        messages=MAIN, events=DELEGATED, events_data={"messages": POOL}, attachments={"k": "let me see"}
+    )
+    (record,) = read_value(log(raw_sample)).records
+    assert [(one.id[-2:], one.name, [message.content for message in one.messages]) for one in record.transcripts] == [
         ("-0", None, ["1 + 2?", "helper!"]),
         ("-1", "helper", ["add 1 and 2", "let me see"]),
         ("-2", "helper", ["add 1 and 2", "again", "three", "still 3"]),
@@ -237,7 +239,7 @@ def test_what_sub_agents_said(read_value: Callable[..., Any]) -> None:
     ]
 
 
-def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[..., Any]) -> None:
+def test_invalid_sub_agent_conversations_do_not_lose_the_sample(read_value: Callable[..., Any]) -> None:
     endless = {**call("2", [], "h9", "x"), "input_refs": [[0, 3]] * 50_000}
     torn = [
         1,
@@ -245,22 +247,24 @@ def test_conversations_that_no_model_had_leave_the_sample(read_value: Callable[.
         {"event": "model", "output": {"choices": [{"message": 1}]}},
         begun("8", "x", "y", "8"),
     ]
-    given = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
-    read = read_value(log(given))
+    raw_sample = sample(messages=MAIN, events=[*DELEGATED[:8], endless, *torn], events_data={"messages": POOL})
+    read = read_value(log(raw_sample))
     assert [one.name for one in read.records[0].transcripts] == [None, "helper", "add"]
     assert read.left_out["a conversation of a sub-agent: the sample has too many, or they are too long"] == 1
 
 
-def test_a_long_text_is_not_put_back_without_end(
+def test_attachment_expansion_stops_at_the_size_limit(
     read_value: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalscribe.sources.inspect_sample.MAX_MEMBER_BYTES", 25)
-    said = [{"role": "user", "content": "attachment://k"}] * 3
-    (record,) = read_value(log(sample(messages=said, attachments={"k": "ten and so"}))).records
+    messages = [{"role": "user", "content": "attachment://k"}] * 3
+    (record,) = read_value(log(sample(messages=messages, attachments={"k": "ten and so"}))).records
     assert [one.content for one in record.transcripts[0].messages] == ["ten and so", "ten and so", "attachment://k"]
 
 
-def test_samples_in_pieces(read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path) -> None:
+def test_sample_split_into_several_members_is_joined(
+    read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path
+) -> None:
     whole = sample("a/b", events=DELEGATED, messages=MAIN, events_data={"messages": [*POOL, *MAIN]})
     (wanted,) = read_value(log({**whole, "attachments": {"k": "let me see"}})).records
     head = {key: whole[key] for key in whole.keys() - {"metadata", "messages", "events", "events_data", "attachments"}}
@@ -284,7 +288,7 @@ def test_samples_in_pieces(read_value: Callable[..., Any], read_file: Callable[.
     assert read_file(tmp_path / "x.eval").records == [wanted]
 
 
-def test_the_first_versions(read_value: Callable[..., Any]) -> None:
+def test_logs_of_the_first_versions_are_read(read_value: Callable[..., Any]) -> None:
     old = sample(score="I")
     old["score"] = old.pop("scores")["match"]
     old["transcript"] = {"events": old.pop("events"), "content": {"k": "the long task"}}
@@ -296,15 +300,15 @@ def test_the_first_versions(read_value: Callable[..., Any]) -> None:
     assert (record.eval.failed_step, record.documents[0].text) == ("score", "the long task")
 
 
-def test_images_and_attachments(read_value: Callable[..., Any]) -> None:
+def test_attachments_are_expanded_and_images_are_left_out(read_value: Callable[..., Any]) -> None:
     shown = [{"type": "text", "text": "attachment://t"}, {"type": "image", "image": "attachment://i"}]
-    given = sample(messages=[{"role": "user", "content": shown}], attachments={"t": "Look:", "i": PICTURE})
-    (record,) = read_value(log(given)).records
+    raw_sample = sample(messages=[{"role": "user", "content": shown}], attachments={"t": "Look:", "i": PICTURE})
+    (record,) = read_value(log(raw_sample)).records
     assert record.transcripts[0].messages[0].content == "Look:\n[image]"
     assert len(record.model_dump_json()) < 3000
 
 
-def test_epochs_are_trials_and_every_one_has_an_id(
+def test_epochs_become_trials_with_unique_ids(
     read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path
 ) -> None:
     samples = [sample(1, 1), sample(1, 2), sample("a/b", 1), sample(1, 2)]
@@ -325,7 +329,7 @@ def test_epochs_are_trials_and_every_one_has_an_id(
     assert record.eval.id == "hgtUv3i9KzqgkqxdTqfAcM"
 
 
-def test_zipped_and_plain_are_the_same(
+def test_zipped_and_plain_logs_read_the_same(
     read_value: Callable[..., Any], read_file: Callable[..., Any], tmp_path: Path
 ) -> None:
     samples = [sample("a"), sample("b", score="I")]
@@ -342,7 +346,7 @@ def test_zipped_and_plain_are_the_same(
         ("new", "unknown", None),
     ],
 )
-def test_runs_that_did_not_end_well(
+def test_unsuccessful_log_status_becomes_run_status_and_reason(
     read_value: Callable[..., Any], status: str, expected: str, reason: str | None
 ) -> None:
     error = {"error": {"message": "out of memory"}} if status == "error" else {}
@@ -350,7 +354,7 @@ def test_runs_that_did_not_end_well(
     assert (run.status, run.status_reason) == (expected, reason)
 
 
-def test_without_a_header(read_file: Callable[..., Any], tmp_path: Path) -> None:
+def test_log_without_a_header_is_read(read_file: Callable[..., Any], tmp_path: Path) -> None:
     read = read_file(packed(tmp_path / "x.eval", sample(), header=None))
     assert (read.run.status, read.run.experiment, len(read.records)) == ("running", "suite/arithmetic", 1)
     with zipfile.ZipFile(tmp_path / "y.eval", "w") as archive:
@@ -360,7 +364,7 @@ def test_without_a_header(read_file: Callable[..., Any], tmp_path: Path) -> None
     assert (read.run.model, [one.eval.path for one in read.records]) == ("unknown", ["task/one"])
 
 
-def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
+def test_truncated_log_gives_the_recovered_samples_and_raises(tmp_path: Path) -> None:
     from evalscribe.model.record import Record
     from evalscribe.sources.address import RunOverrides
     from evalscribe.sources.formats import open_records
@@ -369,14 +373,14 @@ def test_a_log_that_was_cut_off(tmp_path: Path) -> None:
     torn = tmp_path / "torn.eval"
     torn.write_bytes(whole.read_bytes()[:2600])
     records = open_records(torn, RunOverrides()).read()
-    found: list[Record] = []
+    recovered: list[Record] = []
     with pytest.raises(DataError, match=r"torn\.eval is truncated: \d samples were recovered"):
-        found += (one for one in records if isinstance(one, Record))
-    assert 1 <= len(found) < 5
-    assert found[0].eval.path == "arithmetic/0"
+        recovered += (one for one in records if isinstance(one, Record))
+    assert 1 <= len(recovered) < 5
+    assert recovered[0].eval.path == "arithmetic/0"
 
 
-def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any], tmp_path: Path) -> None:
+def test_bad_members_are_left_out_and_other_samples_are_read(read_file: Callable[..., Any], tmp_path: Path) -> None:
     path = packed(tmp_path / "x.eval", sample("good"))
     with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("samples/bomb_epoch_1.json", b'"' + b"a" * (20 * 1024 * 1024) + b'"')
@@ -393,7 +397,7 @@ def test_samples_that_are_no_good_leave_the_others(read_file: Callable[..., Any]
     }
 
 
-def test_a_sample_nested_beyond_what_python_walks_leaves_the_others(
+def test_too_deeply_nested_sample_is_left_out_and_others_are_read(
     read_file: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "log.json"
@@ -405,12 +409,12 @@ def test_a_sample_nested_beyond_what_python_walks_leaves_the_others(
     assert read.left_out["a sample that cannot be read: JSON nested too deeply (first: samples[0])"] == 1
 
 
-def test_a_question_is_told_with_its_choices(read_value: Callable[..., Any]) -> None:
+def test_task_document_includes_the_choices(read_value: Callable[..., Any]) -> None:
     record = read_value(log(sample(choices=["forty", "42"], target="B"))).records[0]
     assert record.documents[0].text == "What is 6 x 7?\nA) forty\nB) 42"
 
 
-def test_an_error_is_traced_back_once(read_value: Callable[..., Any]) -> None:
+def test_traceback_appears_in_one_document_only(read_value: Callable[..., Any]) -> None:
     error = {"message": "no sandbox", "traceback": "Traceback …", "traceback_ansi": "[1mTraceback …"}
     read = read_value(log(sample(error=error, scores=None, events=[{"event": "error", "error": error}])))
     texts = {one.path: one.text for one in read.records[0].documents if one.role == "log"}
@@ -418,27 +422,27 @@ def test_an_error_is_traced_back_once(read_value: Callable[..., Any]) -> None:
     assert read.left_out == {}
 
 
-def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
-    given = log(
+def test_change_of_any_field_changes_the_result(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+    raw_log = log(
         sample(limit={"type": "token", "limit": 9}, store={"n": 1}, setup="x", choices=["a"], new_field={"deep": [1]})
     )
-    del given["plan"], given["results"], given["eval"]["dataset"]
-    before = read_value(given).told
-    untold = (".version", ".eval_id")
-    for place, other in leaves(given):
-        if not place.endswith(untold):
+    del raw_log["plan"], raw_log["results"], raw_log["eval"]["dataset"]
+    before = read_value(raw_log).told
+    ignored = (".version", ".eval_id")
+    for place, other in leaves(raw_log):
+        if not place.endswith(ignored):
             assert read_value(other).told != before, place
 
 
-def test_the_real_log(real_data: Path, read_file: Callable[..., Any]) -> None:
+def test_real_log_is_read_completely(real_data: Path, read_file: Callable[..., Any]) -> None:
     path = real_data / "inspect" / "log.eval"
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if name.startswith("samples/")]
-        given = {one["id"]: one for one in (json.loads(archive.read(name)) for name in names)}
+        raw_samples = {one["id"]: one for one in (json.loads(archive.read(name)) for name in names)}
     read = read_file(path)
     assert (read.run.provider, read.run.model, len(read.records)) == ("openai", "gpt-4o", 15)
     for record in read.records:
-        raw = given[record.metadata["sample_id"]]
+        raw = raw_samples[record.metadata["sample_id"]]
         correct = raw["scores"]["includes"]["value"] == "C"
         assert record.metadata["scores"] == {"includes": float(correct)}
         assert record.eval.status == ("passed" if correct else "failed")
@@ -449,21 +453,21 @@ def test_the_real_log(real_data: Path, read_file: Callable[..., Any]) -> None:
     assert [one.eval.failed_step for one in read.records].count("limit") == 3
 
 
-def test_a_log_with_only_its_header_says_how_many_samples_it_counts(read_value: Callable[..., Any]) -> None:
+def test_header_only_log_reports_the_number_of_missing_samples(read_value: Callable[..., Any]) -> None:
     header = {"status": "success", "eval": {"task": "t", "model": "a/b"}, "plan": {}, "results": {"total_samples": 7}}
-    found = read_value(header)
-    assert (found.run.total, found.records) == (7, [])
-    assert found.left_out == {"a sample: the log has only its header": 7}
+    read = read_value(header)
+    assert (read.run.total, read.records) == (7, [])
+    assert read.left_out == {"a sample: the log has only its header": 7}
 
 
-def test_why_a_sample_was_not_scored(read_value: Callable[..., Any]) -> None:
+def test_unscored_reason_becomes_the_reason(read_value: Callable[..., Any]) -> None:
     score = {"value": float("nan"), "metadata": {"unscored_reason": "grade_parse_failure"}}
     log = {"status": "success", "eval": {"task": "t"}, "samples": [{"id": 1, "epoch": 1, "scores": {"judge": score}}]}
     (record,) = read_value(log).records
     assert (record.eval.status, record.eval.reason) == ("incomplete", "unscored: grade_parse_failure")
 
 
-def test_a_score_says_its_reason(read_value: Callable[..., Any]) -> None:
+def test_score_reason_is_included_in_the_reason(read_value: Callable[..., Any]) -> None:
     score = {"value": "I", "reason": "the unit is wrong"}
     log = {"status": "success", "eval": {"task": "t"}, "samples": [{"id": 1, "epoch": 1, "scores": {"judge": score}}]}
     (record,) = read_value(log).records

@@ -1,6 +1,7 @@
-"""Our reader of Inspect logs against the format's own, on the real log and on one that today's version wrote.
+"""Comparison of our reader of Inspect logs with Inspect's own reader.
 
-What the format's own finds in them is recorded: `inspect_record.py` does it.
+The logs are a real one and one that a current version of Inspect wrote. `inspect_record.py` recorded what Inspect's
+own reader reads from them.
 """
 
 import json
@@ -19,19 +20,19 @@ from evalscribe.sources.formats import open_records
 
 RECORDED = Path(__file__).parent / "inspect_logs"
 TODAY = RECORDED / "made.eval"
-"""Packed with Zstandard."""
+"""Log compressed with Zstandard."""
 
 
 CLEANED = [(50, 16), (72, 12)]
-"""Samples and messages of the real log whose text is not kept as it is: a password, and a character that is none."""
+"""Sample and message numbers of the real log where our text differs: a redacted password and an invalid character."""
 
 
 def digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
 
 
-def found(run: Run, records: list[Record]) -> dict[str, Any]:
-    """In the words of what is recorded."""
+def as_recorded(run: Run, records: list[Record]) -> dict[str, Any]:
+    """Return our result in the form of the recorded one."""
     samples = [
         {
             "id": one.metadata["sample_id"],
@@ -54,12 +55,12 @@ def in_order(read: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["made", "real"])
-def test_what_the_formats_own_reader_finds_is_found(
+def test_reader_agrees_with_the_reader_of_inspect(
     name: str, request: pytest.FixtureRequest, read_file: Callable[..., Any]
 ) -> None:
     path = TODAY if name == "made" else request.getfixturevalue("real_data") / "inspect" / "log.eval"
     read = read_file(path)
-    ours, theirs = found(read.run, read.records), json.loads((RECORDED / f"{name}.json").read_text("utf-8"))
+    ours, theirs = as_recorded(read.run, read.records), json.loads((RECORDED / f"{name}.json").read_text("utf-8"))
     assert len(theirs["samples"]) == {"made": 4, "real": 15}[name]
     assert ours["model"] == theirs["model"]
     differ = [
@@ -72,7 +73,7 @@ def test_what_the_formats_own_reader_finds_is_found(
     assert differ == ([] if name == "made" else CLEANED)
 
 
-def test_a_log_of_today(read_file: Callable[..., Any]) -> None:
+def test_zstandard_log_is_read(read_file: Callable[..., Any]) -> None:
     records = read_file(TODAY).records
     assert [(one.eval.path, one.eval.status, one.metadata["scores"]) for one in records] == [
         ("made/a#1", "passed", {"match": 1}),
@@ -83,16 +84,16 @@ def test_a_log_of_today(read_file: Callable[..., Any]) -> None:
     assert records[0].transcripts[0].messages[2].error == "timeout: too slow"
 
 
-def test_a_torn_log_of_today(tmp_path: Path) -> None:
+def test_truncated_zstandard_log_gives_some_records_and_raises(tmp_path: Path) -> None:
     torn = tmp_path / "torn.eval"
     torn.write_bytes(TODAY.read_bytes()[: TODAY.stat().st_size // 2])
-    found: list[object] = []
+    entries: list[object] = []
     with pytest.raises(DataError, match="is truncated"):
-        found += open_records(torn, RunOverrides()).read()
-    assert 1 < len(found) < 5
+        entries += open_records(torn, RunOverrides()).read()
+    assert 1 < len(entries) < 5
 
 
-def test_members_of_today_that_are_damaged_are_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_damaged_zstandard_member_is_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     whole = TODAY.read_bytes()
     damaged = tmp_path / "damaged.eval"
     at = whole.index(b"samples/a_epoch_2.json") + 60

@@ -1,4 +1,4 @@
-"""Test results in XML."""
+"""Import of test results in JUnit XML."""
 
 import os
 import subprocess
@@ -36,7 +36,7 @@ class TestThings:
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Written by pytest itself."""
+    """JUnit XML file written by pytest."""
     folder = tmp_path_factory.mktemp("project")
     (folder / "test_all.py").write_text(TESTS)
     command = [
@@ -50,7 +50,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "-o",
         "junit_logging=all",
     ]
-    # Options of the pytest that runs this test are none of the other's.
+    # The outer pytest's options must not reach the inner one.
     plain = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     subprocess.run(
         command,
@@ -63,7 +63,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out.xml"
 
 
-def test_what_pytest_writes(results: Path, read_file: Callable[..., Any]) -> None:
+def test_pytest_results_are_read(results: Path, read_file: Callable[..., Any]) -> None:
     read = read_file(results, model="acme/m-1")
     assert (read.format, read.run.experiment, read.run.model) == ("junit", "pytest", "m-1")
     assert [(one.eval.path, one.eval.status, one.eval.failed_step) for one in read.records] == [
@@ -93,7 +93,7 @@ CASE = """<testsuite name="s" failures="1" tests="3" hostname="h">
 <testcase classname="a" name="b"/><testcase name="c"/><system-err>noise</system-err></testsuite>"""
 
 
-def test_reruns_suites_and_what_is_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_reruns_and_suite_metadata_are_read_and_omissions_listed(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x.xml"
     path.write_text(CASE)
     read = read_file(path)
@@ -117,7 +117,7 @@ TORN = """<testsuite name="pytest"><testcase classname="t" name="a"><failure mes
 </testsuite>"""
 
 
-def test_a_failure_whose_cleanup_failed_too_is_no_second_trial(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_teardown_error_after_a_failure_is_a_separate_eval(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x.xml"
     path.write_text(TORN)
     assert [(one.eval.path, one.eval.status) for one in read_file(path).records] == [
@@ -136,7 +136,7 @@ SAID = """<testsuites><testsuite name="outer"><testsuite name="pytest">
 </testsuite></testsuites>"""
 
 
-def test_what_several_tools_write_of_a_try_that_failed(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_failures_and_reruns_of_several_tools_are_read(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x.xml"
     path.write_text(SAID)
     read = read_file(path)
@@ -152,7 +152,7 @@ def test_what_several_tools_write_of_a_try_that_failed(tmp_path: Path, read_file
     assert read.left_out == {}
 
 
-def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_change_of_any_part_changes_the_result(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x.xml"
     path.write_text(CASE)
     before = read_file(path).told
@@ -195,7 +195,7 @@ def test_whatever_changes_is_seen(tmp_path: Path, read_file: Callable[..., Any])
         pytest.param("<html></html>", "is XML but not JUnit: its root is <html>", id="other XML"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:
+def test_invalid_or_unsafe_xml_is_refused(tmp_path: Path, read_file: Callable[..., Any], text: str, told: str) -> None:
     path = tmp_path / "x.xml"
     path.write_text(text)
     with pytest.raises(DataError, match=told):

@@ -1,4 +1,4 @@
-"""Lines of our own, and agent runs as others write them."""
+"""Import of evalscribe's own JSON lines and of agent runs in the formats of other tools."""
 
 import gzip
 import json
@@ -66,15 +66,15 @@ RECORDS = st.builds(
 
 @settings(max_examples=60)
 @given(RECORDS)
-def test_what_is_written_is_read_again(record: Record) -> None:
+def test_rendered_record_parses_to_the_same_record(record: Record) -> None:
     assert parse_line(decode_json(render_line(record)), None) == record
 
 
-def test_a_run_is_read_again() -> None:
+def test_rendered_run_parses_to_the_same_run() -> None:
     assert parse_line(decode_json(render_line(RUN)), None) == RUN
 
 
-def test_an_export_is_imported(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_export_is_imported_and_bad_lines_are_left_out(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     record = Record(run_id="r1", eval=Eval(id="e1", category="c", name="n"), metadata={"scores": {"a": 1.5}})
     short = {"eval": {"id": "e2", "category": "", "name": "m"}}
     lines = [
@@ -104,7 +104,7 @@ def test_an_export_is_imported(tmp_path: Path, read_file: Callable[..., Any]) ->
     )
 
 
-def test_a_secret_is_not_read(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_secret_in_a_document_is_redacted(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     document = {"role": "log", "path": "l", "text": f"key {SECRET}"}
     line = json.dumps({"eval": {"id": "e", "category": "", "name": "n"}, "documents": [document]})
     path = tmp_path / "x.jsonl"
@@ -112,8 +112,8 @@ def test_a_secret_is_not_read(tmp_path: Path, read_file: Callable[..., Any]) -> 
     assert read_file(path).records[0].documents[0].text == "key [redacted:anthropic-key]"
 
 
-def test_no_secret_is_read_of_agent_runs(tmp_path: Path, read_file: Callable[..., Any]) -> None:
-    """Names become ids and columns, which nobody redacts later."""
+def test_secrets_in_agent_run_names_are_redacted(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+    """Names become ids and columns, which are not redacted later."""
     run = {"name": f"use {SECRET}", "messages": [], "metadata": {"agent": {"model_name": f"m {SECRET}"}}}
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(run) + "\n")
@@ -122,7 +122,7 @@ def test_no_secret_is_read_of_agent_runs(tmp_path: Path, read_file: Callable[...
     assert SECRET not in read.told + read.run.id
 
 
-def test_the_documented_lines(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_documented_example_is_imported(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     page = Path(__file__).parents[3] / "agent" / "docs" / "collections.md"
     path = tmp_path / "x.jsonl"
     path.write_text(page.read_text("utf-8").split("```json\n")[1].split("```")[0])
@@ -132,7 +132,7 @@ def test_the_documented_lines(tmp_path: Path, read_file: Callable[..., Any]) -> 
     assert (record.steps[0].name, record.documents[0].role) == ("actions", "task")
 
 
-def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_agent_runs_are_read_line_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     uuid = "d4557fa9-c65a-4ee3-9c94-4241e5e0e7e9"
     runs: list[dict[str, Any]] = [
         {
@@ -169,7 +169,9 @@ def test_agent_runs_by_line(tmp_path: Path, read_file: Callable[..., Any]) -> No
 
 
 @pytest.mark.parametrize("indent", [None, 2])
-def test_agent_runs_in_a_list_or_alone(read_file: Callable[..., Any], tmp_path: Path, indent: int | None) -> None:
+def test_agent_runs_are_read_from_a_list_or_a_single_object(
+    read_file: Callable[..., Any], tmp_path: Path, indent: int | None
+) -> None:
     one = {"name": "n", "messages": [{"role": "user", "content": "hi"}], "metadata": {"scores": {"a": True}}}
     path = tmp_path / "x.json"
     for value, number in ((one, 1), ([one, one], 2)):
@@ -177,7 +179,7 @@ def test_agent_runs_in_a_list_or_alone(read_file: Callable[..., Any], tmp_path: 
         assert [record.eval.status for record in read_file(path).records] == ["passed"] * number
 
 
-def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+def test_change_of_any_field_changes_the_result(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
     call = {"id": "c", "function": "f", "arguments": {"a": 1}}
     message = {"role": "assistant", "content": "hi", "tool_calls": [call], "source": "s"}
     one = {"id": "i", "name": "n", "messages": [message], "metadata": {"scores": {"a": 1}, "x": [None]}, "more": 3}
@@ -186,7 +188,9 @@ def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: C
         assert read_value(other).told != before, place
 
 
-def test_speakers_of_a_list_of_messages_are_named(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_message_list_maps_human_to_user_and_names_other_speakers(
+    tmp_path: Path, read_file: Callable[..., Any]
+) -> None:
     path = tmp_path / "talk.json"
     path.write_text(json.dumps([{"role": "human", "content": "Hi"}, {"role": "WebSurfer", "content": "I look."}]))
     (record,) = read_file(path).records

@@ -1,4 +1,4 @@
-"""Results of lm-evaluation-harness: samples of several filters, choices by likelihood, answers that no filter reads."""
+"""Import of lm-evaluation-harness results: several filters, choices by likelihood, and unextracted answers."""
 
 import gzip
 import json
@@ -23,9 +23,9 @@ TIME = "2026-01-02T03-04-05.678901"
 
 def opened(path: Path, **overrides: Any) -> tuple[list[Run], dict[str, Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, {one.eval.path: one for one in found if isinstance(one, Record)}, dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, {one.eval.path: one for one in entries if isinstance(one, Record)}, dict(records.left_out)
 
 
 def judged(record: Record) -> Verdict:
@@ -56,7 +56,7 @@ def write(folder: Path, lines: list[dict[str, object]], task: str = "sums") -> P
     return path
 
 
-def test_real_runs_have_the_harness_own_rates(real_data: Path) -> None:
+def test_real_run_has_the_mean_scores_of_the_harness(real_data: Path) -> None:
     folder = real_data / "formats" / "lm_eval" / "two_filters"
     (run,), records, left_out = opened(folder)
     own = json.loads(next(folder.glob("results_*.json")).read_text())["results"]
@@ -82,7 +82,7 @@ def test_real_runs_have_the_harness_own_rates(real_data: Path) -> None:
     }
 
 
-def test_real_samples_without_those_of_the_second_task(real_data: Path) -> None:
+def test_task_without_samples_is_listed_as_left_out(real_data: Path) -> None:
     folder = real_data / "formats" / "lm_eval" / "real"
     (run,), records, left_out = opened(folder)
     assert run.provider == "RylanSchaeffer"
@@ -92,7 +92,7 @@ def test_real_samples_without_those_of_the_second_task(real_data: Path) -> None:
     assert run_files(folder) == (folder,)
 
 
-def test_a_file_of_samples_finds_its_results(real_data: Path, tmp_path: Path) -> None:
+def test_samples_file_is_read_with_and_without_its_results_file(real_data: Path, tmp_path: Path) -> None:
     folder = real_data / "formats" / "lm_eval" / "two_filters"
     (samples,) = folder.glob("samples_sums_*")
     (run,), with_results, _ = opened(samples)
@@ -107,7 +107,7 @@ def test_a_file_of_samples_finds_its_results(real_data: Path, tmp_path: Path) ->
     assert len(opened(packed)[1]) == 6
 
 
-def test_lines_of_several_filters_are_one_eval(tmp_path: Path) -> None:
+def test_lines_of_several_filters_are_merged_into_one_eval(tmp_path: Path) -> None:
     strict = [sample(n, "It is 15", "[invalid]", 0.0, "strict") for n in range(5)]
     loose = [sample(n, "It is 15", "15", 1.0, "loose") for n in range(5)]
     _, records, left_out = opened(write(tmp_path, [*strict, *loose]))
@@ -140,13 +140,13 @@ def test_lines_of_several_filters_are_one_eval(tmp_path: Path) -> None:
         pytest.param("14", "14", "another-answer", id="wrong"),
     ],
 )
-def test_answers_that_are_not_read(tmp_path: Path, answer: str, taken: str, cause: str) -> None:
+def test_cause_of_a_wrong_or_unextracted_answer_is_found(tmp_path: Path, answer: str, taken: str, cause: str) -> None:
     _, records, _ = opened(write(tmp_path, [sample(0, answer, taken, 0.0)]))
     verdict = judged(records["sums/0"])
     assert verdict.cause == cause
 
 
-def test_numbers_that_are_no_verdict(tmp_path: Path) -> None:
+def test_status_follows_threshold_and_direction_of_the_metric(tmp_path: Path) -> None:
     lines = [
         sample(0, "a", "a", [1.0, 2.0]),
         sample(1, "a", "a", "NaN"),
@@ -167,18 +167,18 @@ def test_numbers_that_are_no_verdict(tmp_path: Path) -> None:
     assert lower["sums/2"].metadata["task_version"] == "d2 t version 2"
 
 
-def test_chats_and_lists_of_arguments(tmp_path: Path) -> None:
+def test_chat_prompts_and_several_answers_become_transcripts(tmp_path: Path) -> None:
     chat = json.dumps([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}])
-    given = [
+    samples = [
         sample(0, "15", "15", 1.0, arguments=[[chat, {"until": []}]]),
         sample(1, "15", "15", 1.0, arguments={"gen_args_0": {"arg_0": [chat]}}, resps=[["15", "16", "17"]]),
     ]
-    _, records, _ = opened(write(tmp_path, given))
+    _, records, _ = opened(write(tmp_path, samples))
     assert [one.role for one in records["sums/0"].transcripts[0].messages] == ["system", "user", "assistant"]
     assert [one.name for one in records["sums/1"].transcripts] == [None, "answer 2", "answer 3"]
 
 
-def test_runs_of_one_folder_are_told_apart_by_their_time(tmp_path: Path) -> None:
+def test_runs_in_one_folder_are_separated_by_time(tmp_path: Path) -> None:
     write(tmp_path, [sample(0, "15", "15", 1.0)])
     other = tmp_path / "samples_sums_2026-02-02T03-04-05.678901.jsonl"
     shutil.copyfile(next(tmp_path.glob("samples_*")), other)
@@ -186,14 +186,14 @@ def test_runs_of_one_folder_are_told_apart_by_their_time(tmp_path: Path) -> None
     assert len(runs) == 2
 
 
-def test_results_without_samples_say_what_to_do(tmp_path: Path) -> None:
+def test_results_without_samples_raise_data_error_with_advice(tmp_path: Path) -> None:
     path = tmp_path / f"results_{TIME}.json"
     path.write_text(json.dumps({"results": {}, "configs": {}, "versions": {}}))
     with pytest.raises(DataError, match="so that it logs samples"):
         opened(path)
 
 
-def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+def test_unreadable_lines_are_counted_as_left_out(tmp_path: Path) -> None:
     path = write(tmp_path, [sample(0, "15", "15", 1.0)])
     path.write_text(path.read_text() + '{"torn": \n[1]\n{"doc_id": 3}\n')
     _, records, left_out = opened(path)

@@ -1,4 +1,4 @@
-"""A file that does not fit into the memory that there is."""
+"""Memory use of imports."""
 
 import json
 import random
@@ -12,7 +12,7 @@ from support.waiting import PATIENCE_S
 
 EVALS, SIZE = 600, 30_000
 ROOM = 14 * 1024 * 1024
-"""Bytes that reading may take; the file has more, its text as Python holds it several times as much."""
+"""Bytes of memory that the import may use. The file is larger, its parsed values several times as large."""
 CHILD = f"""
 import resource, sys
 from pathlib import Path
@@ -25,7 +25,7 @@ print(sum(1 for _ in open_records(Path(sys.argv[1]), RunOverrides()).read()))
 """
 
 
-def test_a_file_larger_than_memory(tmp_path: Path) -> None:
+def test_file_larger_than_the_memory_limit_is_read(tmp_path: Path) -> None:
     message = {"role": "user", "content": "word " * (SIZE // 5)}
     path = tmp_path / "large.json"
     with path.open("w") as file:
@@ -40,7 +40,7 @@ def test_a_file_larger_than_memory(tmp_path: Path) -> None:
     assert (child.stdout, child.stderr) == (f"{EVALS + 1}\n", "")
 
 
-def test_an_eval_takes_few_bytes_until_the_file_is_read() -> None:
+def test_counting_trials_takes_under_400_kb_for_5000_evals() -> None:
     tracemalloc.start()
     try:
         trials = Trials()
@@ -52,7 +52,7 @@ def test_an_eval_takes_few_bytes_until_the_file_is_read() -> None:
         tracemalloc.stop()
 
 
-def test_hashes_with_equal_last_bits_stay_apart() -> None:
+def test_hash_table_separates_hashes_with_equal_low_bits() -> None:
     chance = random.Random(1)
     table, same = HashTable(), {}
     for _ in range(2_000):

@@ -1,4 +1,4 @@
-"""Real files of every format, damaged by chance: what can be read is read, and every error is one of ours."""
+"""Import of randomly damaged real files of every format: it succeeds or raises an `EvalscribeError`."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +15,9 @@ SEEDS = 10
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 @pytest.mark.parametrize("source", DAMAGED)
-def test_damage(real_data: Path, tmp_path: Path, source: str, seed: int) -> None:
+def test_damaged_file_is_read_or_raises_evalscribe_error(
+    real_data: Path, tmp_path: Path, source: str, seed: int
+) -> None:
     copy, damaged = mutate_copy(real_data / source, tmp_path, seed)
     for path in run_files(copy) if copy.is_dir() else [copy]:
         if path == damaged or path in damaged.parents:

@@ -1,4 +1,4 @@
-"""Results of promptfoo: JSON of all versions, JSON lines and the database."""
+"""Import of promptfoo results: JSON of all versions, JSON lines, CSV and the database."""
 
 import csv
 import json
@@ -62,7 +62,7 @@ def everything(path: Path) -> tuple[list[Run], list[Record]]:
 
 
 @pytest.mark.parametrize("name", ["results.json", "results.jsonl"])
-def test_a_real_run_has_the_figures_that_promptfoo_printed(real_data: Path, name: str) -> None:
+def test_real_run_has_the_figures_of_promptfoo(real_data: Path, name: str) -> None:
     runs, records = everything(real_data / "formats" / "promptfoo" / "echo" / name)
     assert [run.model for run in runs] == ["echo", "answers"]
     assert Counter(one.eval.status for one in records) == {"passed": 8, "failed": 14, "error": 2}
@@ -77,13 +77,13 @@ def test_a_real_run_has_the_figures_that_promptfoo_printed(real_data: Path, name
     assert sum(run.input_tokens or 0 for run in runs) == 220
     assert sum(run.output_tokens or 0 for run in runs) == 80
     kenya = [one for one in records if one.eval.task.startswith("Kenya") and one.eval.trial == 1]
-    assert [len(one.steps) for one in kenya] == [4, 4]  # the two of the set once
+    assert [len(one.steps) for one in kenya] == [4, 4]  # the two assertions of the set appear once
     assert [(one.eval.status, one.eval.failed_step) for one in kenya] == [("failed", "correct"), ("passed", None)]
     peru = next(one for one in records if one.eval.task == "Peru, weighted")
     assert peru.eval.reason == 'Expected output to contain "lima"'  # the source only says "Aggregate score 0.20 < 0.6"
 
 
-def test_the_csv_of_a_real_run_has_the_verdicts_of_its_json(real_data: Path) -> None:
+def test_csv_and_json_of_a_real_run_have_the_same_verdicts(real_data: Path) -> None:
     folder = real_data / "formats" / "promptfoo" / "echo"
     (_, records), (runs, of_csv) = everything(folder / "results.json"), everything(folder / "results.csv")
 
@@ -100,7 +100,7 @@ def test_the_csv_of_a_real_run_has_the_verdicts_of_its_json(real_data: Path) -> 
     assert (of_csv[0].eval.failed_step, of_csv[0].metadata["scores"]) == ("assertions", {"score": 0.5, "correct": 0.0})
 
 
-def test_a_csv_export_of_the_page(tmp_path: Path) -> None:
+def test_csv_export_of_the_web_page_is_read(tmp_path: Path) -> None:
     output = ["Reasoning", "Status", "Score", "Named Scores", "Metric: kind", "Grader Reason", "Comment"]
     answers = [
         ["wrong\n---\nLyon", "hm", "FAIL", "0.00", '{"kind": 0.5}', "0.50", "wrong", "look"],
@@ -131,7 +131,7 @@ def test_a_csv_export_of_the_page(tmp_path: Path) -> None:
     assert passed.eval.status == "passed"
 
 
-def test_a_real_red_team_run(real_data: Path) -> None:
+def test_real_red_team_run_is_read(real_data: Path) -> None:
     runs, records = everything(real_data / "formats" / "promptfoo" / "defectdojo" / "many_findings.json")
     assert Counter(one.eval.status for one in records) == {"passed": 2, "failed": 7}
     assert {one.eval.category for one in records} >= {"harmful:hate", "pii:direct", "overreliance"}
@@ -186,26 +186,26 @@ def known(path: Path) -> dict[str, Any]:
     return {one.id: one for one in runs} | {one.eval.id: one for one in records}
 
 
-def test_a_database_gives_what_its_export_gives(real_data: Path, tmp_path: Path) -> None:
+def test_database_gives_the_same_runs_and_records_as_its_export(real_data: Path, tmp_path: Path) -> None:
     exported = real_data / "formats" / "promptfoo" / "echo" / "results.json"
     assert known(database_of(tmp_path / "promptfoo.db", json.loads(exported.read_text()))) == known(exported)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["promptfoo.db"]
 
 
-def test_evaluations_of_one_database_are_told_apart(real_data: Path, tmp_path: Path) -> None:
+def test_evaluations_in_one_database_are_separate_runs(real_data: Path, tmp_path: Path) -> None:
     first = json.loads((real_data / "formats" / "promptfoo" / "echo" / "results.json").read_text())
     second = json.loads(json.dumps(first))
     second |= {"evalId": "eval-other", "config": {"description": "Cities"}}
     second["results"]["timestamp"] = "2026-11-23T01:02:03.000Z"
     second["results"]["stats"]["durationMs"] = 1500
     second["results"]["prompts"][0]["metrics"]["cost"] = 7
-    found = known(database_of(tmp_path / "promptfoo.db", second, first))
+    from_database = known(database_of(tmp_path / "promptfoo.db", second, first))
     expected: dict[str, Any] = {}
     for n, content in enumerate((first, second)):
         (tmp_path / f"{n}.json").write_text(json.dumps(content))
         expected |= known(tmp_path / f"{n}.json")
-    assert found == expected
-    experiments = Counter(one.experiment for one in found.values() if isinstance(one, Run))
+    assert from_database == expected
+    experiments = Counter(one.experiment for one in from_database.values() if isinstance(one, Run))
     assert experiments == {"Capitals": 2, "Cities": 2}
 
 
@@ -280,14 +280,14 @@ def test_evaluations_of_one_database_are_told_apart(real_data: Path, tmp_path: P
         pytest.param({"success": None}, "incomplete", None, "the result has no `success`", id="no verdict"),
     ],
 )
-def test_status(
+def test_assertions_and_errors_decide_status_step_and_reason(
     read_value: Callable[..., Any], change: dict[str, Any], status: str, step: str | None, reason: str | None
 ) -> None:
     (record,) = read_value(file(row(**change))).records
     assert (record.eval.status, record.eval.failed_step, record.eval.reason) == (status, step, reason)
 
 
-def test_the_provider_and_the_prompt_make_the_run(tmp_path: Path) -> None:
+def test_each_provider_and_prompt_is_a_separate_run(tmp_path: Path) -> None:
     others = [
         row(promptIdx=1, prompt={"raw": "x", "label": "with a role"}),
         row(promptIdx=2, provider={"id": "file://answer.js", "label": "mine"}),
@@ -305,7 +305,7 @@ def test_the_provider_and_the_prompt_make_the_run(tmp_path: Path) -> None:
     assert len({run.id for run in runs}) == 4
 
 
-def test_repeats_are_trials_and_tests_of_one_description_are_not(read_value: Callable[..., Any]) -> None:
+def test_repeats_are_trials_but_different_tests_of_one_name_are_not(read_value: Callable[..., Any]) -> None:
     other = {"description": "France", "vars": {"country": "France", "language": "fr"}, "assert": [CONTAINS]}
     stricter = {"description": "France", "vars": {"country": "France"}, "assert": [{"type": "is-json"}]}
     rows = [
@@ -322,7 +322,7 @@ def test_repeats_are_trials_and_tests_of_one_description_are_not(read_value: Cal
     assert fourth != first
 
 
-def test_what_was_said(read_value: Callable[..., Any]) -> None:
+def test_prompts_tool_calls_and_red_team_history_become_transcripts(read_value: Callable[..., Any]) -> None:
     chat = json.dumps([{"role": "system", "content": "Be short."}, {"role": "user", "content": "Weather?"}])
     call = {"type": "function", "id": "c1", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}
     history = [{"prompt": "Please", "output": "No"}, {"prompt": "Pretty please", "output": "Well"}]
@@ -345,30 +345,35 @@ def test_what_was_said(read_value: Callable[..., Any]) -> None:
     ]
 
 
-def test_a_summary_as_evaluate_returns_it(read_value: Callable[..., Any]) -> None:
+def test_summary_returned_by_evaluate_is_read(read_value: Callable[..., Any]) -> None:
     summary = {**file(row())["results"], "stats": {"durationMs": 1500}}
     read = read_value(summary)
     assert (read.format, read.run.started_at, read.run.duration_s) == ("promptfoo", "2026-01-02T03:04:05.000Z", 1.5)
 
 
-def test_version_2_with_a_table(read_value: Callable[..., Any]) -> None:
+def test_version_2_file_with_a_table_is_read(read_value: Callable[..., Any]) -> None:
     old = {name: value for name, value in row().items() if name not in ("promptIdx", "testIdx", "failureReason")}
-    found = {"version": 2, "results": [old], "stats": {}, "table": {"head": {"prompts": []}, "body": [{"outputs": []}]}}
-    read = read_value({"results": found, "config": {}, "shareableUrl": None})
+    results = {
+        "version": 2,
+        "results": [old],
+        "stats": {},
+        "table": {"head": {"prompts": []}, "body": [{"outputs": []}]},
+    }
+    read = read_value({"results": results, "config": {}, "shareableUrl": None})
     assert [one.eval.status for one in read.records] == ["failed"]
 
 
-def test_a_file_that_breaks_off_gives_its_first_rows(tmp_path: Path) -> None:
+def test_truncated_file_gives_its_first_rows_and_raises(tmp_path: Path) -> None:
     whole = json.dumps(file(row(), row(testIdx=1), row(testIdx=2)))
     path = tmp_path / "torn.json"
     path.write_text(whole[: whole.rindex('"testIdx"')])
-    found: list[Run | Record] = []
+    entries: list[Run | Record] = []
     with pytest.raises(DataError, match=r"torn\.json"):
-        found.extend(open_records(path, RunOverrides()).read())
-    assert len([one for one in found if isinstance(one, Record)]) == 2
+        entries.extend(open_records(path, RunOverrides()).read())
+    assert len([one for one in entries if isinstance(one, Record)]) == 2
 
 
-def test_a_damaged_database_is_an_error_of_its_data(tmp_path: Path) -> None:
+def test_damaged_database_raises_data_error(tmp_path: Path) -> None:
     database = sqlite3.connect(tmp_path / "x.db")
     database.execute("CREATE TABLE evals (id, created_at, config)")
     database.execute("CREATE TABLE eval_results (id, eval_id, prompt_idx, test_idx)")

@@ -1,4 +1,4 @@
-"""Reports of pydantic-evals."""
+"""Import of pydantic-evals reports."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -36,7 +36,9 @@ def report(*cases: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "times"), [("report.json", 1), ("report-repeat-2.json", 2)])
-def test_real_reports(real_data: Path, read_file: Callable[..., Any], name: str, times: int) -> None:
+def test_real_reports_are_read_with_their_trials(
+    real_data: Path, read_file: Callable[..., Any], name: str, times: int
+) -> None:
     read = read_file(real_data / "formats" / "pydantic_evals" / name)
     assert Counter(one.eval.status for one in read.records) == {
         "failed": 5 * times,
@@ -68,7 +70,7 @@ def test_real_reports(real_data: Path, read_file: Callable[..., Any], name: str,
         ),
     ],
 )
-def test_status(
+def test_assertions_and_evaluator_failures_decide_the_status(
     read_value: Callable[..., Any], change: dict[str, Any], status: str, step: str | None, reason: str | None
 ) -> None:
     read = read_value(report(case(**change)))
@@ -77,7 +79,7 @@ def test_status(
     assert (read.run.provider, read.run.input_tokens, read.run.output_tokens) == ("openai", 12, 3)
 
 
-def test_a_task_that_raised_is_an_error_and_models_that_differ_are_unknown(read_value: Callable[..., Any]) -> None:
+def test_raised_task_is_an_error_and_differing_models_are_unknown(read_value: Callable[..., Any]) -> None:
     broke = {"name": "x [2/2]", "source_case_name": "x", "inputs": "?", "error_message": "TimeoutError: late"}
     read = read_value(report(case(), case("b", attributes={"model": "other"}), failures=[broke], analyses=[{"a": 1}]))
     assert read.run.model == "unknown"

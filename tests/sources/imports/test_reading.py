@@ -1,4 +1,4 @@
-"""Files that are not what they should be."""
+"""Import of malformed, unsupported and unreadable files."""
 
 import gzip
 import json
@@ -34,13 +34,13 @@ def in_small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("in_small_pieces")
-def test_values_are_whole_however_they_are_cut(tmp_path: Path) -> None:
-    given: list[object] = [12345, -1.5e3, 'é\n😀 \\ "', True, None, {}, [], {"a": [{"b": "c" * 50}]}, "", 7]
+def test_values_are_complete_when_read_in_small_chunks(tmp_path: Path) -> None:
+    expected: list[object] = [12345, -1.5e3, 'é\n😀 \\ "', True, None, {}, [], {"a": [{"b": "c" * 50}]}, "", 7]
     for indent in (None, 1):
-        assert values(tmp_path / "x", json.dumps(given, indent=indent, ensure_ascii=indent is None)) == given
+        assert values(tmp_path / "x", json.dumps(expected, indent=indent, ensure_ascii=indent is None)) == expected
 
 
-def test_what_only_python_writes(tmp_path: Path) -> None:
+def test_nonstandard_json_of_python_is_read(tmp_path: Path) -> None:
     text = '[NaN, -Infinity, 1e999, 123456789012345678901234567890, "\\ud800", "a\tb", 1.0]'
     assert values(tmp_path / "x", text) == [
         "NaN",
@@ -53,7 +53,7 @@ def test_what_only_python_writes(tmp_path: Path) -> None:
     ]
 
 
-def test_digits_without_end(tmp_path: Path) -> None:
+def test_very_long_number_is_read_as_text(tmp_path: Path) -> None:
     assert values(tmp_path / "x", f"[{'9' * 10_000}]") == ["9" * 10_000]
 
 
@@ -67,13 +67,13 @@ def test_digits_without_end(tmp_path: Path) -> None:
         pytest.param("[" * 100_000, "JSON nested too deeply at line 1, column 2", id="deep"),
     ],
 )
-def test_errors_say_where(tmp_path: Path, text: str, told: str) -> None:
+def test_json_error_names_line_and_column(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(DataError, match=r"^x: ") as error:
         values(tmp_path / "x", text)
     assert str(error.value) == f"x: {told}"
 
 
-def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     path.write_text('[{"a": nope, "b": "' + "x" * 2_000_000 + '"}]')
     with FileReader(path) as reading, pytest.raises(DataError, match="line 1, column 8"):
@@ -110,7 +110,7 @@ def test_what_cannot_be_right_is_not_read_on(tmp_path: Path, monkeypatch: pytest
         ),
     ],
 )
-def test_what_holds_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
+def test_error_message_says_why_a_file_contains_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
     path = tmp_path / "given.json"
     path.write_bytes(content)
     with pytest.raises(DataError, match=told) as error:
@@ -119,20 +119,20 @@ def test_what_holds_no_runs(tmp_path: Path, content: bytes, told: str) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_encodings(tmp_path: Path, read_file: Callable[..., Any], encoding: str) -> None:
+def test_byte_order_mark_selects_the_encoding(tmp_path: Path, read_file: Callable[..., Any], encoding: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(json.dumps([{**ENTRY, "note": "é"}], ensure_ascii=False).encode(encoding))
     assert read_file(path).records[0].metadata["note"] == "é"
 
 
-def test_no_utf_8_nul_and_surrogates(tmp_path: Path, read_file: Callable[..., Any]) -> None:
+def test_invalid_utf_8_nul_and_surrogates_are_replaced(tmp_path: Path, read_file: Callable[..., Any]) -> None:
     path = tmp_path / "x"
     path.write_bytes(json.dumps([ENTRY]).encode()[:-2] + b', "a": "\xff", "b": "x\\u0000", "c": "\\ud800"}]')
     metadata = read_file(path).records[0].metadata
     assert (metadata["a"], metadata["b"], metadata["c"]) == ("\ufffd", "x\ufffd", "\ufffd")
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_paths_without_a_readable_file_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "locked").write_text("[]")
     cases: list[tuple[Path, type[EvalscribeError], str]] = [
@@ -142,12 +142,12 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         (tmp_path / ("n" * 4000), DataError, "cannot be read"),
         (tmp_path / "a\x00b", DataError, "cannot be a file"),
     ]
-    for path, kind, told in cases:
-        with pytest.raises(kind, match=told):
+    for path, kind, message in cases:
+        with pytest.raises(kind, match=message):
             open_records(path, RunOverrides())
 
 
-def test_what_may_not_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_or_folder_raises_access_error(tmp_path: Path) -> None:
     folder = tmp_path / "locked"
     folder.mkdir()
     (folder / "x").write_text("[]")
@@ -162,13 +162,13 @@ def test_what_may_not_be_read(tmp_path: Path) -> None:
     folder.chmod(0o700)
 
 
-def test_a_name_of_4_kb_and_a_task_id_that_is_a_path(read_value: Callable[..., Any]) -> None:
+def test_long_names_are_cut_and_path_like_task_ids_are_escaped(read_value: Callable[..., Any]) -> None:
     long, path = (read_value([{**ENTRY, "task_id": name}]).records[0] for name in ("x" * 4096, "../../etc/passwd"))
     assert (len(long.eval.name) <= NAME_LIMIT + 5, len(long.eval.id) < 200) == (True, True)
     assert "/" not in path.eval.id
 
 
-def test_the_files_of_a_folder(tmp_path: Path) -> None:
+def test_run_files_skip_hidden_files_and_links_and_keep_snapshots_whole(tmp_path: Path) -> None:
     for name in ("b.json", "a/c.json", "a/.hidden", "snap/failed_evals.json", "snap/debug/x.json", ".git/config"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("x")

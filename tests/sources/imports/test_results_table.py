@@ -1,4 +1,4 @@
-"""Tables of results: CSV, JSON lines and JSON lists whose rows are evals."""
+"""Import of result tables: CSV, JSON lines and JSON lists with one eval per row."""
 
 import json
 import subprocess
@@ -40,7 +40,9 @@ def table(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def test_a_row_is_an_eval_with_its_documents(table: Callable[..., Path], read_file: Callable[..., Any]) -> None:
+def test_row_becomes_an_eval_with_documents_and_metadata(
+    table: Callable[..., Path], read_file: Callable[..., Any]
+) -> None:
     read = read_file(table(ROWS), model="acme/m-1")
     assert (read.format, read.run.provider, read.run.model, read.left_out) == ("csv", "acme", "m-1", {})
     assert [(one.eval.path, one.eval.status, one.eval.reason) for one in read.records] == [
@@ -95,7 +97,9 @@ def test_a_row_is_an_eval_with_its_documents(table: Callable[..., Path], read_fi
         pytest.param({"scores": {"passed": 0, "score": 1}}, {}, "passed", id="score before passed among scores"),
     ],
 )
-def test_what_passes(table: Callable[..., Path], row: dict[str, Any], overrides: dict[str, Any], status: str) -> None:
+def test_score_passed_column_and_threshold_decide_the_status(
+    table: Callable[..., Path], row: dict[str, Any], overrides: dict[str, Any], status: str
+) -> None:
     path = table(json.dumps({"input": "q", "output": "a", **row}) + '\n{"input": "other", "score": 1, "passed": 1}\n')
     first, _ = records_of(path, **overrides)
     assert first.eval.status == status
@@ -103,7 +107,7 @@ def test_what_passes(table: Callable[..., Path], row: dict[str, Any], overrides:
     assert bool(first.eval.failed_step) == (status in ("failed", "error"))
 
 
-def test_rows_of_one_task_are_its_trials(table: Callable[..., Path]) -> None:
+def test_rows_of_one_task_become_its_trials(table: Callable[..., Path]) -> None:
     text = "input,output,passed\nsame,a,1\nother,b,1\nsame,c,0\n"
     assert [one.eval.path for one in records_of(table(text))] == ["same#1", "other", "same#2"]
     named = "id,input,passed\nt,one,1\nt,one,0\nt,two,1\n"
@@ -124,7 +128,7 @@ def test_rows_without_ids_are_named_after_their_input(table: Callable[..., Path]
     assert max(map(len, names)) < 70
 
 
-def test_rows_without_input_and_id_are_evals_of_their_own(
+def test_rows_without_input_and_id_are_separate_evals(
     table: Callable[..., Path], read_file: Callable[..., Any]
 ) -> None:
     read = read_file(table("qestion,output,correct\none,a,0\ntwo,b,1\n"))
@@ -150,7 +154,7 @@ def test_rows_without_input_and_id_are_evals_of_their_own(
         ("question,llm_response,output_tokens,correct", {}, {"output": "llm_response"}),
     ],
 )
-def test_usual_names_of_columns(
+def test_common_column_names_are_recognised_or_suggested(
     table: Callable[..., Path],
     read_file: Callable[..., Any],
     header: str,
@@ -162,14 +166,14 @@ def test_usual_names_of_columns(
     assert read.table.likely == likely
 
 
-def test_without_a_column_for_the_output_it_is_missing(table: Callable[..., Path]) -> None:
+def test_missing_output_column_is_reported(table: Callable[..., Path]) -> None:
     (record,) = records_of(table("question,gold,correct\nq,b,0\n"))
     assert record.missing == ("output: the table has no column for it",)
     assert record.transcripts == ()
     assert (record.eval.failed_step, record.documents[-1].text) == ("grading", "grading: failed: `correct` is 0")
 
 
-def test_models_of_a_column_are_runs(table: Callable[..., Path]) -> None:
+def test_each_model_in_the_model_column_is_a_run(table: Callable[..., Path]) -> None:
     path = table("input,model,passed\nq,openai/a,1\nq,openai/b,0\nq,openai/a,0\n")
     runs: dict[str, str] = {}
     paths = []
@@ -204,7 +208,7 @@ def test_models_of_a_column_are_runs(table: Callable[..., Path]) -> None:
     ],
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-def test_every_dialect_reads_the_same(
+def test_all_csv_dialects_and_encodings_read_the_same(
     table: Callable[..., Path], text: str, overrides: dict[str, str], encoding: str
 ) -> None:
     columns = parse_columns([overrides["columns"]] if overrides else [])
@@ -214,7 +218,7 @@ def test_every_dialect_reads_the_same(
     assert [documents[role] for role in ("task", "output", "expected")] == ["q", "a", "e"]
 
 
-def test_json_rows_hold_any_value(table: Callable[..., Path]) -> None:
+def test_json_rows_accept_any_value(table: Callable[..., Path]) -> None:
     row = {"input": {"a": [1, 2]}, "output": ["x"], "expected": 7, "score": 0.25, "task": "t", "nested": {"b": None}}
     for text, name in (
         (json.dumps(row) + "\n", "x.jsonl"),
@@ -253,12 +257,12 @@ def test_json_rows_hold_any_value(table: Callable[..., Path]) -> None:
         pytest.param("input,score" + "a" * (17 << 20), "line 1: longer than 16 MB", id="long header"),
     ],
 )
-def test_what_is_wrong_is_named(table: Callable[..., Path], text: str, told: str) -> None:
+def test_error_message_names_the_problem_of_the_table(table: Callable[..., Path], text: str, told: str) -> None:
     with pytest.raises(DataError, match=told):
         records_of(table(text))
 
 
-def test_bad_rows_are_left_out_by_line(table: Callable[..., Path], read_file: Callable[..., Any]) -> None:
+def test_bad_rows_are_left_out_with_their_line(table: Callable[..., Path], read_file: Callable[..., Any]) -> None:
     text = b'input,output,score\na,b,0\nx,"y"z,1\nonly two,cells\nc,\xe9t\xe9,maybe\n'
     read = read_file(table(text))
     assert read.lost == tuple(f"1 x {phrase}" for phrase in read.left_out if phrase.startswith("a row"))
@@ -272,7 +276,7 @@ def test_bad_rows_are_left_out_by_line(table: Callable[..., Path], read_file: Ca
     }
 
 
-def test_a_status_that_is_no_verdict_leaves_it_to_the_score(table: Callable[..., Path]) -> None:
+def test_score_decides_when_the_status_is_not_a_verdict(table: Callable[..., Path]) -> None:
     first, second = records_of(table("input,status,score\na,done,1\nb,done,0\n"))
     assert (first.eval.status, second.eval.status) == ("passed", "failed")
 
@@ -287,13 +291,17 @@ def test_a_status_that_is_no_verdict_leaves_it_to_the_score(table: Callable[...,
         ("input=zzz", "no column 'zzz'. Its columns: question, passed"),
     ],
 )
-def test_a_wrong_mapping_says_what_there_is(table: Callable[..., Path], assignment: str, told: str) -> None:
+def test_invalid_column_mapping_is_refused_with_suggestions(
+    table: Callable[..., Path], assignment: str, told: str
+) -> None:
     with pytest.raises(UsageError, match=told) as error:
         records_of(table("question,passed\nq,1\n"), columns=parse_columns([assignment]))
     assert error.value.fields == ("map",)
 
 
-def test_secrets_and_hostile_cells(table: Callable[..., Path], read_file: Callable[..., Any]) -> None:
+def test_secrets_are_redacted_and_hostile_cells_are_safe(
+    table: Callable[..., Path], read_file: Callable[..., Any]
+) -> None:
     cells = [f"key {SECRET}", "=cmd|' /C calc'!A0", "a\x00b\x1b[31m\u202e", "../../etc/passwd", "x" * 100_000]
     text = "id,input,output,passed,api_key\n" + "".join(f'"{cell}","{cell}","{cell}",0,{SECRET}\n' for cell in cells)
     read = read_file(table(text))
@@ -306,7 +314,7 @@ def test_secrets_and_hostile_cells(table: Callable[..., Path], read_file: Callab
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(st.sampled_from('",;\n\r\t|ab01\x00é={}[]'), max_size=60), st.booleans())
-def test_any_text_is_read_or_refused(tmp_path: Path, text: str, headed: bool) -> None:
+def test_arbitrary_text_is_read_or_raises_evalscribe_error(tmp_path: Path, text: str, headed: bool) -> None:
     path = tmp_path / "given"
     path.write_text(("input,output,score\n" if headed else "") + text, newline="")
     try:
@@ -316,7 +324,7 @@ def test_any_text_is_read_or_refused(tmp_path: Path, text: str, headed: bool) ->
         pass
 
 
-def test_a_table_larger_than_memory_is_streamed(table: Callable[..., Path]) -> None:
+def test_large_table_is_streamed_within_60_mb(table: Callable[..., Path]) -> None:
     path = table("input,output,score\n")
     with path.open("a") as file:
         for number in range(20_000):

@@ -1,4 +1,4 @@
-"""Sessions of coding agents and ATIF trajectories: what is said in them, once, in order, and without a verdict."""
+"""Import of coding agent sessions and ATIF trajectories: each message once, in order, and without a verdict."""
 
 import json
 from pathlib import Path
@@ -21,12 +21,12 @@ def lines(path: Path, values: list[dict[str, Any]]) -> Path:
 
 def opened(path: Path) -> tuple[list[Run], list[Record], dict[str, int]]:
     records = open_records(path, RunOverrides())
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, [one for one in found if isinstance(one, Record)], dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, [one for one in entries if isinstance(one, Record)], dict(records.left_out)
 
 
-def said(uuid: str, parent: str | None, role: str, content: object, **more: object) -> dict[str, Any]:
+def session_line(uuid: str, parent: str | None, role: str, content: object, **more: object) -> dict[str, Any]:
     return {
         "type": role,
         "uuid": uuid,
@@ -37,7 +37,7 @@ def said(uuid: str, parent: str | None, role: str, content: object, **more: obje
     }
 
 
-def test_claude_code_sessions_of_a_project(real_data: Path) -> None:
+def test_claude_code_sessions_of_a_project_are_read(real_data: Path) -> None:
     (run,), records, left_out = opened(real_data / "formats" / "claude_code")
     assert (run.provider, run.model) == ("anthropic", "claude-opus-4-5-20251101")
     assert len(records) == 12
@@ -55,14 +55,16 @@ def test_claude_code_sessions_of_a_project(real_data: Path) -> None:
     assert run_files(real_data / "formats" / "claude_code") == (real_data / "formats" / "claude_code",)
 
 
-def test_an_answer_of_several_lines_is_one_and_counts_once(tmp_path: Path) -> None:
+def test_answer_in_several_lines_is_merged_and_its_usage_counted_once(tmp_path: Path) -> None:
     usage = {"input_tokens": 10, "output_tokens": 4}
     path = lines(
         tmp_path / "a.jsonl",
         [
-            said("1", None, "user", "List the files"),
-            said("2", "1", "assistant", [{"type": "text", "text": "I look."}], id="m", model="claude-x", usage=usage),
-            said(
+            session_line("1", None, "user", "List the files"),
+            session_line(
+                "2", "1", "assistant", [{"type": "text", "text": "I look."}], id="m", model="claude-x", usage=usage
+            ),
+            session_line(
                 "3",
                 "2",
                 "assistant",
@@ -71,7 +73,9 @@ def test_an_answer_of_several_lines_is_one_and_counts_once(tmp_path: Path) -> No
                 model="claude-x",
                 usage=usage,
             ),
-            said("4", "3", "user", [{"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True}]),
+            session_line(
+                "4", "3", "user", [{"type": "tool_result", "tool_use_id": "t", "content": "no", "is_error": True}]
+            ),
         ],
     )
     (run,), (record,), _ = opened(path)
@@ -85,19 +89,19 @@ def test_an_answer_of_several_lines_is_one_and_counts_once(tmp_path: Path) -> No
     assert (run.experiment, record.documents[0].text) == ("project", "List the files")
 
 
-def test_what_a_rewind_took_back_is_left_out_and_parallel_results_are_not(tmp_path: Path) -> None:
+def test_rewound_messages_are_left_out_and_parallel_results_kept(tmp_path: Path) -> None:
     calls = [{"type": "tool_use", "id": id, "name": "Read", "input": {}} for id in ("a", "b")]
     path = lines(
         tmp_path / "a.jsonl",
         [
-            said("1", None, "user", "first"),
-            said("2", "1", "assistant", "a wrong way", id="m1"),
-            said("3", "2", "user", "go on"),
-            said("4", "1", "assistant", calls[:1], id="m2"),
-            said("5", "4", "assistant", calls[1:], id="m2"),
-            said("6", "4", "user", [{"type": "tool_result", "tool_use_id": "a", "content": "A"}]),
-            said("7", "5", "user", [{"type": "tool_result", "tool_use_id": "b", "content": "B"}]),
-            said("8", "7", "assistant", "done", id="m3"),
+            session_line("1", None, "user", "first"),
+            session_line("2", "1", "assistant", "a wrong way", id="m1"),
+            session_line("3", "2", "user", "go on"),
+            session_line("4", "1", "assistant", calls[:1], id="m2"),
+            session_line("5", "4", "assistant", calls[1:], id="m2"),
+            session_line("6", "4", "user", [{"type": "tool_result", "tool_use_id": "a", "content": "A"}]),
+            session_line("7", "5", "user", [{"type": "tool_result", "tool_use_id": "b", "content": "B"}]),
+            session_line("8", "7", "assistant", "done", id="m3"),
         ],
     )
     _, (record,), left_out = opened(path)
@@ -105,7 +109,7 @@ def test_what_a_rewind_took_back_is_left_out_and_parallel_results_are_not(tmp_pa
     assert left_out == {"a message that was taken back by a rewind (first: a.jsonl)": 2}
 
 
-def test_codex_session(real_data: Path) -> None:
+def test_codex_session_is_read(real_data: Path) -> None:
     (path,) = (real_data / "formats" / "codex").glob("*.jsonl")
     (run,), (record,), left_out = opened(path)
     assert (run.provider, run.model, run.experiment) == ("openai", "gpt-5.5", "codemie-code")
@@ -119,16 +123,16 @@ def test_codex_session(real_data: Path) -> None:
     assert run.output_tokens
 
 
-def test_a_damaged_line_costs_only_itself(tmp_path: Path) -> None:
+def test_damaged_line_is_left_out_and_the_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    lines(path, [said("1", None, "user", "hello"), said("2", "1", "assistant", "hi", id="m")])
+    lines(path, [session_line("1", None, "user", "hello"), session_line("2", "1", "assistant", "hi", id="m")])
     path.write_text(path.read_text() + '{"type": "user", "uuid":\n')
     _, (record,), left_out = opened(path)
     assert len(record.transcripts[0].messages) == 2
     assert left_out == {"a line that cannot be read (first: a.jsonl:3)": 1}
 
 
-def test_atif_trajectories_of_a_folder(real_data: Path) -> None:
+def test_atif_trajectories_of_a_folder_are_read_and_continued(real_data: Path) -> None:
     runs, records, _ = opened(real_data / "formats" / "atif")
     assert {(run.provider, run.model, run.experiment) for run in runs} == {
         ("unknown", "unknown", "openhands"),
@@ -150,7 +154,7 @@ def test_atif_trajectories_of_a_folder(real_data: Path) -> None:
     assert recognise(real_data / "formats" / "atif", RunOverrides()).format.name == "atif"
 
 
-def test_an_atif_step_with_a_call_and_its_result(tmp_path: Path) -> None:
+def test_atif_tool_call_and_sub_agent_are_read(tmp_path: Path) -> None:
     path = tmp_path / "t.json"
     path.write_text(
         json.dumps(
@@ -181,7 +185,7 @@ def test_an_atif_step_with_a_call_and_its_result(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['{"schema_version": "ATIF-v1.7", "steps": [', '{"schema_version": "ATIF-v1.7"} x'])
-def test_a_torn_trajectory_says_where(tmp_path: Path, text: str) -> None:
+def test_malformed_atif_trajectory_error_names_line_and_column(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_text(text)
     with pytest.raises(DataError, match="line 1, column"):

@@ -1,4 +1,4 @@
-"""Runs of SWE-bench: trajectories, predictions, reports of the harness, and how each of them ends."""
+"""Import of SWE-bench runs: trajectories, predictions, harness reports, and the outcome of each instance."""
 
 import json
 from collections import Counter
@@ -23,17 +23,17 @@ MODEL = "acme/agent-1"
 
 def opened(path: Path, **overrides: Any) -> tuple[list[Run], dict[str, Record], dict[str, int]]:
     records = open_records(path, RunOverrides(**overrides))
-    found = list(records.read())
-    runs = [one for one in found if isinstance(one, Run)]
-    return runs, {one.eval.name: one for one in found if isinstance(one, Record)}, dict(records.left_out)
+    entries = list(records.read())
+    runs = [one for one in entries if isinstance(one, Run)]
+    return runs, {one.eval.name: one for one in entries if isinstance(one, Record)}, dict(records.left_out)
 
 
 def judged(record: Record) -> Verdict:
     return RulesJudge().decide(Failure(evidence=evidence_of(record), packed=PackedEvidence(excerpts=())))
 
 
-def grade(wanted: tuple[int, int], kept: tuple[int, int], **more: object) -> dict[str, object]:
-    """As the harness writes it, with so many failed and passed tests."""
+def grade(wanted: tuple[int, int], preserved: tuple[int, int], **more: object) -> dict[str, object]:
+    """Return a harness report; `wanted` and `preserved` are (failed, passed) counts."""
 
     def tests(name: str, counts: tuple[int, int]) -> dict[str, list[str]]:
         names = [f"tests/test_a.py::{name}_{n}" for n in range(sum(counts))]
@@ -43,8 +43,8 @@ def grade(wanted: tuple[int, int], kept: tuple[int, int], **more: object) -> dic
         "patch_is_None": False,
         "patch_exists": True,
         "patch_successfully_applied": True,
-        "resolved": not wanted[0] and not kept[0],
-        "tests_status": {"FAIL_TO_PASS": tests("wanted", wanted), "PASS_TO_PASS": tests("kept", kept)},
+        "resolved": not wanted[0] and not preserved[0],
+        "tests_status": {"FAIL_TO_PASS": tests("wanted", wanted), "PASS_TO_PASS": tests("kept", preserved)},
         **more,
     }
 
@@ -58,7 +58,7 @@ UNTESTED = {
 
 
 class Harness:
-    """A folder in which the harness works."""
+    """Builder of a folder as the harness writes it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -88,7 +88,7 @@ def harness(tmp_path: Path) -> Harness:
     return Harness(tmp_path)
 
 
-def test_the_real_run_as_a_whole(real_data: Path) -> None:
+def test_real_run_is_read_as_a_whole(real_data: Path) -> None:
     folder = real_data / "formats" / "swebench"
     runs, records, left_out = opened(folder)
     own = json.loads(next((folder / "trajs" / "sb-cli-reports").iterdir()).read_text())
@@ -117,7 +117,7 @@ def test_the_real_run_as_a_whole(real_data: Path) -> None:
     assert records["example__stats-1"].eval.status == "incomplete"
 
 
-def test_every_part_of_the_real_run_alone(real_data: Path) -> None:
+def test_each_part_of_the_real_run_is_read_alone(real_data: Path) -> None:
     folder = real_data / "formats" / "swebench"
     report = next((folder / "trajs" / "sb-cli-reports").iterdir())
     for part, counts in {
@@ -135,7 +135,7 @@ def test_every_part_of_the_real_run_alone(real_data: Path) -> None:
         assert not left_out, part
 
 
-def test_commands_of_the_real_trajectories_are_calls(real_data: Path) -> None:
+def test_commands_in_real_trajectories_become_tool_calls(real_data: Path) -> None:
     folder = real_data / "formats" / "swebench"
     _, records, _ = opened(folder / "trajs" / "django__django-15127")
     _, _, answer, result, *_ = records["django__django-15127"].transcripts[0].messages
@@ -236,7 +236,7 @@ def test_predictions_and_evaluations_are_joined(harness: Harness) -> None:
         ),
     ],
 )
-def test_instances_without_a_tested_patch(
+def test_untested_patch_decides_status_step_reason_and_cause(
     harness: Harness, files: dict[str, Any], status: str, step: str | None, reason: str, cause: str
 ) -> None:
     harness.graded("a__a-1", **files)
@@ -246,7 +246,7 @@ def test_instances_without_a_tested_patch(
     assert judged(records["a__a-1"]).cause == cause
 
 
-def test_the_reference_run_tells_broken_instances_from_broken_patches(harness: Harness, tmp_path: Path) -> None:
+def test_reference_run_separates_broken_instances_from_broken_patches(harness: Harness, tmp_path: Path) -> None:
     other = Harness(tmp_path / "reference")
     for id, by_reference in {"a__a-1": (1, 2), "a__a-2": (0, 3), "a__a-3": (2, 1)}.items():
         harness.graded(id, grade((0, 1), (1, 2)))
@@ -267,12 +267,12 @@ def test_the_reference_run_tells_broken_instances_from_broken_patches(harness: H
     assert judged(alone["a__a-1"]).uncertain
 
 
-def test_a_gold_run_in_the_folder_is_the_reference(harness: Harness) -> None:
+def test_gold_run_in_the_folder_is_used_as_the_reference(harness: Harness) -> None:
     harness.graded("a__a-1", grade((0, 1), (1, 2)))
     harness.graded("a__a-1", grade((0, 1), (1, 2)), model="gold")
     runs = open_records(harness.root / "logs", RunOverrides()).read()
-    found = [one for one in runs if isinstance(one, Record)]
-    assert sorted(judged(one).cause for one in found) == ["breaks-tests", "reference-fails-too"]
+    records = [one for one in runs if isinstance(one, Record)]
+    assert sorted(judged(one).cause for one in records) == ["breaks-tests", "reference-fails-too"]
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,9 @@ def test_a_gold_run_in_the_folder_is_the_reference(harness: Harness) -> None:
         ),
     ],
 )
-def test_endings_of_an_agent(tmp_path: Path, info: dict[str, Any], status: str, reason: str, cause: str | None) -> None:
+def test_exit_status_of_the_agent_decides_status_reason_and_cause(
+    tmp_path: Path, info: dict[str, Any], status: str, reason: str, cause: str | None
+) -> None:
     path = tmp_path / "a__a-1.traj.json"
     messages = [
         {
@@ -323,8 +325,8 @@ def test_endings_of_an_agent(tmp_path: Path, info: dict[str, Any], status: str, 
         {"role": "assistant", "content": "THOUGHT: I look.\n\n```bash\nls\n```"},
         {"role": "user", "content": "<returncode>0</returncode>"},
     ]
-    given = {"info": info, "messages": messages, "trajectory_format": "mini-swe-agent-1"}
-    path.write_text(json.dumps(given))
+    trajectory = {"info": info, "messages": messages, "trajectory_format": "mini-swe-agent-1"}
+    path.write_text(json.dumps(trajectory))
     _, records, _ = opened(path)
     record = records["a__a-1"]
     assert (record.eval.status, record.eval.reason) == (status, reason)
@@ -333,7 +335,7 @@ def test_endings_of_an_agent(tmp_path: Path, info: dict[str, Any], status: str, 
         assert judged(record).cause == cause
 
 
-def test_trajectories_of_swe_agent(tmp_path: Path) -> None:
+def test_swe_agent_trajectories_are_read(tmp_path: Path) -> None:
     folder = tmp_path / "a__a-1"
     folder.mkdir()
     history = [
@@ -353,14 +355,14 @@ def test_trajectories_of_swe_agent(tmp_path: Path) -> None:
     ]
     stats = {"instance_cost": 0.5, "tokens_sent": 100, "tokens_received": 20, "api_calls": 2}
     settings = json.dumps({"agent": {"model": {"name": MODEL}}})
-    given = {
+    trajectory = {
         "environment": "e",
         "trajectory": [],
         "history": history,
         "info": {"exit_status": "submitted", "submission": PATCH, "model_stats": stats},
         "replay_config": settings,
     }
-    (folder / "a__a-1.traj").write_text(json.dumps(given))
+    (folder / "a__a-1.traj").write_text(json.dumps(trajectory))
     (run,), records, _ = opened(tmp_path)
     assert (run.model, run.cost_usd, run.input_tokens) == ("agent-1", 0.5, 100)
     record = records["a__a-1"]
@@ -373,7 +375,7 @@ def test_trajectories_of_swe_agent(tmp_path: Path) -> None:
     ]
 
 
-def test_predictions_in_lines(tmp_path: Path) -> None:
+def test_predictions_in_json_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "all_preds.jsonl"
     lines = [
         json.dumps({"instance_id": f"a__a-{n}", "model_name_or_path": MODEL, "model_patch": PATCH}) for n in range(3)
@@ -384,7 +386,7 @@ def test_predictions_in_lines(tmp_path: Path) -> None:
     assert list(left_out.values()) == [1]
 
 
-def test_folders_of_other_formats_are_no_runs(harness: Harness) -> None:
+def test_folders_of_other_formats_are_not_recognised(harness: Harness) -> None:
     harness.graded("a__a-1", grade((0, 1), (0, 2)))
     (harness.root / "other").mkdir()
     (harness.root / "other" / "report.json").write_text('{"tests": 3}')

@@ -1,4 +1,4 @@
-"""Results of the second version of the benchmarks."""
+"""Import of tau2-bench results."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,12 +29,12 @@ def results(*messages: dict[str, Any], **reward: Any) -> dict[str, Any]:
 
 
 def call(error: bool, **arguments: str) -> tuple[dict[str, Any], ...]:
-    made = {"id": "c1", "name": "book", "arguments": arguments, "requestor": "assistant"}
+    tool_call = {"id": "c1", "name": "book", "arguments": arguments, "requestor": "assistant"}
     answer = {"id": "c1", "role": "tool", "content": "done", "requestor": "assistant", "error": error}
-    return {"role": "assistant", "content": None, "tool_calls": [made]}, answer
+    return {"role": "assistant", "content": None, "tool_calls": [tool_call]}, answer
 
 
-def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
+def test_simulation_becomes_a_record_with_documents_and_transcript(read_value: Callable[..., Any]) -> None:
     read = read_value(results(*call(False, **{**BOOKED, "flight": "B2"})))
     assert (read.format, read.run.provider, read.run.model) == ("tau2-bench", "acme", "m-1")
     assert read.left_out == {"the file's field `timestamp`": 1, "the file's field `info`": 1}
@@ -49,44 +49,46 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
         ("expected", "outputs.json"),
     ]
     assert "book A1" in record.documents[0].text
-    _, said, tool = record.transcripts[0].messages
-    assert (said.tool_calls[0].function, tool.tool_call_id, tool.error) == ("book", "c1", None)
+    _, request, tool = record.transcripts[0].messages
+    assert (request.tool_calls[0].function, tool.tool_call_id, tool.error) == ("book", "c1", None)
     assert [(step.name, step.status) for step in record.steps] == [("actions", "failed"), ("outputs", "passed")]
 
 
-def test_a_refused_call(read_value: Callable[..., Any]) -> None:
+def test_failed_tool_call_does_not_count_as_the_expected_action(read_value: Callable[..., Any]) -> None:
     (record,) = read_value(results(*call(True, **BOOKED))).records
     assert record.eval.reason == '`book` with user "ann" was never called with success'
 
 
-def test_an_assertion_that_is_not_met(read_value: Callable[..., Any]) -> None:
+def test_unmet_assertion_is_the_failed_step(read_value: Callable[..., Any]) -> None:
     checks = [{"nl_assertion": "is kind", "met": False, "justification": "rude"}]
-    given = results(*call(False, **BOOKED), reward_breakdown={"DB": 1.0, "NL_ASSERTION": 0.0}, nl_assertions=checks)
-    (record,) = read_value(given).records
+    file_content = results(
+        *call(False, **BOOKED), reward_breakdown={"DB": 1.0, "NL_ASSERTION": 0.0}, nl_assertions=checks
+    )
+    (record,) = read_value(file_content).records
     assert (record.eval.failed_step, "rude" in record.eval.reason) == ("nl_assertion", True)
 
 
-def test_without_a_reward(read_value: Callable[..., Any]) -> None:
-    given = results()
-    given["simulations"][0]["reward_info"] = None
-    (record,) = read_value(given).records
+def test_simulation_without_a_reward_is_incomplete(read_value: Callable[..., Any]) -> None:
+    file_content = results()
+    file_content["simulations"][0]["reward_info"] = None
+    (record,) = read_value(file_content).records
     assert (record.eval.status, record.metadata["scores"]) == ("incomplete", {})
 
 
-def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
-    given = results(*call(False, **BOOKED))
-    before = read_value(given).told
-    for place, other in leaves(given):
+def test_change_of_any_field_changes_the_result(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+    file_content = results(*call(False, **BOOKED))
+    before = read_value(file_content).told
+    for place, other in leaves(file_content):
         if not place.startswith((".timestamp", ".info")):
             assert read_value(other).told != before, place
 
 
-def test_what_ended_before_it_could_be_graded(read_value: Callable[..., Any]) -> None:
+def test_termination_reason_decides_failed_or_error_without_grading(read_value: Callable[..., Any]) -> None:
     def ended(reason: str) -> Any:
         note = f"Simulation terminated prematurely. Termination reason: {reason}"
-        given = results(reward_breakdown=None, info={"note": note})
-        given["simulations"][0]["termination_reason"] = reason
-        return read_value(given).records[0].eval
+        file_content = results(reward_breakdown=None, info={"note": note})
+        file_content["simulations"][0]["termination_reason"] = reason
+        return read_value(file_content).records[0].eval
 
     steps = ended("max_steps")
     assert (steps.status, steps.failed_step) == ("failed", "conversation")
@@ -95,10 +97,10 @@ def test_what_ended_before_it_could_be_graded(read_value: Callable[..., Any]) ->
     assert (broken.status, broken.reason) == ("error", "the simulation ended with infrastructure_error")
 
 
-def test_answers_to_several_calls_are_a_message_each(read_value: Callable[..., Any]) -> None:
-    made, answer = call(False, **BOOKED)
+def test_results_of_several_calls_become_separate_messages(read_value: Callable[..., Any]) -> None:
+    request, answer = call(False, **BOOKED)
     several = {"role": "tool", "tool_messages": [answer, {**answer, "id": "c2", "error": True}]}
-    (record,) = read_value(results(made, several)).records
+    (record,) = read_value(results(request, several)).records
     assert [(one.tool_call_id, one.error is None) for one in record.transcripts[0].messages[2:]] == [
         ("c1", True),
         ("c2", False),

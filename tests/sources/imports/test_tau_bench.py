@@ -1,4 +1,4 @@
-"""Trajectories of a user, an agent and its tools."""
+"""Import of tau-bench trajectories."""
 
 import json
 from collections import Counter
@@ -78,7 +78,7 @@ BOOKED = ACTION["kwargs"]
         ),
     ],
 )
-def test_a_failure_says_the_first_difference(
+def test_failure_reason_names_the_first_differing_action(
     read_value: Callable[..., Any], messages: tuple[Any, ...], reason: str
 ) -> None:
     (record,) = read_value([entry(*messages)]).records
@@ -86,12 +86,12 @@ def test_a_failure_says_the_first_difference(
     assert record.steps[0].error == reason
 
 
-def test_an_output_that_was_not_said(read_value: Callable[..., Any]) -> None:
-    given = entry({"role": "assistant", "content": "It costs 1,234 dollars."})
-    given["info"]["task"]["outputs"] = ["1234", "77"]
-    given["info"]["reward_info"]["info"] = {"r_outputs": 0.0, "outputs": {"1234": True, "77": False}}
-    given["traj"] += [call("book_seat", **BOOKED)]
-    (record,) = read_value([given]).records
+def test_missing_output_is_the_failed_step(read_value: Callable[..., Any]) -> None:
+    trajectory = entry({"role": "assistant", "content": "It costs 1,234 dollars."})
+    trajectory["info"]["task"]["outputs"] = ["1234", "77"]
+    trajectory["info"]["reward_info"]["info"] = {"r_outputs": 0.0, "outputs": {"1234": True, "77": False}}
+    trajectory["traj"] += [call("book_seat", **BOOKED)]
+    (record,) = read_value([trajectory]).records
     assert [(step.name, step.status) for step in record.steps] == [("actions", "passed"), ("outputs", "failed")]
     assert (record.eval.failed_step, record.eval.reason) == ("outputs", "the user was never told '77'")
 
@@ -117,17 +117,19 @@ def test_an_output_that_was_not_said(read_value: Callable[..., Any]) -> None:
         pytest.param({"info": None, "traj": None}, "failed", "reward 0.0", id="nothing known"),
     ],
 )
-def test_status(read_value: Callable[..., Any], change: dict[str, Any], status: str, reason: str | None) -> None:
+def test_reward_and_error_decide_status_and_reason(
+    read_value: Callable[..., Any], change: dict[str, Any], status: str, reason: str | None
+) -> None:
     (record,) = read_value([{**entry(), **change}]).records
     assert (record.eval.status, record.eval.reason) == (status, reason)
     scores = {} if change.get("reward", 0) is None else {"reward": change.get("reward", 0.0)}
     assert record.metadata["scores"] == scores
 
 
-def test_a_conversation_that_ran_out(read_value: Callable[..., Any]) -> None:
-    given = entry({"role": "user", "content": "Wait"})
-    given["info"]["reward_info"] = None
-    (record,) = read_value([given]).records
+def test_ungraded_conversation_fails_at_the_conversation_step(read_value: Callable[..., Any]) -> None:
+    trajectory = entry({"role": "user", "content": "Wait"})
+    trajectory["info"]["reward_info"] = None
+    (record,) = read_value([trajectory]).records
     assert record.eval.failed_step == "conversation"
     assert (
         record.eval.reason
@@ -135,7 +137,7 @@ def test_a_conversation_that_ran_out(read_value: Callable[..., Any]) -> None:
     )
 
 
-def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
+def test_entry_becomes_a_record_with_documents_and_transcript(read_value: Callable[..., Any]) -> None:
     read = read_value(
         [entry(call("book_seat", **BOOKED), answer("ok"), reward=1.0, termination_reason="done")], model="acme/m-1"
     )
@@ -155,23 +157,23 @@ def test_what_a_record_holds(read_value: Callable[..., Any]) -> None:
     assert spoken.messages[1].tool_calls[0].arguments == BOOKED  # type: ignore[union-attr]
 
 
-def test_calls_that_are_text_or_made_as_older_models_do(read_value: Callable[..., Any]) -> None:
+def test_calls_in_text_or_legacy_function_call_form_are_read(read_value: Callable[..., Any]) -> None:
     def action(name: str, **arguments: Any) -> dict[str, Any]:
         told = json.dumps({"name": name, "arguments": arguments})
         return {"role": "assistant", "content": f"Thought:\nIt is time.\nAction:\n{told}"}
 
-    said = action("respond", content="Done")
+    final_answer = action("respond", content="Done")
     result = {"role": "user", "content": "API output: ok"}
     old = {
         "role": "assistant",
         "content": None,
         "function_call": call("book_seat", **BOOKED)["tool_calls"][0]["function"],
     }
-    for made in (
-        (action("book_seat", **BOOKED), result, said),
+    for messages in (
+        (action("book_seat", **BOOKED), result, final_answer),
         (old, {"role": "function", "name": "book_seat", "content": "ok"}, {"role": "assistant", "content": "Done"}),
     ):
-        read = read_value([entry(*made)])
+        read = read_value([entry(*messages)])
         (record,) = read.records
         *_, booked, told, _ = record.transcripts[0].messages
         assert (booked.tool_calls[0].function, booked.tool_calls[0].arguments) == ("book_seat", BOOKED)
@@ -182,9 +184,9 @@ def test_calls_that_are_text_or_made_as_older_models_do(read_value: Callable[...
     assert "was never called" in read_value([entry(torn, result)]).records[0].eval.reason
 
 
-def test_trials(read_value: Callable[..., Any]) -> None:
-    given = [entry(), entry(trial=2), entry(trial=2), entry(trial=None), entry(task_id="b c")]
-    records = read_value(given).records
+def test_trials_are_numbered_and_have_unique_ids(read_value: Callable[..., Any]) -> None:
+    entries = [entry(), entry(trial=2), entry(trial=2), entry(trial=None), entry(task_id="b c")]
+    records = read_value(entries).records
     assert [one.eval.path.rpartition("/")[2] for one in records] == [
         "task-3#1",
         "task-3#3",
@@ -195,7 +197,7 @@ def test_trials(read_value: Callable[..., Any]) -> None:
     assert len({one.eval.id for one in records}) == 5
 
 
-def test_what_is_no_trajectory_is_counted(read_value: Callable[..., Any]) -> None:
+def test_invalid_entries_and_messages_are_counted_as_left_out(read_value: Callable[..., Any]) -> None:
     bad = {"role": "ghost", "content": "boo"}
     deep: Any = "x"
     for _ in range(150):
@@ -209,20 +211,22 @@ def test_what_is_no_trajectory_is_counted(read_value: Callable[..., Any]) -> Non
     }
 
 
-def test_whatever_leaf_changes_is_seen(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
-    given = entry(call("book_seat", **BOOKED), answer("ok"), {"role": "user", "content": "thanks"}, extra={"a": [1]})
-    given["info"]["task"]["outputs"] = ["5"]
-    before = read_value([given]).told
-    for place, other in leaves(given):
+def test_change_of_any_field_changes_the_result(read_value: Callable[..., Any], leaves: Callable[..., Any]) -> None:
+    trajectory = entry(
+        call("book_seat", **BOOKED), answer("ok"), {"role": "user", "content": "thanks"}, extra={"a": [1]}
+    )
+    trajectory["info"]["task"]["outputs"] = ["5"]
+    before = read_value([trajectory]).told
+    for place, other in leaves(trajectory):
         assert read_value([other]).told != before, place
 
 
-def test_the_real_file(real_data: Path, read_file: Callable[..., Any]) -> None:
+def test_real_file_is_read_completely(real_data: Path, read_file: Callable[..., Any]) -> None:
     path = real_data / "tau-bench" / "gpt-4o-airline-tasks-0-24.json"
-    given = json.loads(path.read_text())
+    raw_entries = json.loads(path.read_text())
     read = read_file(path)
     assert read.left_out == {}
-    assert [(one["task_id"], one["trial"] + 1, one["reward"], len(one["traj"])) for one in given] == [
+    assert [(one["task_id"], one["trial"] + 1, one["reward"], len(one["traj"])) for one in raw_entries] == [
         (
             int(str(one.metadata["task"])),
             one.eval.trial,

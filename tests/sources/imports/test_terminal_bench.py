@@ -1,4 +1,7 @@
-"""Results of Terminal-Bench before Harbor: `is_resolved` decides, and a failure mode without it is an error."""
+"""Import of Terminal-Bench results from before Harbor.
+
+`is_resolved` decides the status; a failure mode without `is_resolved` is an error.
+"""
 
 import json
 from pathlib import Path
@@ -24,7 +27,7 @@ FAILED test_outputs.py::test_content - AssertionError: expected 7, got 8
 
 
 def trial(task: str, resolved: bool | None, mode: str = "unset", tests: dict[str, str] | None = None) -> dict[str, Any]:
-    """A trial as the harness writes it."""
+    """Return a trial as the harness writes it."""
     return {
         "id": f"{task}-{resolved}-{mode}",
         "trial_name": f"{task}.1-of-1.2025-08-10__05-27-18",
@@ -69,7 +72,7 @@ def opened(path: Path, **overrides: Any) -> tuple[Run, dict[str, Record], dict[s
     return run, {one.eval.name: one for one in rest if isinstance(one, Record)}, dict(records.left_out)
 
 
-def test_a_run_is_read_from_its_folder_or_its_file_and_each_trial_once(folder: Path) -> None:
+def test_run_is_read_from_its_folder_or_file_with_each_trial_once(folder: Path) -> None:
     assert run_files(folder) == (folder,)
     for path in (folder, folder / "results.json"):
         run, by_name, left_out = opened(path, model="anthropic/claude-4-sonnet")
@@ -84,7 +87,7 @@ def test_a_run_is_read_from_its_folder_or_its_file_and_each_trial_once(folder: P
         assert left_out == {"a result without a task (first: [5])": 1}
 
 
-def test_tests_are_steps_with_what_pytest_says_of_them(folder: Path) -> None:
+def test_tests_become_steps_with_the_messages_of_pytest(folder: Path) -> None:
     _, by_name, _ = opened(folder)
     count = by_name["count"]
     assert {step.name: step.status for step in count.steps} == {"test_exists": "passed", "test_content": "failed"}
@@ -98,13 +101,13 @@ def test_tests_are_steps_with_what_pytest_says_of_them(folder: Path) -> None:
     assert by_name["astropy"].eval.reason == "test_timeout: the tests ran into their time limit"
 
 
-def test_a_trial_alone(folder: Path) -> None:
+def test_single_trial_file_is_read(folder: Path) -> None:
     run, by_name, _ = opened(folder / "count" / "count.1-of-1.2025-08-10__05-27-18" / "results.json")
     assert list(by_name) == ["count"]
     assert run.input_tokens is None
 
 
-def test_a_name_cannot_leave_the_folder(folder: Path) -> None:
+def test_trial_name_cannot_leave_the_folder(folder: Path) -> None:
     path = folder / "results.json"
     whole = json.loads(path.read_text())
     whole["results"][1] |= {"task_id": "..", "trial_name": folder.name}
@@ -112,10 +115,13 @@ def test_a_name_cannot_leave_the_folder(folder: Path) -> None:
     (folder / "panes").mkdir()
     (folder / "panes" / "post-test.txt").write_text("of another")
     _, by_name, _ = opened(path)
-    assert [one.role for one in by_name[".."].documents] == ["task", "log"]  # the run's own folder, not one above it
+    assert [one.role for one in by_name[".."].documents] == [
+        "task",
+        "log",
+    ]  # `..` resolves to the run's own folder, not its parent
 
 
-def test_a_cut_file_gives_what_stands_before_the_cut(folder: Path, tmp_path: Path) -> None:
+def test_truncated_file_gives_the_records_before_the_cut_and_raises(folder: Path, tmp_path: Path) -> None:
     whole = (folder / "results.json").read_text()
     text = whole.replace('{"id": "eae775fe", ', '{"id": "eae775fe", "accuracy": 0.2, "unresolved_ids": [], ', 1)
     path = tmp_path / "cut.json"

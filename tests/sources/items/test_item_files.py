@@ -1,4 +1,4 @@
-"""Files of items: what is read, and what is told of what cannot be."""
+"""Reading of item files, and the problems reported for invalid lines and rows."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ def _table(tmp_path: Path, content: bytes | str, *inputs: str, **columns: object
     return list(rows.read()), rows
 
 
-def test_marks_line_ends_and_empty_lines_are_no_items(tmp_path: Path) -> None:
+def test_byte_order_mark_crlf_and_empty_lines_are_ignored(tmp_path: Path) -> None:
     items, rows = _read(tmp_path, b'\xef\xbb\xbf{"input": 1}\r\n\r\n  \n{"input": 2}')
     assert [(item.input, item.source) for item in items] == [
         (1, {"file": "f.jsonl", "line": 1}),
@@ -34,7 +34,7 @@ def test_marks_line_ends_and_empty_lines_are_no_items(tmp_path: Path) -> None:
     assert not rows.problems
 
 
-def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+def test_bad_lines_are_reported_and_the_others_are_read(tmp_path: Path) -> None:
     deep = '{"input": ' + "[" * 10_000 + "]" * 10_000 + "}"
     lines = ['{"input": 1}', '{"input": NaN}', deep, '{"input": "\\ud800"}', '{"input": {"a": 1, "a": 2}}', "x", "[1]"]
     content = "\n".join(lines).encode() + b'\n{"input": "\xff"}\n{"input": 2}\n'
@@ -46,7 +46,7 @@ def test_each_bad_line_is_told_and_the_others_are_read(tmp_path: Path) -> None:
     assert rows.problems[-1] == "f.jsonl:8: not UTF-8: byte 0xff at 12"
 
 
-def test_long_lines(tmp_path: Path) -> None:
+def test_lines_over_the_size_limit_are_reported(tmp_path: Path) -> None:
     five = json.dumps({"input": "x" * 5_000_000})
     over = json.dumps({"input": "x" * MAX_ITEM_BYTES})
     items, rows = _read(tmp_path, f'{five}\n{over}\n{{"input": 2}}\n{over}')
@@ -54,13 +54,13 @@ def test_long_lines(tmp_path: Path) -> None:
     assert rows.problems == ["f.jsonl:2: longer than 16 MB", "f.jsonl:4: longer than 16 MB"]
 
 
-def test_a_key_that_comes_twice_is_told_with_both_lines(tmp_path: Path) -> None:
+def test_duplicate_key_is_reported_with_both_lines(tmp_path: Path) -> None:
     items, rows = _read(tmp_path, '{"key": "a", "input": 1}\n\n{"key": "a", "input": 2}\n')
     assert [item.input for item in items] == [1]
     assert rows.problems == ["f.jsonl:3: the key 'a' is also used by line 1"]
 
 
-def test_equal_items_without_keys_are_numbered(tmp_path: Path) -> None:
+def test_equal_items_without_keys_get_numbered_keys(tmp_path: Path) -> None:
     items, _ = _read(tmp_path, '{"input": 1}\n' * 3 + '{"input": 2}\n')
     first = items[0].key
     assert [item.key for item in items[:3]] == [first, f"{first}-2", f"{first}-3"]
@@ -69,12 +69,12 @@ def test_equal_items_without_keys_are_numbered(tmp_path: Path) -> None:
     assert many[-1].key == f"{first}-3000"
 
 
-def test_of_many_problems_the_first_are_kept_and_all_are_counted(tmp_path: Path) -> None:
+def test_all_problems_are_counted_but_only_the_first_are_listed(tmp_path: Path) -> None:
     _, rows = _read(tmp_path, "x\n" * 500)
     assert (rows.bad, len(rows.problems)) == (500, MAX_PROBLEMS)
 
 
-def test_a_list_and_what_gzip_packed(tmp_path: Path) -> None:
+def test_json_list_is_read_plain_and_gzipped(tmp_path: Path) -> None:
     listed = '\n[{"input": 1}, {"inptu": 2},\n {"input": {"a": 1, "a": 2}}, {"input": NaN}, {"input": 5}]'
     for content in (listed.encode(), gzip.compress(listed.encode())):
         items, rows = _read(tmp_path, content)
@@ -83,19 +83,19 @@ def test_a_list_and_what_gzip_packed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b'[{"input": 1}, {"input": "\xff"}]', b'[{"input": 1}, {"input": ', b"[1] x"])
-def test_a_list_that_breaks_off_ends_the_reading(tmp_path: Path, content: bytes) -> None:
+def test_broken_json_list_raises_data_error(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(DataError, match=r"f\.jsonl"):
         _read(tmp_path, content)
 
 
-def test_no_file_and_no_regular_file(tmp_path: Path) -> None:
+def test_missing_file_and_folder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match=r"^file .* not found$"):
         open_items(tmp_path / "none", "none")
     with pytest.raises(DataError, match="not a regular file"):
         open_items(tmp_path, "folder")
 
 
-def test_columns_of_a_table(tmp_path: Path) -> None:
+def test_csv_columns_become_item_fields(tmp_path: Path) -> None:
     table = (
         "\ufeffq,who,want,k,s,c,t,ev,run\r\n"
         '"what, where?\nand why",me,,one,dev,c1,"a, b","[{""role"": ""user""}]",r9\r\n'
@@ -128,12 +128,12 @@ def test_columns_of_a_table(tmp_path: Path) -> None:
     assert (as_json.input, as_json.expected_output) == ({"q": 2, "who": {}}, {"x": 1})
 
 
-def test_a_table_without_a_header_and_with_another_delimiter(tmp_path: Path) -> None:
+def test_csv_without_header_uses_column_numbers_and_delimiter(tmp_path: Path) -> None:
     items, _ = _table(tmp_path, "a;b\nc;d\n", "1", expected="2", delimiter=";", header=False)
     assert [(item.input, item.expected_output) for item in items] == [("a", "b"), ("c", "d")]
 
 
-def test_rows_that_are_wrong_are_told_with_the_line_they_begin_on(tmp_path: Path) -> None:
+def test_bad_csv_rows_are_reported_with_their_first_line(tmp_path: Path) -> None:
     table = b'q,ev\n"a\nb",\nc\nd,x\n"e"f,\n\xff,\ng,[]\n"h,\n'
     items, rows = _table(tmp_path, table, events="ev")
     assert [item.input for item in items] == ["a\nb", "g"]
@@ -143,12 +143,12 @@ def test_rows_that_are_wrong_are_told_with_the_line_they_begin_on(tmp_path: Path
 
 
 @pytest.mark.parametrize(("header", "said"), [("a,b", "does not exist; t.csv has the columns a, b"), ("q,q", "twice")])
-def test_a_column_that_there_is_not(tmp_path: Path, header: str, said: str) -> None:
+def test_missing_or_duplicate_csv_column_raises_usage_error(tmp_path: Path, header: str, said: str) -> None:
     with pytest.raises(UsageError, match=f"`input_column` 'q' .*{said}"):
         _table(tmp_path, f"{header}\n1,2\n")
 
 
-def test_a_table_whose_first_row_is_none(tmp_path: Path) -> None:
+def test_malformed_csv_header_raises_data_error_and_empty_file_has_no_items(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"t\.csv:1: not CSV"):
         _table(tmp_path, '"q"x\n1\n')
     assert _table(tmp_path, "")[0] == []

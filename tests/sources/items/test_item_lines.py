@@ -1,4 +1,4 @@
-"""Items as JSON lines, and the JSON they are decoded from."""
+"""Rendering and parsing of items as JSON lines, and strict JSON decoding."""
 
 import json
 
@@ -14,7 +14,7 @@ from support.item_strategies import ITEMS
 
 @settings(max_examples=60)
 @given(item=ITEMS)
-def test_what_is_written_is_read_again(item: Item) -> None:
+def test_rendered_item_parses_to_the_same_item(item: Item) -> None:
     line = render_item(item)
     again = parse_item(StrictJson().decode(line), {"file": "other.jsonl", "line": 7})
     assert again == (item, 0, True)
@@ -22,20 +22,20 @@ def test_what_is_written_is_read_again(item: Item) -> None:
     assert render_item(again.item) == line
 
 
-def test_a_null_input_is_an_input_and_a_false_expected_output_is_one() -> None:
+def test_null_input_and_false_expected_output_are_values() -> None:
     item = parse_item({"input": None, "expected_output": False, "metadata": None, "key": 17}, {}).item
     assert (item.input, item.expected_output, item.metadata, item.key) == (None, False, {}, "17")
     assert '"expected_output":false' in render_item(item)
 
 
-def test_an_item_without_a_key_is_called_by_its_content() -> None:
+def test_item_without_a_key_gets_a_content_hash() -> None:
     one, other = (parse_item({"input": "hi", "metadata": {"n": n}}, {"line": n}).item for n in (1, 2))
     assert one.key == other.key == make_item_key(one)
     assert len(one.key) == 16
     assert one.key != parse_item({"input": "hi", "expected_output": "ho"}, {}).item.key
 
 
-def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
+def test_secrets_are_redacted_and_counted_but_item_keys_are_kept() -> None:
     secret = "sk-ant-api03-" + "Ab1" * 30
     read = parse_item(
         {"key": "9f86d081884c7d65", "input": [secret, {"api_key": "hT7pQ2xZ9mK4vB8nL3wR"}], "source": {}}, {}
@@ -64,12 +64,12 @@ def test_secrets_are_taken_out_and_counted_and_a_key_may_look_random() -> None:
         ({"input": {"\ud800": 1}}, "contains half of a surrogate pair"),
     ],
 )
-def test_what_is_no_item_is_told(value: object, said: str) -> None:
+def test_error_message_says_why_a_value_is_not_an_item(value: object, said: str) -> None:
     with pytest.raises(DataError, match="^" + said.replace("(", r"\(")):
         parse_item(value, {})
 
 
-def test_nesting_is_bounded() -> None:
+def test_deeply_nested_input_is_refused() -> None:
     deep: object = 1
     for _ in range(120):
         deep = [deep]
@@ -88,19 +88,19 @@ def test_nesting_is_bounded() -> None:
         ("[" * 10_000 + "]" * 10_000, "nested too deeply"),
     ],
 )
-def test_json_that_readers_understand_in_different_ways_is_refused(text: str, said: str) -> None:
+def test_ambiguous_json_is_refused(text: str, said: str) -> None:
     decoder = StrictJson()
-    with pytest.raises(DataError, match=said) as told:
+    with pytest.raises(DataError, match=said) as error:
         decoder.decode(text)
-    assert not isinstance(told.value, InvalidJson)
+    assert not isinstance(error.value, InvalidJson)
     assert decoder.decode('{"a": 1}') == {"a": 1}, "the next value stands for itself"
 
 
 @pytest.mark.parametrize("text", ["", "hello", '{"a": }', "[1", "1 2"])
-def test_what_is_no_json(text: str) -> None:
+def test_invalid_json_raises_invalid_json(text: str) -> None:
     with pytest.raises(InvalidJson):
         StrictJson().decode(text)
 
 
-def test_large_whole_numbers_stay_exact() -> None:
+def test_large_integers_stay_exact() -> None:
     assert StrictJson().decode(json.dumps(10**299)) == 10**299
