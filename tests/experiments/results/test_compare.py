@@ -13,7 +13,7 @@ def tries(passed: int = 0, failed: int = 0, **more: str) -> dict[str, str]:
     return {f"i{number:02}": letter for number, letter in enumerate(letters)} | more
 
 
-def test_a_drop_beyond_luck_has_regressed_and_names_its_items() -> None:
+def test_significant_drop_is_regressed_and_lists_its_items() -> None:
     found = compare_experiment_runs(make_values(tries(20)), make_values(tries(12, 8), of="candidate"))
     assert found.verdict == "regressed"
     assert found.summary == (
@@ -26,28 +26,28 @@ def test_a_drop_beyond_luck_has_regressed_and_names_its_items() -> None:
     assert found.passes.p == pytest.approx(2 / 2**8)
 
 
-def test_a_rise_beyond_luck_has_improved() -> None:
+def test_significant_rise_is_improved() -> None:
     found = compare_experiment_runs(make_values(tries(12, 8)), make_values(tries(20), of="candidate"))
     assert found.verdict == "improved"
     assert len(found.fixed) == 8
 
 
 @pytest.mark.parametrize("flips", range(1, 6))
-def test_one_to_five_flips_one_way_are_too_few_to_tell(flips: int) -> None:
+def test_one_to_five_flips_in_one_direction_are_inconclusive(flips: int) -> None:
     found = compare_experiment_runs(make_values(tries(50)), make_values(tries(50 - flips, flips), of="candidate"))
     assert found.verdict == "inconclusive"
     assert "fewer than 6 are never significant" in found.summary
     assert len(found.regressed) == flips
 
 
-def test_six_flips_one_way_are_enough() -> None:
+def test_six_flips_in_one_direction_are_significant() -> None:
     assert (
         compare_experiment_runs(make_values(tries(50)), make_values(tries(44, 6), of="candidate")).verdict
         == "regressed"
     )
 
 
-def test_flips_both_ways_say_what_could_have_been_seen() -> None:
+def test_flips_in_both_directions_report_the_minimum_detectable_effect() -> None:
     found = compare_experiment_runs(
         make_values(tries(50, 3)), make_values(tries(47, 3, i50="p", i51="p", i52="f"), of="candidate")
     )
@@ -57,13 +57,13 @@ def test_flips_both_ways_say_what_could_have_been_seen() -> None:
     assert f"{found.passes.detectable * 100:.1f} points would have been detected" in found.summary
 
 
-def test_so_few_items_can_show_nothing() -> None:
+def test_five_items_are_inconclusive() -> None:
     found = compare_experiment_runs(make_values(tries(5)), make_values(tries(0, 5), of="candidate"))
     assert found.verdict == "inconclusive"
     assert "too few items" in found.summary
 
 
-def test_other_items_or_scorers_are_not_comparable_and_nothing_is_computed() -> None:
+def test_different_items_or_scorers_are_not_comparable() -> None:
     base = make_values({"a": "p", "b": "p"}, items={"a": 1, "b": 2}, bindings=[binding(), binding("limits")])
     candidate = make_values(
         {"b": "f", "c": "f"}, of="candidate", dataset="dsv-2", items={"b": 3, "c": 4}, bindings=[binding(version=2)]
@@ -81,14 +81,14 @@ def test_other_items_or_scorers_are_not_comparable_and_nothing_is_computed() -> 
     assert (found.base.rate, found.scorers, found.regressed) == (None, (), ())
 
 
-def test_what_a_scorer_decides_is_part_of_it() -> None:
+def test_scorer_required_in_one_run_only_is_a_mismatch() -> None:
     found = compare_experiment_runs(
         make_values({"a": "p"}), make_values({"a": "p"}, of="candidate", bindings=[binding(required=False)])
     )
     assert found.mismatches == ("scorer contains differs: required in the base only",)
 
 
-def test_a_mismatch_that_is_allowed_leaves_out_what_is_not_shared() -> None:
+def test_allowed_mismatch_compares_only_shared_items_and_scorers() -> None:
     """Passing is judged anew by the scorers that both have: `limits` failed every item."""
     keys = [f"i{number}" for number in range(10)]
     values = {"contains": {key: [1.0] for key in keys}, "limits": {key: [0.0] for key in keys}}
@@ -107,7 +107,7 @@ def test_a_mismatch_that_is_allowed_leaves_out_what_is_not_shared() -> None:
     )
 
 
-def test_runs_that_share_nothing_are_not_comparable_even_then() -> None:
+def test_runs_without_shared_items_or_scorers_are_never_comparable() -> None:
     candidate = make_values({"b": "p"}, of="candidate", dataset="dsv-2")
     found = compare_experiment_runs(make_values({"a": "p"}), candidate, allow_mismatch=True)
     assert found.verdict == "not-comparable"
@@ -117,7 +117,7 @@ def test_runs_that_share_nothing_are_not_comparable_even_then() -> None:
     assert found.summary.endswith("They share no required scorer.")
 
 
-def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
+def test_errors_are_no_regression_but_are_warned_about() -> None:
     base = make_values(tries(40))
     found = compare_experiment_runs(
         base, make_values({**tries(40), **{f"i{n:02}": "e" for n in range(33, 40)}}, of="candidate")
@@ -130,7 +130,7 @@ def test_an_error_is_no_evidence_of_a_regression_but_does_not_hide() -> None:
     assert found.warnings[1].startswith("If trials without a verdict counted as failures")
 
 
-def test_too_much_that_is_unknown_is_inconclusive_whatever_the_rest_says() -> None:
+def test_low_coverage_is_inconclusive() -> None:
     letters = {**tries(12, 18), **{f"i{n:02}": "u" for n in range(23, 30)}}
     found = compare_experiment_runs(make_values(tries(30)), make_values(letters, of="candidate"))
     assert found.verdict == "inconclusive"
@@ -142,7 +142,7 @@ def test_too_much_that_is_unknown_is_inconclusive_whatever_the_rest_says() -> No
     assert nothing.passes is None
 
 
-def test_a_run_that_did_not_end_says_what_it_lacks() -> None:
+def test_cancelled_run_reports_its_missing_trials() -> None:
     candidate = make_values(tries(7), of="candidate", items=dict.fromkeys(tries(10), "asked"), state="cancelled")
     found = compare_experiment_runs(make_values(tries(10)), candidate)
     assert found.candidate.missing == 3
@@ -162,13 +162,13 @@ def test_a_run_that_did_not_end_says_what_it_lacks() -> None:
         ((5, 5), (0, 1), "regressed"),
     ],
 )
-def test_an_item_flipped_only_beyond_its_own_spread(
+def test_item_change_distinguishes_flips_from_flakiness(
     before: tuple[int, int], now: tuple[int, int], expected: str | None
 ) -> None:
     assert item_change(*before, *now) == expected
 
 
-def test_repetitions_are_one_observation_of_an_item() -> None:
+def test_repetitions_of_an_item_are_one_observation() -> None:
     """Four items that fell in all of five tries are four flips, not twenty."""
     base = {f"i{n}": "ppppp" for n in range(10)}
     found = compare_experiment_runs(
@@ -180,7 +180,7 @@ def test_repetitions_are_one_observation_of_an_item() -> None:
     assert found.passes.p == 0.125
 
 
-def test_one_of_k_tries_and_all_of_them() -> None:
+def test_pass_at_k_and_pass_hat_k_are_compared_for_each_k() -> None:
     found = compare_experiment_runs(
         make_values({"a": "pf", "b": "pp"}, repetitions=2), make_values({"a": "pp", "b": "pf"}, of="b", repetitions=2)
     )
@@ -190,7 +190,7 @@ def test_one_of_k_tries_and_all_of_them() -> None:
     assert [item.item for item in found.flaky] == ["a", "b"]
 
 
-def test_clusters_are_the_observations() -> None:
+def test_clusters_are_the_unit_of_observation() -> None:
     base, now = tries(40), tries(30, 10)
     clusters = {key: key[1] for key in base}
     found = compare_experiment_runs(make_values(base, clusters=clusters), make_values(now, of="b", clusters=clusters))
@@ -199,7 +199,7 @@ def test_clusters_are_the_observations() -> None:
     assert "too few clusters" in found.summary
 
 
-def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean() -> None:
+def test_scorer_p_values_are_corrected_and_graded_scorers_compared_by_mean() -> None:
     keys = [f"i{n:02}" for n in range(12)]
     bindings = [binding(), binding("levenshtein", required=False)]
 
@@ -224,7 +224,7 @@ def test_scorers_are_corrected_for_their_number_and_graded_ones_compared_by_mean
     assert found.warnings == ("Scorer levenshtein fell from 0.855 to 0.655 (p 0.00098, corrected for 2 scorers).",)
 
 
-def test_a_broken_score_is_counted_and_never_a_zero() -> None:
+def test_broken_score_is_counted_and_excluded_from_the_mean() -> None:
     values = {"contains": {"a": [None], "b": [1.0]}}
     found = compare_experiment_runs(
         make_values({"a": "p", "b": "p"}), make_values({"a": "u", "b": "p"}, of="b", values=values)
@@ -232,7 +232,7 @@ def test_a_broken_score_is_counted_and_never_a_zero() -> None:
     assert (found.scorers[0].candidate, found.scorers[0].broken) == (1.0, (0, 1))
 
 
-def test_two_runs_of_one_build_measure_the_noise() -> None:
+def test_noise_is_measured_only_between_runs_of_one_deployment() -> None:
     found = compare_experiment_runs(make_values(tries(8, 2)), make_values(tries(7, 2, i09="p"), of="b"))
     assert found.noise == 0.2
     assert (
@@ -240,7 +240,7 @@ def test_two_runs_of_one_build_measure_the_noise() -> None:
     )
 
 
-def test_new_failures_are_items_that_passed_whole_and_do_not_now() -> None:
+def test_new_failures_are_items_that_no_longer_pass_every_trial() -> None:
     base = items({"a": "pp", "b": "pf", "c": "pp", "d": "pp", "e": "pp", "f": "ff"})
     candidate = items({"a": "pp", "b": "ff", "c": "pf", "d": "ee", "f": "ff"})
     assert new_failures(base, candidate) == ("c", "d", "e")

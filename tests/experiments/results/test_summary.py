@@ -106,19 +106,19 @@ def summary(outcomes: dict[str, str], places: Iterable[DatasetPlace] | None = No
     return summarise_run(found, EXPERIMENT, VERSION, there, tries(told), scores(told))
 
 
-def test_errors_and_unscored_tries_stay_in_the_pass_rate() -> None:
+def test_errors_and_unscored_trials_count_in_the_pass_rate() -> None:
     found = summary({"a": "p", "b": "f", "c": "e", "d": "u"})
     assert (found.pass_rate.passed, found.pass_rate.of, found.pass_rate.value) == (1, 4, 0.25)
     assert found.rate_of_scored == 0.5
     assert found.counts.model_dump() == {"passed": 1, "failed": 1, "error": 1, "unscored": 1, "missing": 0}
 
 
-def test_with_single_tries_the_interval_is_wilsons() -> None:
+def test_single_trials_have_a_wilson_interval() -> None:
     found = summary({str(n): "p" if n < 18 else "f" for n in range(20)})
     assert (found.pass_rate.low, found.pass_rate.high) == wilson_interval(18, 20)
 
 
-def test_several_tries_of_an_item_are_one_observation() -> None:
+def test_trials_of_one_item_are_one_observation() -> None:
     many = summary({str(n): "ppppp" if n < 15 else "fffff" for n in range(20)})
     once = summary({str(n): "p" if n < 15 else "f" for n in range(20)})
     assert many.observations == once.observations == 20
@@ -135,19 +135,19 @@ def test_items_of_one_cluster_are_one_observation() -> None:
     assert together.scorers[0].pass_rate.low < apart.scorers[0].pass_rate.low
 
 
-def test_an_item_that_passed_sometimes_is_flaky_and_has_failed() -> None:
+def test_item_that_passed_sometimes_is_flaky_and_failed() -> None:
     found = summary({"a": "pp", "b": "pf", "c": "ff", "d": "pe"})
     assert found.flaky == ("b", "d")
     assert found.failed_items == 3
 
 
-def test_what_was_never_tried_is_missing_and_did_not_pass() -> None:
+def test_untried_items_are_missing_and_count_as_not_passed() -> None:
     places = [DatasetPlace("a"), DatasetPlace("b"), DatasetPlace("c"), DatasetPlace("d")]
     found = summarise_run(run(4), EXPERIMENT, VERSION, places, tries([("b", "p"), ("d", "f")]), ())
     assert (found.counts.missing, found.pass_rate.value, found.failed_items) == (2, 0.25, 3)
 
 
-def test_pass_at_k_and_pass_hat_k() -> None:
+def test_pass_at_k_and_pass_hat_k_match_a_hand_calculation() -> None:
     """By hand: of 2 of 4 that passed, any of 2 choices of 6 has a pass in 5, and two in 1."""
     found = summary({"a": "ppff", "b": "pppp"})
     assert [one.k for one in found.at_k] == [1, 2, 3, 4]
@@ -157,18 +157,18 @@ def test_pass_at_k_and_pass_hat_k() -> None:
     assert (found.at_k[3].pass_at, found.at_k[3].pass_hat) == (1.0, 0.5)
 
 
-def test_single_tries_have_no_pass_at_k() -> None:
+def test_pass_at_k_is_omitted_with_single_trials() -> None:
     assert summary({"a": "p"}).at_k == ()
 
 
-def test_splits_are_told_where_there_are_several() -> None:
+def test_splits_are_summarised_only_with_more_than_one() -> None:
     places = [DatasetPlace("a", "dev"), DatasetPlace("b", "test"), DatasetPlace("c", "test")]
     found = summary({"a": "p", "b": "p", "c": "f"}, places)
     assert [(one.split, one.items, one.pass_rate.value) for one in found.splits] == [("dev", 1, 1.0), ("test", 2, 0.5)]
     assert summary({"a": "p"}, [DatasetPlace("a", "dev")]).splits == ()
 
 
-def test_a_scorer_that_broke_is_neither_passed_nor_failed() -> None:
+def test_broken_and_abstained_scores_are_excluded_from_the_scorer_rate() -> None:
     outcomes = [("a", "p"), ("b", "f"), ("c", "u"), ("d", "a")]
     judge = [*scores(outcomes), *scores(outcomes, "judge", required=False)]
     judge.sort(key=lambda score: score.item_key)
@@ -179,21 +179,21 @@ def test_a_scorer_that_broke_is_neither_passed_nor_failed() -> None:
     assert (first.errors, first.unscored, first.cost_usd) == ({"input_error": 1}, 1, 1.0)
 
 
-def test_unscored_tries_are_broken_where_a_required_scorer_broke() -> None:
+def test_trials_with_a_broken_required_scorer_count_as_broken() -> None:
     assert summary({"a": "u", "b": "u", "c": "p"}).broken == 2
 
 
-def test_a_binding_that_said_nothing_is_shown() -> None:
+def test_scorers_without_scores_are_listed() -> None:
     assert [(one.scorer, one.scored) for one in summary({"a": "e"}).scorers] == [("exact_match", 0), ("judge", 0)]
 
 
-def test_cost_tokens_and_durations() -> None:
+def test_summary_adds_up_cost_and_tokens_and_gives_duration_percentiles() -> None:
     found = summary({str(n): "p" for n in range(100)})
     assert (found.cost_usd, found.input_tokens, found.output_tokens) == (75.0, 200, 100)
     assert (found.duration_p50_ms, found.duration_p95_ms) == (49.0, 94.0)
 
 
-def test_of_a_try_only_its_duration_is_kept() -> None:
+def test_summary_memory_per_trial_is_bounded() -> None:
     def peak(items: int) -> int:
         told = [(f"item-{number}", "pf"[number % 2]) for number in range(items)]
         both = ("exact_match", "judge")
@@ -211,11 +211,11 @@ def test_of_a_try_only_its_duration_is_kept() -> None:
 @pytest.mark.parametrize(
     ("share", "shown"), [(1.0, "100.0 %"), (0.99999, "over 99.9 %"), (0.0, "0.0 %"), (0.0001, "under 0.1 %")]
 )
-def test_a_share_is_not_shown_as_more_or_less_than_it_is(share: float, shown: str) -> None:
+def test_percent_never_rounds_to_0_or_100(share: float, shown: str) -> None:
     assert percent(share) == shown
 
 
-def test_a_share_of_nothing_says_so() -> None:
+def test_pass_rate_of_no_trials_is_shown_as_0_of_0() -> None:
     assert PassRate(passed=0, of=0, value=None).text == "0/0"
 
 
@@ -223,7 +223,7 @@ def pairs(*given: tuple[str, str | None]) -> list[LabelPair]:
     return [LabelPair(expected=truth, predicted=said) for truth, said in given]
 
 
-def test_labels_beside_those_that_were_expected() -> None:
+def test_label_summary_computes_agreement_and_confusion_matrix() -> None:
     found = summarise_labels(pairs(("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)))
     assert found is not None
     assert (found.pairs, found.judged) == (4, 3)
@@ -233,7 +233,7 @@ def test_labels_beside_those_that_were_expected() -> None:
     assert summarise_labels([]) is None
 
 
-def test_tries_of_one_item_are_one_observation_of_kappa() -> None:
+def test_trials_of_one_item_are_one_observation_for_kappa() -> None:
     once = pairs(*[("A", "A"), ("B", "B")] * 8, *[("A", "B"), ("B", "A")] * 2)
     thrice = [pair.model_copy(update={"cluster": str(item)}) for item, pair in enumerate(once) for _ in range(3)]
     found, single = summarise_labels(thrice), summarise_labels(once)
@@ -243,7 +243,7 @@ def test_tries_of_one_item_are_one_observation_of_kappa() -> None:
     assert found.kappa_low == pytest.approx(single.kappa_low, abs=0.05)
 
 
-def test_who_answers_only_what_is_easy_has_no_better_kappa() -> None:
+def test_unanswered_pairs_count_against_kappa_and_balanced_accuracy() -> None:
     easy = [("A", "A"), ("B", "B")] * 5
     whole, some = (
         summarise_labels(pairs(*easy, ("A", "B"), ("B", "A"))),
@@ -275,7 +275,7 @@ def test_who_answers_only_what_is_easy_has_no_better_kappa() -> None:
         (4, 4, None),
     ],
 )
-def test_a_label_stands_alone_or_in_a_field(
+def test_label_is_read_from_text_or_from_an_object_field(
     expected: JsonValue, output: JsonValue, pair: tuple[str, str | None] | None
 ) -> None:
     assert label_pair(expected, output) == pair

@@ -44,7 +44,7 @@ def half(call: TargetCall) -> TargetReply | TargetFailure:
     return TargetReply(output=call.item_key if call.item_key == "k0" else "wrong")
 
 
-async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> None:
+async def test_rescoring_supersedes_scores_and_updates_verdicts(lab: Labs) -> None:
     one = lab(items=3)
     run = await one.work(one.run(), ScriptedTarget(half))
     before = one.workspace.store.experiment_runs.scores_digest(run.id)
@@ -68,7 +68,7 @@ async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> No
     assert kind.requests[1].expected == "k1"
 
 
-async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) -> None:
+async def test_rescoring_with_the_same_scorer_changes_no_verdict_and_keeps_history(lab: Labs) -> None:
     one = lab(items=2)
     run = await one.work(one.run(), ScriptedTarget(answer_key))
     for _ in range(2):
@@ -78,7 +78,7 @@ async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) ->
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
 
 
-async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) -> None:
+async def test_rescoring_one_scorer_combines_with_stored_scores_of_the_others(lab: Labs) -> None:
     one = lab(items=1)
     update_experiment(
         one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))})
@@ -94,7 +94,7 @@ async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) 
         await rescore_run(one.workspace, run, show_nothing, scorers=("nix",), runners=opened())
 
 
-async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
+async def test_rescoring_can_use_the_scorers_of_another_version(lab: Labs) -> None:
     one = lab(items=1)
     run = await one.work(one.run(), ScriptedTarget(lambda _: TargetReply(output="wrong")))
     update_experiment(one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
@@ -102,7 +102,7 @@ async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
     assert (told.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
 
 
-async def test_what_has_not_ended_is_not_scored_again(lab: Labs) -> None:
+async def test_rescoring_a_queued_run_is_refused(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="is queued"):
         await rescore_run(one.workspace, one.run(), show_nothing, runners=opened())

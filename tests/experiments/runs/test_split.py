@@ -42,7 +42,7 @@ async def ran(
     return await dealt.work(dealt.run(config=config, version=version, name=name), ScriptedTarget(answer))
 
 
-async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: ExperimentLab) -> None:
+async def test_run_over_a_split_covers_only_its_items_and_keeps_positions(dealt: ExperimentLab) -> None:
     run = dealt.run(config=TEST, version=dealt.version.id, repetitions=2)
     assert (run.items, run.tries) == (3, 6)
     run = await dealt.work(run, target := ScriptedTarget(answer_key))
@@ -55,7 +55,7 @@ async def test_only_its_items_are_tried_and_told_and_keep_their_places(dealt: Ex
     assert {one.eval.name for one in dealt.workspace.store.runs.records(run.id)} == {"k1", "k3", "k5"}
 
 
-async def test_a_run_that_goes_on_has_only_its_items_left(dealt: ExperimentLab) -> None:
+async def test_resumed_run_over_a_split_runs_only_its_remaining_items(dealt: ExperimentLab) -> None:
     def breaks(call: TargetCall) -> TargetReply | TargetFailure:
         if call.item_key == "k3":
             raise UnavailableError("nobody answers")
@@ -69,7 +69,7 @@ async def test_a_run_that_goes_on_has_only_its_items_left(dealt: ExperimentLab) 
     assert (run.state, target.asked) == ("completed", ["k3/1", "k5/1"])
 
 
-def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_made(dealt: ExperimentLab) -> None:
+def test_unknown_split_is_refused_listing_splits_and_nothing_is_stored(dealt: ExperimentLab) -> None:
     workspace = dealt.workspace
     before = workspace.store.experiments.experiment_versions(dealt.experiment.id)
     wanted = dealt.wanted.model_copy(update={"name": "other", "config": ExperimentConfig(split="tset")})
@@ -87,7 +87,7 @@ def test_a_split_without_items_is_refused_with_those_there_are_and_nothing_is_ma
     assert workspace.store.experiment_runs.runs() == ()
 
 
-def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: ExperimentLab) -> None:
+def test_unsplit_dataset_error_names_the_split_command(dealt: ExperimentLab) -> None:
     dealt.workspace.store.datasets.put("ds-1", [Item(key=f"k{n}", input=n) for n in range(6)])
     version = dealt.workspace.store.datasets.publish("ds-1", NOW)
     wanted = dealt.wanted.model_copy(
@@ -99,7 +99,7 @@ def test_where_nothing_has_a_split_it_is_said_how_to_deal_them(dealt: Experiment
         update_experiment(dealt.workspace, dealt.experiment, wanted)
 
 
-def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: ExperimentLab) -> None:
+def test_split_is_part_of_the_version_and_null_removes_it(dealt: ExperimentLab) -> None:
     run = dealt.run(config=TEST, version=dealt.version.id)
     version = dealt.workspace.store.experiments.experiment_version(run.experiment_version_id)
     assert version is not None
@@ -109,7 +109,7 @@ def test_a_split_is_part_of_the_version_and_null_takes_it_back(dealt: Experiment
     assert (whole.experiment_version_id, whole.items) == (dealt.version.id, 6)
 
 
-async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_share(dealt: ExperimentLab) -> None:
+async def test_runs_over_different_splits_are_comparable_only_in_shared_items(dealt: ExperimentLab) -> None:
     await ran(dealt, None, answer_key, "whole")
     await ran(dealt, TEST, wrong, "test")
     await ran(dealt, '{"split": "dev"}', answer_key, "dev")
@@ -127,7 +127,7 @@ async def test_runs_over_different_splits_are_not_comparable_but_in_what_they_sh
     assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
 
 
-async def test_a_baseline_over_other_items_decides_nothing(dealt: ExperimentLab) -> None:
+async def test_gate_ignores_a_baseline_over_other_items(dealt: ExperimentLab) -> None:
     await ran(dealt, None, answer_key, "whole")
     await ran(dealt, TEST, answer_key, "test")
     for base, passed, said in (

@@ -32,7 +32,7 @@ CANONICAL = [
 ]
 
 
-def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
+def test_list_scorers_gives_summary_aliases_and_required_keys() -> None:
     listed = {one.name: one for one in list_scorers()}
     assert [name for name, one in listed.items() if one.of is None and not one.needs_model] == CANONICAL
     assert {name for name, one in listed.items() if one.needs_model} == {"llm_judge", "correctness", "faithfulness"}
@@ -49,7 +49,7 @@ def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
     assert listed["json_schema"].required == ("schema",)
 
 
-def test_every_config_is_described_as_json_schema() -> None:
+def test_every_scorer_has_a_closed_config_schema() -> None:
     for one in list_scorers():
         properties = one.config_schema.get("properties", {})
         assert all(key == key.strip("_") for key in properties), one.name
@@ -68,13 +68,15 @@ def test_every_config_is_described_as_json_schema() -> None:
         ("duration_under", {"max_ms": 5}, "limits", {"max_duration_ms": 5.0}),
     ],
 )
-def test_another_name_is_a_setting_of_a_scorer(name: str, config: Any, canonical: str, translated: Any) -> None:
+def test_alias_translates_its_config_to_the_canonical_scorer(
+    name: str, config: Any, canonical: str, translated: Any
+) -> None:
     made = scorer_spec(name, config)
     assert (made.name, made.scorer) == (name, canonical)
     assert {key: value for key, value in made.config.items() if value is not None} == translated
 
 
-def test_defaults_are_written_out() -> None:
+def test_spec_config_includes_defaults() -> None:
     assert scorer_spec("exact_match", {}).config == {
         "output_field": "output",
         "expected_field": "expected",
@@ -84,7 +86,7 @@ def test_defaults_are_written_out() -> None:
     assert scorer_spec("exact_match", {}).id != scorer_spec("exact_match", {"case_sensitive": False}).id
 
 
-def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
+def test_stored_spec_creates_the_same_scorer() -> None:
     for name, config in (("tool_called", {"tool": "a"}), ("json_schema", {"schema": {"type": "object"}})):
         made = scorer_spec(name, config)
         again = type(made).model_validate_json(made.model_dump_json())
@@ -147,7 +149,7 @@ def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
         ("json_schema", {"schema": {"patternProperties": {"(a": {}}}}, "schema is not a JSON Schema"),
     ],
 )
-def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, said: str) -> None:
+def test_invalid_config_is_refused_naming_scorer_key_and_rule(name: str, config: Any, said: str) -> None:
     with pytest.raises(UsageError) as refused:
         scorer_spec(name, config)
     assert str(refused.value).startswith(f"scorer {name}: ")
@@ -166,22 +168,22 @@ def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, s
         ("conciseness", "criteria of llm_judge"),
     ],
 )
-def test_a_name_that_is_none_says_what_to_use(name: str, said: str) -> None:
+def test_unknown_scorer_name_suggests_an_alternative(name: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         scorer_spec(name, {})
 
 
-def test_names_of_scorers_are_nobody_elses() -> None:
+def test_scorer_names_and_aliases_are_reserved() -> None:
     assert all(is_reserved(name) for name in (*CANONICAL, "tool_called", "llm_judge", *REFUSED))
     assert not is_reserved("polite")
 
 
-def test_a_bare_name_is_a_binding() -> None:
+def test_bare_name_is_a_required_binding() -> None:
     bound = parse_binding(" json_valid ")
     assert (bound.spec, bound.required, bound.threshold) == (scorer_spec("json_valid", {}), True, None)
 
 
-def test_a_binding_may_say_more() -> None:
+def test_binding_json_sets_name_required_and_threshold() -> None:
     said = {"name": "contains", "config": {"pattern": "x"}, "as": "has_x", "required": False, "threshold": 0.5}
     bound = parse_binding(json.dumps(said))
     assert (bound.spec.name, bound.spec.scorer, bound.required, bound.threshold) == ("has_x", "contains", False, 0.5)
@@ -202,6 +204,6 @@ def test_a_binding_may_say_more() -> None:
         ("contains", "pattern is missing"),
     ],
 )
-def test_a_wrong_binding_is_refused(text: str, said: str) -> None:
+def test_invalid_binding_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         parse_binding(text)

@@ -62,21 +62,19 @@ def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> 
         pytest.param({"status": "great", "passed": True}, ("error", None, None), id="unknown-status"),
     ],
 )
-def test_what_a_function_returns_is_a_score_or_an_error_and_never_a_zero_by_accident(
-    returned: object, scored: Scored
-) -> None:
+def test_returned_value_becomes_a_score_or_an_error(returned: object, scored: Scored) -> None:
     result = parse_result(returned)
     assert (result.status, result.value, result.passed) == scored
     assert result.explanation.strip()
     assert (result.error_type is not None) == (result.status == "error")
 
 
-def test_an_error_names_what_was_returned() -> None:
+def test_error_names_the_returned_type_or_unknown_key() -> None:
     assert "it returned str; it must return a ScoreResult, a bool" in parse_result("x").explanation
     assert "'pass'; keys: status, value, score, passed" in parse_result({"pass": 1}).explanation
 
 
-def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
+def test_scorer_accepts_one_or_two_arguments_sync_or_async() -> None:
     @scorer
     def one(request: ScorerRequest) -> bool:
         return request.output == "good morning"
@@ -101,7 +99,7 @@ def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
     assert one(ScorerRequest(input=1, output=2)) is False, "it stays callable as it is"
 
 
-def test_peers_and_trace_reach_the_function() -> None:
+def test_function_receives_peer_scores_and_trace() -> None:
     @scorer(depends_on=("json_valid",))
     def after(request: ScorerRequest) -> dict[str, Any]:
         peer = request.peer_scores["json_valid"]
@@ -114,7 +112,7 @@ def test_peers_and_trace_reach_the_function() -> None:
     assert (about["name"], about["depends_on"]) == ("after", ["json_valid"])
 
 
-def test_what_it_raises_is_not_swallowed_here() -> None:
+def test_exception_of_the_function_propagates() -> None:
     @scorer
     def broken(request: ScorerRequest) -> bool:
         raise KeyError("nobody")
@@ -124,12 +122,12 @@ def test_what_it_raises_is_not_swallowed_here() -> None:
 
 
 @pytest.mark.parametrize("scope", ["run", "trace", "span", "session", "fleet_run"])
-def test_every_scope_but_item_is_refused(scope: str) -> None:
+def test_scopes_other_than_item_are_refused(scope: str) -> None:
     with pytest.raises(UsageError, match="a scorer sees one item of a run"):
         scorer(scope=scope)
 
 
-def test_a_function_that_cannot_be_called_so_is_refused() -> None:
+def test_function_with_wrong_parameters_is_refused() -> None:
     with pytest.raises(UsageError, match=r"\(request\) or \(ctx, request\)"):
 
         @scorer
@@ -137,6 +135,6 @@ def test_a_function_that_cannot_be_called_so_is_refused() -> None:
             return True
 
 
-def test_the_package_offers_the_names() -> None:
+def test_package_exports_scorer_and_score_result() -> None:
     assert evalscribe.scorer is scorer
     assert evalscribe.ScoreResult is ScoreResult

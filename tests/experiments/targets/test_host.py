@@ -45,7 +45,7 @@ async def called(host: PythonHost, name: str, value: Any = 1, timeout_s: float =
     return await host.call(f"user:{name}", "component", {"input": value, "context": {}}, timeout_s)
 
 
-async def test_who_ends_the_process_fails_alone(hosted: Hosted) -> None:
+async def test_call_that_kills_its_process_fails_and_the_others_are_retried(hosted: Hosted) -> None:
     host = hosted(BAD)
     names = ("slow", "leave", "slow_async", "segfault")
     slow, left, slow_async, crashed = await asyncio.gather(*(called(host, name) for name in names))
@@ -79,7 +79,7 @@ NO_REPLIES = (
 )
 
 
-async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: Hosted) -> None:
+async def test_call_that_corrupts_the_process_connection_fails_alone(hosted: Hosted) -> None:
     host = hosted(MEDDLES)
     wrong = [called(host, "says", f"{line}\n") for line in NO_REPLIES]
     slow, patched, *said = await asyncio.gather(called(host, "slow"), called(host, "patches"), *wrong)
@@ -88,14 +88,14 @@ async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: H
     assert {one.error for one in said} == {"its process sent an invalid reply"}
 
 
-async def test_no_call_can_guess_how_another_is_numbered(hosted: Hosted) -> None:
+async def test_call_cannot_forge_the_reply_of_another(hosted: Hosted) -> None:
     host = hosted(MEDDLES)
     forged = "".join(f'{{"id": {number}, "ms": 1, "value": "forged"}}\n' for number in range(100))
     slow, says = await asyncio.gather(called(host, "slow"), called(host, "says", forged, 1.0))
     assert (slow.value, says.timed_out) == ("mine", True)
 
 
-async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
+async def test_system_exit_is_an_error_and_keeps_the_process(hosted: Hosted) -> None:
     host = hosted(BAD)
     before = await called(host, "quick")
     for name in ("exits", "exits_async"):
@@ -103,7 +103,7 @@ async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
     assert (await called(host, "quick")).value == before.value
 
 
-async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Hosted) -> None:
+async def test_timed_out_calls_keep_their_log_and_other_calls_continue(hosted: Hosted) -> None:
     async def calls(limit_s: float) -> tuple[HostReply, HostReply]:
         host = hosted(BAD)
         pid = (await called(host, "quick")).value
@@ -119,7 +119,7 @@ async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Ho
     assert (late.log, also_late.log) == ("began\n", "began\n")
 
 
-async def test_threads_that_do_not_end_are_left_behind_with_their_process(hosted: Hosted) -> None:
+async def test_process_is_replaced_after_too_many_abandoned_threads(hosted: Hosted) -> None:
     host = hosted(BAD)
     pid = (await called(host, "quick")).value
     slow = asyncio.create_task(called(host, "slow"))
@@ -133,7 +133,7 @@ async def test_threads_that_do_not_end_are_left_behind_with_their_process(hosted
     await until(lambda: not alive(int(str(pid))), "its end")
 
 
-async def test_an_async_function_that_does_not_give_way_is_ended(hosted: Hosted) -> None:
+async def test_blocking_async_function_times_out_and_others_continue(hosted: Hosted) -> None:
     host = hosted(BAD)
     await called(host, "quick")
     late, slow = await asyncio.gather(called(host, "holds_up", timeout_s=0.3), called(host, "slow_async"))
@@ -141,13 +141,13 @@ async def test_an_async_function_that_does_not_give_way_is_ended(hosted: Hosted)
     assert slow.error is None
 
 
-async def test_a_log_keeps_its_end(hosted: Hosted) -> None:
+async def test_log_keeps_its_last_20000_characters(hosted: Hosted) -> None:
     log = (await called(hosted(BAD), "noisy")).log
     assert len(log) == 20_000
     assert log.endswith("29998\n29999\n")
 
 
-async def test_closing_ends_what_was_started(hosted: Hosted) -> None:
+async def test_close_ends_the_process_and_its_subprocesses(hosted: Hosted) -> None:
     host = hosted(BAD)
     pids = (await called(host, "starts")).value
     await host.close()
@@ -165,7 +165,7 @@ def environment(input): return {name: value for name, value in os.environ.items(
 """
 
 
-async def test_closing_ends_a_daemon_whose_parents_have_ended(hosted: Hosted) -> None:
+async def test_close_ends_daemons_whose_parents_have_exited(hosted: Hosted) -> None:
     host = hosted(DAEMON)
     pid = int(str((await called(host, "starts")).value))
     assert alive(pid)
@@ -173,9 +173,7 @@ async def test_closing_ends_a_daemon_whose_parents_have_ended(hosted: Hosted) ->
     await asyncio.to_thread(gone, [pid])
 
 
-async def test_what_is_no_business_of_a_component_is_not_in_its_environment(
-    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_component_environment_omits_our_credentials(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
     ours = (
         "EVALSCRIBE_STORE_URL",
         "GITHUB_TOKEN",
@@ -196,7 +194,7 @@ def gone(pids: Sequence[int]) -> None:
     wait_until(lambda: not any(alive(pid) for pid in pids), "the end of what was started")
 
 
-def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path: Path) -> None:
+def test_process_and_its_subprocesses_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(BAD)
     program = f"""
 import asyncio
@@ -219,7 +217,7 @@ asyncio.run(main())
     gone(pids)
 
 
-async def test_names_of_the_users_modules_do_not_reach_ours(tmp_path: Path) -> None:
+async def test_user_modules_do_not_shadow_standard_modules(tmp_path: Path) -> None:
     for name in ("json", "asyncio", "http", "plain"):
         (tmp_path / f"{name}.py").write_text(f"NAME = 'the user''s {name}'\n")
     (tmp_path / "user.py").write_text("def fn(input):\n    import plain\n    return plain.NAME\n")
@@ -228,7 +226,7 @@ async def test_names_of_the_users_modules_do_not_reach_ours(tmp_path: Path) -> N
     await host.close()
 
 
-async def test_a_scorer_is_called_through_its_decorator(hosted: Hosted) -> None:
+async def test_decorated_scorer_is_described_and_called(hosted: Hosted) -> None:
     host = hosted(
         "from evalscribe import ScorerRequest, scorer\n\n"
         "@scorer(name='polite', depends_on=('json_valid',), config={'word': 'please'})\n"
@@ -244,7 +242,7 @@ async def test_a_scorer_is_called_through_its_decorator(hosted: Hosted) -> None:
 
 
 @pytest.mark.benchmark
-async def test_many_calls_cost_little(hosted: Hosted, tmp_path: Path) -> None:
+async def test_500_calls_take_less_than_a_second_of_cpu(hosted: Hosted, tmp_path: Path) -> None:
     """The bound is wide: machines differ. What it is today is in tests/benchmarks."""
     host = hosted("def fn(input): return input")
     await called(host, "fn")
@@ -252,7 +250,7 @@ async def test_many_calls_cost_little(hosted: Hosted, tmp_path: Path) -> None:
         await asyncio.gather(*(called(host, "fn", {"text": "x" * 500}) for _ in range(500)))
 
 
-async def test_a_child_that_is_dead_says_so_at_once(tmp_path: Path) -> None:
+async def test_ended_child_is_not_alive_and_ends_twice_safely(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(BAD)
     child = await ChildProcess.start(tmp_path, 1, os.environ)
     await child.load("user:quick", "component")

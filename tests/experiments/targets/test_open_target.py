@@ -67,7 +67,7 @@ async def answered(target: TargetSpec, deployment: Deployment | None, models: On
 ECHO = Component(name="echo", kind="cmd", address="cat")
 
 
-async def test_a_component_is_that_of_the_build_that_runs(tmp_path: Path) -> None:
+async def test_component_is_taken_from_the_given_deployment(tmp_path: Path) -> None:
     (tmp_path / "candidate.py").write_text("def echo(input): return [input]")
     target = ComponentTarget(deployment_id="dep-0", component=ECHO)
     candidate = Component(name="echo", kind="python", address="candidate:echo")
@@ -75,7 +75,7 @@ async def test_a_component_is_that_of_the_build_that_runs(tmp_path: Path) -> Non
     assert (await answered(target, built(tmp_path, candidate))).output == [{"n": 2}]
 
 
-async def test_a_prompt_is_asked_of_its_model() -> None:
+async def test_prompt_target_calls_the_model_of_its_prompt() -> None:
     models = OneModel()
     prompt = TargetPromptVersion(
         id="pv-1",
@@ -97,7 +97,7 @@ async def test_a_prompt_is_asked_of_its_model() -> None:
         (("echo", "gone"), NotFoundError, "no longer exists"),
     ],
 )
-async def test_what_cannot_be_run_ends_the_run_before_it_begins(
+async def test_missing_deployment_component_or_folder_is_refused(
     tmp_path: Path, there: tuple[str, ...] | None, error: type[EvalscribeError], told: str
 ) -> None:
     deployment = None
@@ -108,7 +108,7 @@ async def test_what_cannot_be_run_ends_the_run_before_it_begins(
         await answered(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
 
 
-async def test_a_judge_is_asked_about_the_evidence_of_an_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_judge_target_requires_evidence_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError, match="no evidence of a failed eval: evidence: Field required"):
         await answered(JudgeTarget(judge="rules", rubric="failure"), None)

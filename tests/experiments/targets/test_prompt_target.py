@@ -27,7 +27,7 @@ async def answered(
     return await PromptModelTarget(version or prompt(), model).answer(call), model
 
 
-async def test_the_input_is_filled_in_as_data() -> None:
+async def test_input_is_inserted_as_data_and_not_as_template() -> None:
     value = {"q": "{{input.other}} and $& \\1", "order": {"items": [{"id": 7}]}}
     text = "{{ input.q }} {{input.order.items.0}} {{input.order.items.0.id}}"
     _, model = await answered(text_reply("ok"), value, prompt(text))
@@ -36,13 +36,13 @@ async def test_the_input_is_filled_in_as_data() -> None:
     assert request.messages[0].text == '{{input.other}} and $& \\1 {"id": 7} 7'
 
 
-async def test_a_text_is_put_in_as_it_is_and_an_object_as_json() -> None:
+async def test_text_is_inserted_verbatim_and_other_values_as_json() -> None:
     for value, shown in (("plain", "plain"), ({"a": "ä"}, '{"a": "ä"}'), (3, "3")):
         _, model = await answered(text_reply("ok"), value, prompt("{{input}}"))
         assert model.requests[0].messages[0].text == shown
 
 
-async def test_an_input_without_what_the_template_names_fails_unasked() -> None:
+async def test_input_without_a_template_field_fails_without_a_model_call() -> None:
     failed, model = await answered(text_reply("ok"), {"other": 1})
     assert isinstance(failed, TargetFailure)
     assert failed.reason == "the item's input has no 'q', which {{input.q}} names"
@@ -50,7 +50,7 @@ async def test_an_input_without_what_the_template_names_fails_unasked() -> None:
 
 
 @pytest.mark.parametrize("text", ["{{name}}", "{{input[0]}}", "{{ input.a | upper }}", "{{inputs}}", "{{}}"])
-def test_nothing_else_stands_in_double_braces(text: str) -> None:
+def test_invalid_template_variables_are_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="is not a variable"):
         TargetMessage(role="user", content=text)
 
@@ -67,7 +67,7 @@ def test_nothing_else_stands_in_double_braces(text: str) -> None:
         ("NaN", "NaN"),
     ],
 )
-async def test_an_object_or_array_is_one_and_everything_else_text(text: str, output: Any) -> None:
+async def test_json_objects_and_arrays_are_parsed_and_other_answers_stay_text(text: str, output: Any) -> None:
     reply, _ = await answered(text_reply(text, usage=Usage(calls=1, input_tokens=5)))
     assert isinstance(reply, TargetReply)
     assert reply.output == output
@@ -78,7 +78,7 @@ async def test_an_object_or_array_is_one_and_everything_else_text(text: str, out
     assert reply.transcript.messages[1].content == "Answer 1+1"
 
 
-async def test_with_a_schema_the_answer_is_json_always() -> None:
+async def test_answer_is_parsed_and_validated_when_an_output_schema_is_set() -> None:
     version = prompt(output_schema=SCHEMA, effort="low", max_tokens=50)
     reply, model = await answered(text_reply("3"), version=version, repetition=3)
     assert isinstance(reply, TargetReply)
@@ -92,7 +92,7 @@ async def test_with_a_schema_the_answer_is_json_always() -> None:
 
 
 @pytest.mark.parametrize(("stop", "told"), [("max_tokens", "cut off at 4096 tokens"), ("refusal", "refused to answer")])
-async def test_half_an_answer_is_none(stop: StopReason, told: str) -> None:
+async def test_truncated_or_refused_answer_fails_and_keeps_its_usage(stop: StopReason, told: str) -> None:
     failed, _ = await answered(text_reply("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
     assert isinstance(failed, TargetFailure)
     assert told in failed.reason
@@ -100,7 +100,7 @@ async def test_half_an_answer_is_none(stop: StopReason, told: str) -> None:
     assert failed.usage.output_tokens == 9
 
 
-async def test_a_call_that_failed_is_the_items_and_its_cost_is_kept() -> None:
+async def test_failed_call_fails_the_item_and_keeps_its_cost() -> None:
     failed, _ = await answered(CallFailed("it broke", Usage(calls=2, cost_usd=0.5)))
     assert isinstance(failed, TargetFailure)
     assert (failed.reason, failed.usage) == ("it broke", Usage(calls=2, cost_usd=0.5))
