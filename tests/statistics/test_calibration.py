@@ -17,7 +17,7 @@ def made(table: Mapping[tuple[str, str | None], int]) -> Calibration:
     )
 
 
-def test_agreement_precision_recall_and_balance_of_a_table_worked_out_by_hand() -> None:
+def test_calibration_metrics_match_a_hand_calculation() -> None:
     found = made(TABLE)
     assert (found.judged, found.right, found.agreement) == (10, 7, 0.7)
     assert [score.recall for score in found.scores] == [4 / 5, 2 / 4, 1.0]
@@ -30,7 +30,7 @@ def test_agreement_precision_recall_and_balance_of_a_table_worked_out_by_hand() 
     assert found.interval.low == pytest.approx(0.3968, abs=5e-4)
 
 
-def test_pairs_of_one_cluster_count_once_in_the_intervals() -> None:
+def test_clustered_pairs_widen_the_intervals() -> None:
     alone = made({pair: 4 * count for pair, count in TABLE.items()})
     together = Calibration(
         [pair.model_copy(update={"cluster": str(number // 4)}) for number, pair in enumerate(alone.pairs)]
@@ -42,14 +42,14 @@ def test_pairs_of_one_cluster_count_once_in_the_intervals() -> None:
     assert together.kappa.interval.low < alone.kappa.interval.low - 0.1
 
 
-def test_what_was_not_judged_is_no_disagreement_and_is_counted() -> None:
+def test_unjudged_pairs_are_counted_and_excluded_from_agreement() -> None:
     found = made({**TABLE, ("dog", None): 10})
     assert (found.unjudged, found.judged) == (10, 10)
     assert (found.agreement, found.agreement_over_all) == (0.7, 0.35)
     assert found.score("dog").recall == 0.5
 
 
-def test_one_label_on_both_sides_has_no_kappa() -> None:
+def test_kappa_is_none_with_a_single_label() -> None:
     found = made({("cat", "cat"): 5})
     assert found.agreement == 1.0
     assert found.kappa is None
@@ -57,7 +57,7 @@ def test_one_label_on_both_sides_has_no_kappa() -> None:
     assert found.score("dog").precision is None
 
 
-def test_a_judge_who_always_says_the_same_is_worth_nothing_beyond_luck() -> None:
+def test_constant_judge_has_zero_kappa() -> None:
     found = made({("cat", "cat"): 5, ("dog", "cat"): 5})
     assert found.kappa is not None
     assert found.kappa.value == 0
@@ -66,7 +66,7 @@ def test_a_judge_who_always_says_the_same_is_worth_nothing_beyond_luck() -> None
 
 
 @pytest.mark.parametrize("table", [{}, {("cat", None): 3}])
-def test_nothing_judged_says_nothing(table: Mapping[tuple[str, str | None], int]) -> None:
+def test_metrics_are_none_without_judged_pairs(table: Mapping[tuple[str, str | None], int]) -> None:
     found = made(table)
     assert found.agreement is None
     assert found.balanced is None
@@ -75,7 +75,7 @@ def test_nothing_judged_says_nothing(table: Mapping[tuple[str, str | None], int]
     assert found.interval == (0.0, 1.0)
 
 
-def test_a_label_that_only_the_judge_says_is_in_the_table() -> None:
+def test_label_used_only_by_the_judge_is_in_the_table() -> None:
     found = made({("cat", "fish"): 1, ("cat", "cat"): 1})
     assert found.labels == ("cat", "dog", "bird", "fish")
     assert found.score("fish").precision == 0

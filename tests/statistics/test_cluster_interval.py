@@ -20,15 +20,13 @@ def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: 
 @pytest.mark.parametrize(("groups", "tries"), [(10, 5), (50, 3)])
 @pytest.mark.parametrize("share", [0.5, 0.9])
 @pytest.mark.parametrize("likeness", [0.05, 0.6])
-def test_the_share_lies_in_the_interval_as_often_as_it_says(
-    groups: int, tries: int, share: float, likeness: float
-) -> None:
+def test_cluster_interval_keeps_its_coverage(groups: int, tries: int, share: float, likeness: float) -> None:
     toss = random.Random(4)
     found = [cluster_interval(drawn(toss, groups, tries, share, likeness)) for _ in range(RUNS)]
     assert sum(low <= share <= high for low, high in found) / RUNS >= 0.93
 
 
-def test_where_one_source_has_most_of_the_items_it_does_not_count_as_one_of_many() -> None:
+def test_cluster_interval_keeps_its_coverage_with_one_dominant_cluster() -> None:
     """Nine sources with an item each and one with ten, the items of a source all alike."""
     toss = random.Random(5)
     found = []
@@ -42,14 +40,14 @@ def test_where_one_source_has_most_of_the_items_it_does_not_count_as_one_of_many
     assert sum(low <= 0.9 <= high for low, high in found) / RUNS >= 0.93
 
 
-def test_tries_of_an_item_are_not_as_many_observations() -> None:
+def test_trials_of_one_item_do_not_count_as_independent_observations() -> None:
     """20 items that always or never pass say no more in five tries than in one."""
     low, high = cluster_interval({TrialCluster(5, 5): 15, TrialCluster(0, 5): 5})
     naive = wilson_interval(75, 100)
     assert high - low > 1.5 * (naive.high - naive.low)
 
 
-def test_a_larger_share_never_has_a_lower_lower_end() -> None:
+def test_perfect_rate_has_a_higher_lower_bound_than_an_almost_perfect_one() -> None:
     """So that a perfect run is not told to be worse than one with a failed try."""
     perfect = {TrialCluster(5, 5): 20}
     almost = {TrialCluster(5, 5): 19, TrialCluster(4, 5): 1}
@@ -58,11 +56,11 @@ def test_a_larger_share_never_has_a_lower_lower_end() -> None:
 
 
 @pytest.mark.parametrize("clusters", [{}, {TrialCluster(3, 3): 1}])
-def test_one_group_says_nothing_about_others(clusters: dict[TrialCluster, int]) -> None:
+def test_interval_of_at_most_one_cluster_is_0_to_1(clusters: dict[TrialCluster, int]) -> None:
     assert cluster_interval(clusters) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("passed", [0, 2])
-def test_the_seen_share_is_inside(passed: int) -> None:
+def test_observed_rate_lies_inside_the_interval(passed: int) -> None:
     low, high = cluster_interval({TrialCluster(passed, 2): 3})
     assert low <= passed / 2 <= high

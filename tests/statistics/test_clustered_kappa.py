@@ -32,7 +32,7 @@ def table(groups: list[Pairs]) -> list[list[int]]:
     return [[whole[row, column] for column in range(4)] for row in range(4)]
 
 
-def test_the_interval_of_groups_keeps_its_coverage() -> None:
+def test_clustered_kappa_interval_keeps_its_coverage() -> None:
     toss = random.Random(7)
     true = kappa(table(drawn(toss, 20_000, 1, 0.7)))
     assert true is not None
@@ -49,12 +49,12 @@ def test_the_interval_of_groups_keeps_its_coverage() -> None:
     assert apart / RUNS < 0.75, "as if every pair were on its own"
 
 
-def test_single_pairs_are_as_they_were() -> None:
+def test_clustered_kappa_of_single_pairs_equals_plain_kappa() -> None:
     groups = drawn(random.Random(1), 60, 1, 0.7)
     assert clustered_kappa(groups, 4) == kappa(table(groups))
 
 
-def test_asking_again_what_answers_alike_tells_nothing_new() -> None:
+def test_repeating_identical_pairs_does_not_narrow_the_interval() -> None:
     once = drawn(random.Random(3), 60, 1, 0.7)
     thrice = [Counter({pair: 3 * count for pair, count in group.items()}) for group in once]
     ours, single = clustered_kappa(thrice, 4), kappa(table(once))
@@ -63,7 +63,7 @@ def test_asking_again_what_answers_alike_tells_nothing_new() -> None:
     assert tuple(ours.interval) == pytest.approx(tuple(single.interval), abs=0.02)
 
 
-def test_one_group_says_nothing_of_others_and_raters_who_agree_leave_some_doubt() -> None:
+def test_kappa_interval_edge_cases_of_one_cluster_and_full_agreement() -> None:
     both = Counter({(0, 0): 2, (1, 1): 2})
     one, several = clustered_kappa([both], 2), clustered_kappa([both] * 12, 2)
     assert one is not None

@@ -32,13 +32,13 @@ def found_of_single_trials(tasks: int, varied: float, drop: float) -> float:
 
 @pytest.mark.parametrize("varied", [0.0, 0.02, 0.06, 0.12, 0.33, 0.5])
 @pytest.mark.parametrize("tasks", [8, 10, 15, 20, 30, 60, 100, 200])
-def test_of_single_trials_it_is_found_as_often_as_enumeration_says(tasks: int, varied: float) -> None:
+def test_detectable_effect_of_single_trials_has_80_percent_power_by_enumeration(tasks: int, varied: float) -> None:
     drop = minimum_detectable_effect(tasks, varied, 1.0)
     assert drop is not None
     assert 0.77 <= found_of_single_trials(tasks, varied, drop) <= 0.85
 
 
-def test_six_tasks_show_nothing_in_80_of_100() -> None:
+def test_six_tasks_have_no_detectable_effect() -> None:
     """Not even one that all fail surely; nor does a single observation."""
     assert minimum_detectable_effect(6, 0.0, 1.0) is None
     assert minimum_detectable_effect(1, 0.1, 0.25) is None
@@ -60,7 +60,9 @@ def tasks(draw: np.random.Generator, shape: tuple[int, int, int], rate: float, d
         pytest.param((12, 3, 1), 0.7, id="clusters"),
     ],
 )
-def test_of_several_trials_and_in_clusters_it_is_found_as_often(shape: tuple[int, int, int], rate: float) -> None:
+def test_detectable_effect_with_repetitions_or_clusters_has_80_percent_power(
+    shape: tuple[int, int, int], rate: float
+) -> None:
     draw = np.random.default_rng(20_261_121)
     clusters = np.repeat(np.arange(shape[0]), shape[1]).tolist()
     said = [compare_pairs(tasks(draw, shape, rate, 0.0), clusters=clusters).detectable for _ in range(15)]
@@ -69,7 +71,7 @@ def test_of_several_trials_and_in_clusters_it_is_found_as_often(shape: tuple[int
     assert 0.8 - WIDE <= sum(one.significant and one.difference < 0 for one in held) / DRAWN <= 0.87 + WIDE
 
 
-def test_tasks_of_a_cluster_that_change_together_need_a_larger_difference() -> None:
+def test_correlated_clusters_have_a_larger_detectable_effect() -> None:
     """Twelve clusters of three: in one suite as many single tasks changed as in whole clusters of the other."""
     same, worse, better = (Task((Fraction(a),), (Fraction(b),)) for a, b in ((1, 1), (1, 0), (0, 1)))
     clusters = [number // 3 for number in range(36)]
@@ -81,7 +83,7 @@ def test_tasks_of_a_cluster_that_change_together_need_a_larger_difference() -> N
     assert second > 1.5 * first
 
 
-def test_grades_that_move_little_show_a_smaller_difference_than_passes() -> None:
+def test_small_grade_changes_have_a_smaller_detectable_effect() -> None:
     def suite(far: Fraction) -> list[Task]:
         half = Fraction(1, 2)
         return [Task((half,), (half + way * far,)) for way in (1, -1)] * 15
@@ -92,7 +94,7 @@ def test_grades_that_move_little_show_a_smaller_difference_than_passes() -> None
     assert small < large / 3
 
 
-def test_the_same_grades_on_another_scale_have_the_same_figure() -> None:
+def test_detectable_effect_scales_with_the_grades() -> None:
     some = [Task((Fraction(n % 5, 4),), (Fraction(n % 3, 2),)) for n in range(30)]
     large = [Task((100 * task.base[0],), (100 * task.candidate[0],)) for task in some]
     one, other = compare_pairs(some, 1.0).detectable, compare_pairs(large, 100.0).detectable

@@ -34,7 +34,7 @@ def test_rate_of_clusters_has_a_cluster_interval_and_ignores_empty_clusters() ->
     assert estimate_rate([TrialCluster(0, 0)]) is None
 
 
-def test_difference_of_rates_is_newcombes_published_example() -> None:
+def test_difference_of_rates_matches_newcombes_published_example() -> None:
     """Newcombe 1998, Table II, example (a): 56/70 against 48/80, method 10 gives 0.0524 to 0.3339."""
     first, second = (
         ValueWithInterval(56 / 70, wilson_interval(56, 70)),
@@ -52,7 +52,7 @@ def test_mean_of_single_values_has_students_interval() -> None:
     assert found.interval.high - 2.0 == pytest.approx(4.302653 / 3**0.5)
 
 
-def test_repeated_values_of_a_cluster_add_nothing() -> None:
+def test_repeated_values_of_a_cluster_do_not_narrow_the_mean_interval() -> None:
     once, thrice = estimate_mean([[1.0], [2.0], [4.0]]), estimate_mean([[1.0] * 3, [2.0] * 3, [4.0] * 3])
     assert once is not None
     assert thrice is not None
@@ -73,7 +73,7 @@ def drawn(toss: random.Random, groups: int) -> Calibration:
     return Calibration(pairs)
 
 
-def test_the_interval_of_balanced_accuracy_keeps_its_coverage() -> None:
+def test_balanced_accuracy_interval_keeps_its_coverage() -> None:
     toss, held = random.Random(5), 0
     true = sum(TRUE_RECALLS.values()) / 4
     for _ in range(RUNS):
@@ -83,7 +83,7 @@ def test_the_interval_of_balanced_accuracy_keeps_its_coverage() -> None:
     assert held / RUNS > 0.91
 
 
-def test_recall_has_an_interval_of_its_own_clusters() -> None:
+def test_recall_interval_uses_only_clusters_of_its_label() -> None:
     pairs = [LabelPair(expected="cat", predicted=said, cluster="a") for said in ("cat", "cat", "dog")]
     pairs += [LabelPair(expected="dog", predicted="dog", cluster=cluster) for cluster in "ab"]
     found = Calibration(pairs)
@@ -93,7 +93,7 @@ def test_recall_has_an_interval_of_its_own_clusters() -> None:
     assert Calibration([]).balanced_interval is None
 
 
-def test_reliability_of_a_table_worked_out_by_hand() -> None:
+def test_reliability_matches_a_hand_calculation() -> None:
     stated = [*((0.9, right) for right in (True, True, True, False)), (0.41, True), (0.45, False), (0.0, False)]
     found = reliability(stated)
     assert found is not None

@@ -25,7 +25,7 @@ def deals(task: Task) -> list[Fraction]:
 
 @given(st.lists(st.builds(Task, TRIALS, TRIALS), max_size=3))
 @settings(max_examples=60)
-def test_it_is_the_share_of_all_deals(tasks: list[Task]) -> None:
+def test_p_value_matches_enumeration_of_all_permutations(tasks: list[Task]) -> None:
     sums = [sum(each) for each in product(*map(deals, tasks))]
     observed = sum(task.difference**2 for task in tasks)
     share = sum(each >= observed for each in sums) / len(sums)
@@ -33,7 +33,7 @@ def test_it_is_the_share_of_all_deals(tasks: list[Task]) -> None:
     assert share == (1 if found is None else pytest.approx(found.p_value))
 
 
-def test_what_gets_worse_and_what_gets_better_do_not_cancel() -> None:
+def test_opposite_changes_are_detected_and_do_not_cancel() -> None:
     tasks = [Task(ALL, NONE), Task(NONE, ALL)] * 3
     assert compare_pairs(tasks).test.p_value == 1
     found = stratified_permutation_test(tasks)
@@ -41,7 +41,7 @@ def test_what_gets_worse_and_what_gets_better_do_not_cancel() -> None:
     assert found.p_value == pytest.approx(0.1**6)
 
 
-def test_single_trials_cannot_tell_and_very_many_tasks_are_nearly_exact() -> None:
+def test_single_trials_give_none_and_sampling_is_close_with_many_tasks() -> None:
     one = (Fraction(1),)
     assert stratified_permutation_test([Task(one, (Fraction(0),))] * 9) is None
     pair, other = (Fraction(1), Fraction(0)), (Fraction(1),) * 2
