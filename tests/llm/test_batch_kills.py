@@ -90,13 +90,13 @@ def finished(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("moment", [*CLIENTS, *SERVERS])
-def test_killed_at_any_moment_it_goes_on(machine: Machine, moment: str) -> None:
+def test_process_killed_at_any_moment_continues_without_resubmitting(machine: Machine, moment: str) -> None:
     assert machine.run(moment) == -signal.SIGKILL
     finished(machine)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_killed_again_and_again_it_goes_on(machine: Machine, seed: int) -> None:
+def test_process_killed_repeatedly_continues_without_resubmitting(machine: Machine, seed: int) -> None:
     chance = random.Random(seed)
     first = ["after add", "arrived", "made", "before submitted"]
     kills = [chance.choice(first), *chance.choices(RECOVERY, k=3)]
@@ -105,7 +105,7 @@ def test_killed_again_and_again_it_goes_on(machine: Machine, seed: int) -> None:
     finished(machine)
 
 
-def test_two_processes_at_once_submit_what_both_ask_once(machine: Machine) -> None:
+def test_concurrent_processes_submit_shared_requests_once(machine: Machine) -> None:
     halves = [QUESTIONS[:4], QUESTIONS[1:]]
     both = [machine.start(questions, out=f"verdicts {n}") for n, questions in enumerate(halves)]
     for process in both:
@@ -116,7 +116,7 @@ def test_two_processes_at_once_submit_what_both_ask_once(machine: Machine) -> No
 
 
 @pytest.mark.parametrize("moment", ["after add", "made"])
-def test_two_processes_that_find_what_a_killed_one_left_submit_nothing_twice(machine: Machine, moment: str) -> None:
+def test_concurrent_processes_recover_a_killed_one_without_resubmitting(machine: Machine, moment: str) -> None:
     machine.run(moment)
     both = [machine.start(QUESTIONS, out=f"verdicts {n}") for n in range(2)]
     for process in both:

@@ -176,7 +176,7 @@ async def play(trials: list[Trial]) -> None:
     await asyncio.gather(*map(one, trials))
 
 
-async def test_the_budget_holds_in_random_trials() -> None:
+async def test_budget_is_never_exceeded_in_random_trials() -> None:
     ledger = Ledger()
     with MessagesServer(ledger.answer, latency_s=0.01) as server:
         adapters = {
@@ -207,7 +207,7 @@ def same(one: Usage, other: Usage) -> bool:
     return rounded[0] == rounded[1]
 
 
-async def test_a_reply_without_usage_is_told_at_its_worst() -> None:
+async def test_unpriced_reply_without_usage_counts_its_worst_case() -> None:
     class Silent:
         id = "compatible/model"
         context_tokens = 1000

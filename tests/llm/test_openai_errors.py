@@ -62,14 +62,16 @@ RETRY_INFO = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
         (500, "<html>oops</html>", TransientFailure, r"\(500\)"),
     ],
 )
-def test_what_a_service_says_in_its_own_shape(status: int, body: Any, kind: type[Exception], says: str) -> None:
+def test_error_bodies_of_every_service_map_to_the_right_error(
+    status: int, body: Any, kind: type[Exception], says: str
+) -> None:
     failure = map_response(parse_error_response(body, status, {}), ASKED)
     assert type(failure) is kind
     with pytest.raises(kind, match=says):
         raise failure
 
 
-def test_how_long_to_wait_in_every_spelling() -> None:
+def test_retry_delay_is_read_from_headers_and_body() -> None:
     assert parse_error_response({}, 429, {"retry-after-ms": "1500", "retry-after": "2"}).after == 1.5
     assert parse_error_response({}, 429, {"retry-after": "2"}).after == 2.0
     assert parse_error_response([{"error": {"details": RETRY_INFO}}], 429, {}).after == 34.5
@@ -88,7 +90,7 @@ def test_how_long_to_wait_in_every_spelling() -> None:
         ("out of memory", TransientFailure),
     ],
 )
-def test_an_error_inside_a_200_means_what_its_code_says_and_counts(error: object, kind: type[Exception]) -> None:
+def test_error_inside_a_200_is_mapped_by_its_code_and_counts_usage(error: object, kind: type[Exception]) -> None:
     used = Usage(calls=1, input_tokens=7)
     failure = map_stream_error(error, ASKED, used)
     assert type(failure) is kind
@@ -124,14 +126,14 @@ def made(kind: type[Exception]) -> Exception:
 
 
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
-def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
+def test_every_sdk_exception_is_mapped_without_the_key(kind: type[Exception]) -> None:
     assert len(every_exception()) > 12
     error = map_openai_error(made(kind), ASKED)
     assert isinstance(error, CallFailed | EvalscribeError)
     assert KEY not in str(error)
 
 
-def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
+def test_connect_timeout_is_free_and_means_unavailable() -> None:
     error = made(openai.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
     failure = map_openai_error(error, ASKED)

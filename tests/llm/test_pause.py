@@ -62,7 +62,7 @@ class Lanes:
         await self._model.close()
 
 
-async def test_one_refusal_pauses_its_own_lane_only() -> None:
+async def test_one_refusal_pauses_only_its_own_call() -> None:
     def answer(call: Call) -> Answer:
         return limited() if call.number == 0 else says("Done.")
 
@@ -80,7 +80,7 @@ async def test_one_refusal_pauses_its_own_lane_only() -> None:
     assert [lane(call) for call in server.calls] == ["a", "b", "b", "a"]
 
 
-async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() -> None:
+async def test_three_refusals_in_a_row_pause_all_calls_for_the_longest_wait() -> None:
     """The first refusal asks for the longest pause."""
     waits = [LONG, "0.1", "0.1"]
 
@@ -100,7 +100,7 @@ async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() 
     assert {lane(call) for call in server.calls[MAX_REFUSALS:]} == set("abcde")
 
 
-async def test_the_first_answer_ends_the_pause() -> None:
+async def test_first_answer_ends_the_shared_pause() -> None:
     """A call that was under way before the pause comes back well: nobody goes on waiting."""
 
     def answer(call: Call) -> Answer:
@@ -124,7 +124,7 @@ async def test_the_first_answer_ends_the_pause() -> None:
         await lanes.close()
 
 
-async def test_an_answer_in_between_starts_the_count_anew() -> None:
+async def test_answer_between_refusals_resets_the_count() -> None:
     script = [limited("0.05"), limited("0.05"), says("Done."), limited("2"), says("Done.")]
     with ChatServer(script) as server:
         lanes = Lanes(server)
@@ -139,7 +139,7 @@ async def test_an_answer_in_between_starts_the_count_anew() -> None:
         await lanes.close()
 
 
-async def test_another_provider_goes_on() -> None:
+async def test_pause_does_not_affect_another_provider() -> None:
     def answer(call: Call) -> Answer:
         return says("Done.") if lane(call) == "other" else limited("2")
 
@@ -153,7 +153,7 @@ async def test_another_provider_goes_on() -> None:
         await lanes.close()
 
 
-async def test_nobody_waits_for_longer_than_any_call_has_patience() -> None:
+async def test_retry_after_beyond_the_time_limit_fails_without_waiting() -> None:
     """The clock stands still, so a call that waited would never return."""
     with ChatServer(limited("60")) as server:
         lanes = Lanes(server)
@@ -164,7 +164,7 @@ async def test_nobody_waits_for_longer_than_any_call_has_patience() -> None:
     assert len(server.calls) == 4
 
 
-async def test_a_call_that_would_be_paused_beyond_its_patience_is_given_up() -> None:
+async def test_call_fails_when_a_second_wait_would_exceed_its_time_limit() -> None:
     with ChatServer(limited("4")) as server:
         lanes = Lanes(server)
         refused = await lanes.refused("abcdef")

@@ -25,22 +25,22 @@ def cost(model: str, **tokens: int) -> float:
         ("anthropic/claude-opus-5-5", {}, 0.0),
     ],
 )
-def test_cost_of_one_call(model: str, tokens: dict[str, int], usd: float) -> None:
+def test_cost_of_a_call_by_model_and_token_kind(model: str, tokens: dict[str, int], usd: float) -> None:
     assert cost(model, **tokens) == pytest.approx(usd)
 
 
-def test_a_model_without_a_price_has_none() -> None:
+def test_unknown_model_has_no_price() -> None:
     assert price_of("anthropic/claude-unheard-of") is None
     assert price_of("elsewhere/claude-opus-5-5") is None
 
 
-def test_the_worst_case_writes_everything_to_the_cache() -> None:
+def test_worst_case_prices_all_input_as_cache_writes() -> None:
     found = price_of("anthropic/claude-opus-5-5")
     assert found is not None
     assert found.worst(1_000_000, 0) == pytest.approx(5.0)
 
 
-def test_a_batch_costs_half_of_everything() -> None:
+def test_batch_price_is_half_of_the_full_price() -> None:
     found = price_of("anthropic/claude-haiku-5-5")
     assert found is not None
     short = Usage(calls=1, input_tokens=90_000, output_tokens=1000, cache_read_tokens=10_000, cache_write_tokens=5_000)
