@@ -1,4 +1,4 @@
-"""One attempt at Anthropic's API, against a server on loopback."""
+"""The Anthropic adapter against a server on loopback."""
 
 import inspect
 import json
@@ -180,7 +180,10 @@ def test_invalid_url_is_refused_without_echoing_its_password(url: str) -> None:
 
 
 def every_exception() -> list[type[Exception]]:
-    """Every exception class that the SDK shows. Importing the SDK takes 1.5 s of CPU, too much for collecting tests."""
+    """Return every public exception class of the SDK.
+
+    A function, because importing the SDK takes 1.5 s of CPU, too much for test collection.
+    """
     import anthropic
 
     classes = vars(anthropic).values()

@@ -1,4 +1,4 @@
-"""Questions that go out together, against a server on loopback."""
+"""Batched calls against a server on loopback."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -291,7 +291,7 @@ async def test_unexpected_error_reaches_waiting_callers(
 
 
 async def test_results_are_fetched_from_the_configured_host(sessions: BatchSessions) -> None:
-    """The server names another host for the results; who went there would get nothing."""
+    """The server names another host in `results_url`; fetching from there would fail."""
     assert texts(await sessions.ask(make_request("q"))) == ["to q"]
     assert sessions.server.shown(sessions.server.batches[0])["results_url"].startswith("http://localhost:9/")
 

@@ -1,4 +1,4 @@
-"""Batches whose making or end was not heard: found again, and sent once."""
+"""Recovery of batches after lost responses and failures: they are found again and sent once."""
 
 from datetime import UTC, datetime
 
@@ -73,7 +73,7 @@ async def test_transient_failures_are_retried_without_submitting_twice(
 
 
 async def test_batch_is_found_when_the_create_response_was_lost(sessions: BatchSessions) -> None:
-    """The server makes the batch and the connection breaks before it can say so."""
+    """The server creates the batch but the connection breaks before it can answer."""
 
     def make_and_break(method: str, path: str, number: int) -> int:
         if method == "POST" and number == 0:

@@ -1,4 +1,4 @@
-"""A call starts only if its worst case still fits."""
+"""A call starts only if its worst case fits the budget."""
 
 import asyncio
 from dataclasses import replace
@@ -38,7 +38,7 @@ async def test_calls_are_refused_once_the_next_worst_case_does_not_fit() -> None
 
 
 class Slow:
-    """A model whose answers a test lets out; it knows how many calls are under way."""
+    """Model that answers after 20 ms and records how many calls were in flight at once."""
 
     id = "scripted/slow"
     context_tokens = 200_000

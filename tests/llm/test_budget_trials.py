@@ -1,4 +1,4 @@
-"""The budget holds in random trials, by the ledger of the server: what it billed, whether or not the client heard."""
+"""Random trials of the budget against what the server billed, including answers that never reached the client."""
 
 import asyncio
 import json
@@ -22,26 +22,26 @@ TOOL = Tool(name="submit", description="Submit the verdict.", input_schema=SCHEM
 WORDS = ("return x == 1;\n", '{"a": [1, 2]}', "0f3a9c7e", "The task asks for 2. ", "überprüft ", "評価する", "🙂")
 PATIENCE = RetryPolicy(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=60)
 TIMEOUT_S = 2.0
-"""Only answers that are held take so long."""
+"""Only withheld answers take that long."""
 BILLED = ("whole",) * 10 + ("half", "reset", "late", "page", "no usage")
-"""Answers that the server has worked for, heard or not."""
+"""Kinds of answers that the server bills, whether or not the client receives them."""
 FREE = (429, 529, 500, 400)
 EVERY = (*dict.fromkeys(BILLED), *FREE)
 
 
 @dataclass
 class Ledger:
-    """What the server billed, by trial."""
+    """Amounts that the server billed, by trial."""
 
     usage: dict[int, Usage] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
     begun: set[int] = field(default_factory=set)
-    """Trials of which a call has arrived."""
+    """Trials from which a call has arrived."""
 
     def answer(self, call: Call) -> Answer:
         trial = int(call.body["system"][0]["text"].split()[1])
         chance = random.Random(trial * 100_003 + call.number)
-        # The first calls of the trials bring everything, however few calls a busy machine makes.
+        # The first calls of the trials cover every kind, even if a busy machine makes few calls.
         first = EVERY[trial % len(EVERY)] if trial not in self.begun else None
         self.begun.add(trial)
         if isinstance(first, int) or (first is None and chance.random() < 0.2):
@@ -56,7 +56,7 @@ class Ledger:
 
 
 def billed(call: Call, chance: random.Random) -> dict[str, int]:
-    """Up to a token for two bytes of ASCII and for each other byte, and up to the whole answer; some of it cached."""
+    """Draw a bill: at most one token per two ASCII bytes or other byte, plus at most `max_tokens`; part is cached."""
     parts = [call.body.get(name) for name in ("system", "messages", "tools", "output_config")]
     raw = json.dumps(parts, ensure_ascii=False)
     plain = len(raw.encode("ascii", "ignore"))
@@ -104,7 +104,7 @@ def cost_of(name: str) -> Price:
 
 @dataclass
 class Trial:
-    """One command: several stages, models and lanes over one budget; some answers are heard as they are written."""
+    """One command: several stages, models and concurrent calls on one budget; some answers are streamed."""
 
     number: int
     adapters: dict[str, AnthropicModel]
@@ -114,7 +114,7 @@ class Trial:
         self.requests = [self.request() for _ in range(self.chance.choice((2, 3, 4, 12)))]
         self.cancels = self.chance.random() < 0.5
         self.told = Usage()
-        """What the callers were told, by replies and failures."""
+        """Usage reported to the callers by replies and failures."""
         self.budget = self.of_some(self.chance.choice(("usd", "tokens", "both")))
 
     def request(self) -> Request:
@@ -128,7 +128,7 @@ class Trial:
         )
 
     def of_some(self, kind: str) -> Budget:
-        """Room for some of the calls at their worst, so that it binds."""
+        """Return a budget for only some of the worst-case calls, so that it is binding."""
         worst = [worst_case(request, cost_of(self.chance.choice(MODELS))) for request in self.requests]
         share = self.chance.uniform(0.1, 1.2)
         usd = sum(one.cost_usd for one in worst) * share
@@ -136,7 +136,7 @@ class Trial:
         return Budget(usd=None if kind == "tokens" else usd, tokens=None if kind == "usd" else tokens)
 
     async def run(self) -> None:
-        """Calls in 2 to 16 lanes; some are given up after a moment."""
+        """Make all calls, 2 to 16 at a time; some are cancelled after a moment."""
         lanes = asyncio.Semaphore(self.chance.randint(2, 16))
         await asyncio.gather(*(self.call(request, lanes, self.model()) for request in self.requests))
 
@@ -160,13 +160,13 @@ class Trial:
 
 
 def within(budget: Budget, usage: Usage) -> bool:
-    """Dollars to a billionth of a cent: sums of the same numbers in another order differ in the last digit."""
+    """Return whether the usage fits; dollars may exceed by 1e-11, since float sums depend on the order."""
     in_dollars = budget.usd is None or usage.cost_usd <= budget.usd + 1e-11
     return in_dollars and (budget.tokens is None or usage.input_tokens + usage.output_tokens <= budget.tokens)
 
 
 async def play(trials: list[Trial]) -> None:
-    """Some at a time, each within a bound: a call that waits for ever would be a failure too."""
+    """Run the trials, some at a time and each with a time limit, so that an endless wait fails the test."""
     open_now = asyncio.Semaphore(AT_ONCE)
 
     async def one(trial: Trial) -> None:

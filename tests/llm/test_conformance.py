@@ -1,6 +1,6 @@
-"""What every adapter does alike, against a server on loopback that speaks its vendor's protocol.
+"""Behaviour that all adapters share, against a loopback server for each vendor's protocol.
 
-Each case is asked both ways, whole and as a stream that is heard; what comes of it is the same.
+Most cases run without and with streaming; the result is the same.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ def vendor(request: pytest.FixtureRequest) -> Vendor:
 
 
 WHOLE = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
-"""For what a stream has no part in."""
+"""For cases that streaming does not affect."""
 
 
 async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = PATIENCE_S) -> Reply:
-    """One answer of one attempt."""
+    """Make one attempt and return the answer."""
     with vendor.server(script) as server:
         model = vendor.model(server.url, timeout_s)
         try:
@@ -59,7 +59,7 @@ async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_
 async def failures(
     vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
 ) -> list[CallFailed | EvalscribeError]:
-    """How one attempt at each of these answers failed; the key is in nothing of it."""
+    """Make one attempt at each answer, return the failures, and check that none contains the key."""
     with vendor.server(answers) as server:
         model = vendor.model(server.url, timeout_s)
         all_failed = [await _failure(vendor, model) for _ in answers]
@@ -166,7 +166,7 @@ async def test_401_402_403_and_404_raise_errors_that_end_the_command(vendor: Ven
 
 @WHOLE
 async def test_other_statuses_fail_only_this_call_for_free(vendor: Vendor) -> None:
-    """A redirect is one of them: it is not followed."""
+    """Redirects are among them and are not followed."""
     statuses = (301, 307, 400, 412, 418, 422, 431)
     headers = {"location": "/v2", "content-type": "application/json"}
     answers = [replace(vendor.failure(status), headers=headers) for status in statuses]

@@ -1,4 +1,4 @@
-"""What the chat-completions adapter says on the wire, and how each service's dialect differs."""
+"""Requests and replies of the chat-completions adapter, and the dialects of the services."""
 
 import json
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ async def ask(
     provider: Provider = OPENAI,
     key: str = KEY,
 ) -> tuple[list[Reply], list[Call]]:
-    """The replies to these requests, and what came in; in the provider's own dialect unless another is given."""
+    """Return the replies and the calls that the server received; `spoken` overrides the provider's dialect."""
     with ChatServer(script) as server:
         model = OpenAIModel("test", key, provider, server.url, PRICE, dialect=spoken or DIALECTS[provider.name])
         try:

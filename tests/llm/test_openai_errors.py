@@ -1,4 +1,4 @@
-"""What the chat-completions services' errors mean, in each one's own shape."""
+"""Mapping of errors from chat-completions services, in the format of each."""
 
 import inspect
 from typing import Any
@@ -99,7 +99,7 @@ def test_error_inside_a_200_is_mapped_by_its_code_and_counts_usage(error: object
 
 
 def every_exception() -> list[type[Exception]]:
-    """Every exception class that the SDK shows."""
+    """Return every public exception class of the SDK."""
     shown = [getattr(openai, name) for name in openai.__all__]
     return [c for c in shown if inspect.isclass(c) and issubclass(c, Exception) and c is not openai.OpenAIError]
 
@@ -119,7 +119,7 @@ def made(kind: type[Exception]) -> Exception:
         return kind(request=request)
     if issubclass(kind, openai.APIError):
         return kind("no", request, body=None)
-    # What is left takes arguments of other modules of the SDK, which are never used here.
+    # The other classes need arguments from SDK modules that are never used here.
     error = kind.__new__(kind)
     error.args = ("no",)
     return error

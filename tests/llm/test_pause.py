@@ -1,4 +1,4 @@
-"""A refusal for the rate pauses one lane; three in a row pause all. The loop's clock moves when a test says so."""
+"""A rate-limit refusal pauses one call; three in a row pause all. Tests advance the clock of the event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ def limited(wait: str = LONG) -> Answer:
 
 
 class Lanes:
-    """Models of one provider that share a pause, and one that does not."""
+    """Calls to one provider that share a rate-limit pause."""
 
     def __init__(self, server: ChatServer, patience: RetryPolicy = PATIENCE) -> None:
         self._model = OpenAIModel("test", "key", base_url=server.url)
@@ -43,11 +43,11 @@ class Lanes:
 
     @property
     def refusals(self) -> int:
-        """Since the last answer."""
+        """Refusals since the last answer."""
         return self.shared._refused
 
     async def refused(self, names: str) -> list[asyncio.Task[Reply]]:
-        """Calls that were refused at the same time, and wait now."""
+        """Start one call per letter, wait until all are refused, and return their waiting tasks."""
         before = self.refusals
         self._server.gather(len(names))
         tasks = [asyncio.create_task(self.ask(name)) for name in names]
@@ -101,7 +101,7 @@ async def test_three_refusals_in_a_row_pause_all_calls_for_the_longest_wait() ->
 
 
 async def test_first_answer_ends_the_shared_pause() -> None:
-    """A call that was under way before the pause comes back well: nobody goes on waiting."""
+    """A call that started before the pause succeeds, so new calls stop waiting."""
 
     def answer(call: Call) -> Answer:
         if lane(call) == "slow":
@@ -154,7 +154,7 @@ async def test_pause_does_not_affect_another_provider() -> None:
 
 
 async def test_retry_after_beyond_the_time_limit_fails_without_waiting() -> None:
-    """The clock stands still, so a call that waited would never return."""
+    """The clock stands still, so a call that waits would never return."""
     with ChatServer(limited("60")) as server:
         lanes = Lanes(server)
         for name in "abcd":

@@ -1,4 +1,4 @@
-"""Prices, per call."""
+"""Prices of calls."""
 
 import pytest
 

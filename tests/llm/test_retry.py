@@ -1,4 +1,4 @@
-"""Trying again, within a bound on attempts and on time."""
+"""Retries, limited in number and time."""
 
 import asyncio
 
@@ -50,7 +50,7 @@ async def test_retry_waits_for_retry_after() -> None:
 
 
 async def test_retry_after_beyond_the_time_limit_fails_at_once() -> None:
-    """A call that waited would take ten minutes."""
+    """A call that waits would take ten minutes."""
     error, server = await ask(failure(429, retry_after="600"))
     assert isinstance(error, CallFailed)
     assert "asks to wait 600 s" in error.reason
@@ -113,7 +113,7 @@ async def test_retry_wait_can_be_cancelled() -> None:
 
 
 async def test_exhausted_budget_raises_budget_exceeded() -> None:
-    """It concerns every other call of the run, not this one alone."""
+    """It affects all further calls of the run, so it is not an ordinary failed call."""
     poor = BudgetedModel(ScriptedModel([text_reply("never")]), Budget(tokens=1), None)
     with pytest.raises(BudgetExceeded, match="has no room") as raised:
         await RetryingModel(poor, QUICK).complete(ASKED)

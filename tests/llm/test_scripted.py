@@ -1,4 +1,4 @@
-"""The fake that ships."""
+"""The scripted model fake."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Models by name: keys, packages, one budget and one pause for all that ask the same provider."""
+"""Opening models by name: keys, packages, the shared budget and the rate-limit pause per provider."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ QUICK = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=
 
 
 def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str) -> ModelService:
-    """With a key for the providers that are named."""
+    """Return a service with a key for each provider in `urls`."""
 
     def find(name: str) -> Access | None:
         url = urls.get(name)
@@ -78,7 +78,7 @@ def test_unpriced_model_requires_a_token_budget() -> None:
     assert service(usd=5.0, **urls).open("openai/of-tomorrow", "judge").id == "openai/of-tomorrow"
 
 
-def test_context_window_setting_applies_only_to_openai() -> None:
+def test_context_window_setting_changes_openai_models_but_not_anthropic_ones() -> None:
     local, window = {"openai": "http://127.0.0.1:9", "anthropic": "http://127.0.0.1:9"}, {}
     for given in (None, 8192):
         models = ModelService(lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=given)

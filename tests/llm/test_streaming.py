@@ -1,4 +1,4 @@
-"""Answers that are heard while they are written, over real connections that break in every way."""
+"""Streamed answers over real connections that break in many ways."""
 
 import asyncio
 import json
@@ -39,13 +39,13 @@ def vendor(request: pytest.FixtureRequest) -> Vendor:
 
 
 def stream(vendor: Vendor, text: str = LONG) -> tuple[bytes, ...]:
-    """The pieces of an answer, as the vendor sends them."""
+    """Return the chunks of an answer, as the vendor sends them."""
     body = json.loads(vendor.says(text).body)
     return tuple(messages_server.events(body) if vendor is ANTHROPIC else chat_server.chunks(body))
 
 
 def texts_in(vendor: Vendor, text: str = LONG) -> int:
-    """How many of the pieces come before the first text was all sent."""
+    """Return how many chunks it takes until the first text is sent completely."""
     return next(n for n, piece in enumerate(stream(vendor, text)) if b"Because" in piece) + 1
 
 
@@ -60,7 +60,7 @@ def error_event(vendor: Vendor) -> bytes:
 
 
 async def hear_each(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[Outcome, list[str]]]:
-    """What came of one attempt at each, and what was heard of it."""
+    """Make one attempt at each answer; return each outcome with the text chunks delivered."""
     told: list[tuple[Outcome, list[str]]] = []
     with vendor.server(answers) as server:
         model = vendor.model(server.url)
@@ -81,7 +81,7 @@ async def hear(vendor: Vendor, answer: Answer) -> tuple[Outcome, list[str]]:
 
 
 async def failures(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[CallFailed, str]]:
-    """The failures that these answers come to, and what was heard before."""
+    """Return the failure and the delivered text for each answer."""
     told: list[tuple[CallFailed, str]] = []
     for outcome, heard in await hear_each(vendor, answers):
         assert isinstance(outcome, CallFailed)
@@ -96,7 +96,7 @@ async def failed(vendor: Vendor, *pieces: bytes) -> tuple[CallFailed, str]:
 
 
 async def timed_out(vendor: Vendor, *pieces: bytes, every_s: float, texts: int = 0) -> CallFailed:
-    """The failure of a call that reached the server, and heard at least `texts` first texts, before its time limit."""
+    """Return the failure of a call that timed out after receiving at least `texts` first texts."""
 
     async def attempt(limit_s: float) -> tuple[CallFailed, str, int]:
         heard: list[str] = []
@@ -256,7 +256,7 @@ def test_any_completion_is_reassembled_from_any_chunks(text: str, inputs: list[d
 
 
 async def test_stream_split_into_single_bytes_is_read_correctly(vendor: Vendor) -> None:
-    """Every byte by itself: characters, lines and events are cut in two. Line ends of both kinds."""
+    """Every byte is sent alone, so characters, lines and events are split; with LF and CRLF line ends."""
     data = b"".join(stream(vendor))
     ends = (data, data.replace(b"\n", b"\r\n"))
     answers = [Answer(pieces=tuple(whole[at : at + 1] for at in range(len(whole)))) for whole in ends]
@@ -378,7 +378,7 @@ class Deaf(Exception):
 
 
 async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], error: type[BaseException]) -> Usage:
-    """What is counted of an answer that nobody wants to hear any more; the server knows at once."""
+    """Abort a streaming call with `leaving`, check that the server notices at once, and return the counted usage."""
     budget = Budget(tokens=100_000)
     with vendor.server(replace(vendor.says("word " * 2000), every_s=0.1)) as server:
         model = vendor.model(server.url)
@@ -527,7 +527,7 @@ def test_tool_arguments_may_be_an_object() -> None:
 
 
 async def test_billing_error_in_a_begun_stream_is_not_free() -> None:
-    """The next call is told; of this one nobody says what it consumed."""
+    """The error ends the command, but the usage of this call is unknown."""
     billing = {"type": "billing_error", "message": "Your credit balance is too low"}
     failure, heard = await failed(ANTHROPIC, stream(ANTHROPIC)[0], event("error", error=billing))
     assert heard == ""
@@ -567,7 +567,7 @@ async def test_error_inside_a_choice_fails_the_call() -> None:
 
 
 async def test_message_without_output_tokens_counts_its_worst_case() -> None:
-    """What stands in its first event is no count of the answer."""
+    """The output tokens in the first event do not count the whole answer."""
     untold = tuple(piece.replace(b'"usage": {"output_tokens": 100}', b'"usage": {}') for piece in stream(ANTHROPIC))
     assert untold != stream(ANTHROPIC)
     outcome, heard, spent, _ = await persist(ANTHROPIC, Answer(pieces=untold))

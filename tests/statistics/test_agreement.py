@@ -1,4 +1,4 @@
-"""Intervals against published values, and their edges."""
+"""Wilson interval and kappa against published values, and edge cases."""
 
 import pytest
 import scipy
@@ -42,7 +42,7 @@ def test_kappa_matches_cohens_published_example() -> None:
 
 
 def test_kappa_interval_matches_fleiss_cohen_and_everitt() -> None:
-    """Their example (1969): shares 0.53 0.05 0.02 / 0.11 0.14 0.05 / 0.01 0.06 0.03 of 200, variance 0.002885."""
+    """Fleiss et al. (1969): shares 0.53 0.05 0.02 / 0.11 0.14 0.05 / 0.01 0.06 0.03 of 200, variance 0.002885."""
     found = kappa([[106, 10, 4], [22, 28, 10], [2, 12, 6]])
     assert found is not None
     assert found.value == pytest.approx(0.429, abs=1e-3)
@@ -72,7 +72,7 @@ def test_kappa_is_1_for_full_agreement_and_minus_1_for_full_disagreement() -> No
 def test_kappa_interval_has_width_when_the_estimated_variance_is_zero(
     table: list[list[int]], value: float, low: float, high: float
 ) -> None:
-    """By hand: Wilson's ends of 10 of 10, 200 of 200, 0 of 1 and 3 of 5, less luck of 1/2, 1/2, 0 and 3/5."""
+    """By hand: Wilson bounds of 10/10, 200/200, 0/1 and 3/5, corrected for chance of 1/2, 1/2, 0 and 3/5."""
     found = kappa(table)
     assert found is not None
     assert found.value == pytest.approx(value)

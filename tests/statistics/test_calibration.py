@@ -1,4 +1,4 @@
-"""A judge beside people: tables worked out by hand, and the edges."""
+"""Judge against human labels: hand-calculated tables and edge cases."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ import pytest
 from evalscribe.statistics.agreement import Calibration, LabelPair
 
 TABLE = {("cat", "cat"): 4, ("cat", "dog"): 1, ("dog", "cat"): 2, ("dog", "dog"): 2, ("bird", "bird"): 1}
-"""Rows people, columns judge."""
+"""(human label, judge label) and number of pairs."""
 
 
 def made(table: Mapping[tuple[str, str | None], int]) -> Calibration:

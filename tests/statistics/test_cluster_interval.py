@@ -1,4 +1,4 @@
-"""The interval of a share of grouped tries: its coverage, and its edges."""
+"""Coverage and edge cases of the interval of a rate of clustered trials."""
 
 import random
 from collections import Counter
@@ -11,7 +11,7 @@ RUNS = 400
 
 
 def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> Counter[TrialCluster]:
-    """Groups whose own chances vary around `share`; a likeness near 1 makes tries of a group all alike."""
+    """Draw clusters whose pass rates vary around `share`; with `likeness` near 1 the trials of a cluster are alike."""
     spread = (1 - likeness) / likeness
     chances = (toss.betavariate(share * spread, (1 - share) * spread) for _ in range(groups))
     return Counter(TrialCluster(sum(toss.random() < chance for _ in range(tries)), tries) for chance in chances)
@@ -27,7 +27,7 @@ def test_cluster_interval_keeps_its_coverage(groups: int, tries: int, share: flo
 
 
 def test_cluster_interval_keeps_its_coverage_with_one_dominant_cluster() -> None:
-    """Nine sources with an item each and one with ten, the items of a source all alike."""
+    """Nine clusters have one item and one has ten; all items of a cluster have the same outcome."""
     toss = random.Random(5)
     found = []
     for _ in range(RUNS):
@@ -41,14 +41,14 @@ def test_cluster_interval_keeps_its_coverage_with_one_dominant_cluster() -> None
 
 
 def test_trials_of_one_item_do_not_count_as_independent_observations() -> None:
-    """20 items that always or never pass say no more in five tries than in one."""
+    """Five trials of 20 items that always or never pass carry no more information than one trial."""
     low, high = cluster_interval({TrialCluster(5, 5): 15, TrialCluster(0, 5): 5})
     naive = wilson_interval(75, 100)
     assert high - low > 1.5 * (naive.high - naive.low)
 
 
 def test_perfect_rate_has_a_higher_lower_bound_than_an_almost_perfect_one() -> None:
-    """So that a perfect run is not told to be worse than one with a failed try."""
+    """Otherwise a perfect run would look worse than one with a failed trial."""
     perfect = {TrialCluster(5, 5): 20}
     almost = {TrialCluster(5, 5): 19, TrialCluster(4, 5): 1}
     assert cluster_interval(perfect).low > cluster_interval(almost).low

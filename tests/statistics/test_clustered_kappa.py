@@ -1,4 +1,4 @@
-"""Kappa of grouped pairs: its interval keeps its coverage where that of single pairs does not."""
+"""Kappa of clustered pairs: its interval keeps its coverage where the unclustered one does not."""
 
 import random
 from collections import Counter
@@ -13,7 +13,7 @@ Pairs = Counter[tuple[int, int]]
 
 
 def drawn(toss: random.Random, groups: int, size: int, right: float) -> list[Pairs]:
-    """Groups in which one label is expected, and all that is said is alike nine times in ten."""
+    """Draw clusters with one expected label; a prediction repeats its cluster's first one in nine of ten cases."""
     return [one_group(toss, size, right) for _ in range(groups)]
 
 

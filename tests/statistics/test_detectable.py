@@ -1,4 +1,4 @@
-"""What is called detectable is found in about 80 of 100 comparisons: counted for single trials, else drawn."""
+"""The minimum detectable effect has about 80 % power: exact for single trials, simulated otherwise."""
 
 from fractions import Fraction
 from functools import cache
@@ -15,14 +15,17 @@ WIDE = 3 * (0.8 * 0.2 / DRAWN) ** 0.5
 
 @cache
 def needed(changed: int) -> int:
-    """How many of the tasks that changed must be worse, by McNemar's exact test."""
+    """Return how many of the changed tasks must be worse for significance in McNemar's exact test."""
     worse = np.arange(changed + 1)
     enough = worse[(2 * scipy.stats.binom.sf(worse - 1, changed, 0.5) <= ALPHA) & (2 * worse > changed)]
     return int(enough[0]) if len(enough) else changed + 1
 
 
 def found_of_single_trials(tasks: int, varied: float, drop: float) -> float:
-    """The chance of a significant fall, over every number of changed tasks; `varied`: their share between equals."""
+    """Return the power to detect a drop, summed over every number of changed tasks.
+
+    `varied` is the share of tasks that change between two equal sides.
+    """
     moved = varied * (1 - drop) ** 2 + drop
     changed = np.arange(tasks + 1)
     enough = np.array([needed(k) for k in changed])
@@ -39,14 +42,17 @@ def test_detectable_effect_of_single_trials_has_80_percent_power_by_enumeration(
 
 
 def test_six_tasks_have_no_detectable_effect() -> None:
-    """Not even one that all fail surely; nor does a single observation."""
+    """Not even a drop that fails every task is detectable, nor any effect on a single observation."""
     assert minimum_detectable_effect(6, 0.0, 1.0) is None
     assert minimum_detectable_effect(1, 0.1, 0.25) is None
     assert minimum_detectable_effect(1.9, 0.0, 0.25) is None
 
 
 def tasks(draw: np.random.Generator, shape: tuple[int, int, int], rate: float, drop: float) -> list[Task]:
-    """So many clusters, tasks of each and trials. A cluster's chance is drawn; one side passes by `drop` less."""
+    """Draw tasks; `shape` is (clusters, tasks per cluster, trials).
+
+    Each cluster draws its own pass rate, which is lower by `drop` in the candidate.
+    """
     clusters, size, trials = shape
     chances = np.repeat(drop + (1 - drop) * draw.beta(2 * rate, 2 * (1 - rate), clusters), size)
     sides = [draw.random((clusters * size, trials)) < (chances - by)[:, None] for by in (0.0, drop)]
@@ -72,7 +78,7 @@ def test_detectable_effect_with_repetitions_or_clusters_has_80_percent_power(
 
 
 def test_correlated_clusters_have_a_larger_detectable_effect() -> None:
-    """Twelve clusters of three: in one suite as many single tasks changed as in whole clusters of the other."""
+    """Twelve clusters of three tasks; 12 tasks changed: scattered in one suite, whole clusters in the other."""
     same, worse, better = (Task((Fraction(a),), (Fraction(b),)) for a, b in ((1, 1), (1, 0), (0, 1)))
     clusters = [number // 3 for number in range(36)]
     alone = [worse, same, same, better, same, same] * 6

@@ -1,4 +1,4 @@
-"""Intervals of rates, means and balanced accuracy, and stated confidence against observed agreement."""
+"""Intervals of rates, means and balanced accuracy; reliability of stated confidence."""
 
 import random
 from math import inf
@@ -62,7 +62,7 @@ def test_repeated_values_of_a_cluster_do_not_narrow_the_mean_interval() -> None:
 
 
 def drawn(toss: random.Random, groups: int) -> Calibration:
-    """Evals in one to three runs: mostly with one label, and mostly judged alike."""
+    """Draw clusters of one to three evals that mostly share one label and one outcome."""
     pairs = []
     for group in range(groups):
         usual, luck = toss.choices(list(TRUE_RECALLS), (0.6, 0.15, 0.15, 0.1))[0], toss.random()

@@ -1,4 +1,4 @@
-"""The interval beside published ones, and what it promises at its edges."""
+"""Paired comparisons against published intervals, and edge cases."""
 
 from fractions import Fraction
 from itertools import product
@@ -26,7 +26,7 @@ def test_student_quantiles_match_scipy(freedom: int, share: float) -> None:
 
 
 def test_paired_interval_matches_agrestis_survey() -> None:
-    """794 approve twice, 86 come to approve, 150 no longer, 570 never: 0.04, from 0.02 to 0.06."""
+    """794 approve twice, 86 change to approval, 150 to disapproval, 570 never approve: -0.04 (-0.06 to -0.02)."""
     found = compare_pairs(tasks(794, 86, 150, 570))
     assert found.difference == pytest.approx(-0.04)
     assert found.interval == pytest.approx((-0.06, -0.02), abs=2e-3)
@@ -34,7 +34,7 @@ def test_paired_interval_matches_agrestis_survey() -> None:
 
 
 def test_single_trials_get_the_bonett_price_interval() -> None:
-    """Their standard error, with one pair more in each direction, around the difference as it is."""
+    """The standard error uses one more pair in each direction; the interval is centred on the plain difference."""
     fixed, regressed, number = 12, 30, 100
     found = compare_pairs(tasks(40, fixed, regressed, 18))
     p12, p21 = (fixed + 1) / (number + 2), (regressed + 1) / (number + 2)
@@ -67,13 +67,13 @@ def test_more_trials_or_tasks_lower_the_detectable_effect() -> None:
 
 
 def test_task_is_one_observation_regardless_of_its_trials() -> None:
-    """Four equal trials of six tasks are no 24 observations."""
+    """Four equal trials of six tasks are not 24 observations."""
     one, four = tasks(regressed=3, both=3), [Task(t.base * 4, t.candidate * 4) for t in tasks(regressed=3, both=3)]
     assert compare_pairs(one).test.p_value == compare_pairs(four).test.p_value == 0.25
 
 
 def test_unequal_trial_counts_are_not_significant_by_themselves() -> None:
-    """One try against eight leans to one side even where both are alike."""
+    """One trial against eight shows a difference even if both sides are equal."""
     task = Task((Fraction(1),), (Fraction(1),) * 7 + (Fraction(0),))
     found = compare_pairs([task] * 20)
     assert found.difference == -0.125
@@ -94,7 +94,7 @@ def test_interval_and_significance_test_agree_about_zero(some: list[Task]) -> No
 
 
 def test_surplus_trials_do_not_make_the_opposite_direction_significant() -> None:
-    """The tested trials lean to the base, all of them to the candidate: that shows neither."""
+    """The paired trials favour the base and all trials favour the candidate, so neither is significant."""
     one, none = (Fraction(1),), (Fraction(0),)
     worse, better = Task(one, none + one * 7), Task(none, none + one * 7)
     found = compare_pairs([worse] * 6 + [better] * 10)
@@ -104,13 +104,13 @@ def test_surplus_trials_do_not_make_the_opposite_direction_significant() -> None
 
 @pytest.mark.parametrize(("number", "needed"), [(12, 0.578), (25, 0.297), (40, 0.190), (100, 0.078)])
 def test_detectable_effect_without_changes_matches_the_exact_test(number: int, needed: float) -> None:
-    """`needed`: so many changed tasks, all in one direction, are at least six in 80 of 100 suites."""
+    """`needed` is the rate of tasks changed in one direction at which 80 of 100 suites have at least six of them."""
     assert scipy.stats.binom.sf(5, number, needed) == pytest.approx(0.8, abs=0.01)
     assert compare_pairs(tasks(both=number)).detectable == pytest.approx(needed, rel=0.03)
 
 
 def test_tasks_of_one_cluster_are_one_observation() -> None:
-    """Thirty tasks that fell, of five sources: five flips, which may be luck."""
+    """Thirty regressed tasks in five clusters count as five flips, which is not significant."""
     fell = tasks(regressed=30, both=30)
     found = compare_pairs(fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)])
     assert found.difference == -0.5
@@ -134,7 +134,7 @@ def test_clusters_of_different_sizes_widen_the_interval() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(-1, 1), st.integers(0, 3)), min_size=1, max_size=12))
 def test_clustered_sign_flip_matches_enumeration_of_all_signs(moves: list[tuple[int, int]]) -> None:
-    """Against enumeration of all signs."""
+    """Compare the p-value with an enumeration of all sign combinations."""
     pairs = [Task((Fraction(move < 0),), (Fraction(move > 0),)) for move, _ in moves]
     sums = {cluster: sum(move for move, own in moves if own == cluster) for _, cluster in moves}
     flips = [abs(sum(s * t for s, t in zip(signs, sums.values(), strict=True))) for signs in _signs(len(sums))]

@@ -1,4 +1,4 @@
-"""What a run of some size can tell, against scipy."""
+"""Passing ranges against scipy."""
 
 import pytest
 import scipy

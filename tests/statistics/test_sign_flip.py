@@ -1,4 +1,4 @@
-"""The exact test against enumeration, scipy and published tables."""
+"""Sign-flip test and Holm correction against enumeration, scipy and published tables."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -66,7 +66,7 @@ def test_p_value_ignores_order_and_direction_of_differences() -> None:
 
 
 def test_sampled_p_value_is_deterministic_and_close_to_normal() -> None:
-    """Of very many differences the sum is normal."""
+    """The sum of very many differences is approximately normal."""
     fine = [Fraction((n * n) % 997 - 470, 10_007) for n in range(3_000)]
     result = sign_flip_test(fine)
     assert not result.exact

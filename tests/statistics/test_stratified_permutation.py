@@ -1,4 +1,4 @@
-"""Trials dealt anew, against every deal that there is."""
+"""Stratified permutation test against enumeration."""
 
 from fractions import Fraction
 from itertools import combinations, product
@@ -14,7 +14,7 @@ ALL, NONE = (Fraction(1),) * 3, (Fraction(0),) * 3
 
 
 def deals(task: Task) -> list[Fraction]:
-    """The squared difference of every way to choose which trials are the candidate's."""
+    """Return the squared difference for every assignment of trials to the candidate."""
     trials = [*task.base, *task.candidate]
     found = []
     for chosen in combinations(range(len(trials)), len(task.candidate)):

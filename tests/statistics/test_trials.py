@@ -1,4 +1,4 @@
-"""Several tries at one item, beside their definitions and scipy."""
+"""pass@k, pass^k and Fisher's exact test against their definitions and scipy."""
 
 from itertools import combinations
 

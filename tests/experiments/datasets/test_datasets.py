@@ -1,4 +1,4 @@
-"""Use cases of datasets over a real store."""
+"""Dataset operations on a real store."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -173,7 +173,7 @@ def test_file_with_an_invalid_line_is_refused_unless_partial(
 
 
 class _Watched:
-    """As many items as wanted, and how many were read and stored when."""
+    """Item source and store in one; records how many items were read ahead of being stored."""
 
     problems, bad, hidden = (), 0, 0
 

@@ -1,4 +1,4 @@
-"""Two runs: what is compared at all, what changed, and which of the five verdicts that is."""
+"""Comparison of two runs: comparability, changes and the five verdicts."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from support.compared_experiments import binding, make_values
 
 
 def tries(passed: int = 0, failed: int = 0, **more: str) -> dict[str, str]:
-    """So many items of one try each, by the same names whatever became of them."""
+    """Return single-trial outcomes by item; the first `passed` items pass and the next `failed` items fail."""
     letters = "p" * passed + "f" * failed
     return {f"i{number:02}": letter for number, letter in enumerate(letters)} | more
 
@@ -89,7 +89,7 @@ def test_scorer_required_in_one_run_only_is_a_mismatch() -> None:
 
 
 def test_allowed_mismatch_compares_only_shared_items_and_scorers() -> None:
-    """Passing is judged anew by the scorers that both have: `limits` failed every item."""
+    """Verdicts are recomputed from the shared scorers: `limits`, only in the base, failed every item."""
     keys = [f"i{number}" for number in range(10)]
     values = {"contains": {key: [1.0] for key in keys}, "limits": {key: [0.0] for key in keys}}
     base = make_values(dict.fromkeys(keys, "f"), bindings=[binding(), binding("limits")], values=values)
@@ -169,7 +169,7 @@ def test_item_change_distinguishes_flips_from_flakiness(
 
 
 def test_repetitions_of_an_item_are_one_observation() -> None:
-    """Four items that fell in all of five tries are four flips, not twenty."""
+    """Four items that failed in all five trials are four flips, not twenty."""
     base = {f"i{n}": "ppppp" for n in range(10)}
     found = compare_experiment_runs(
         make_values(base, repetitions=5),

@@ -1,4 +1,4 @@
-"""Every clause of a gate at, above and below its bound, and what cannot be decided."""
+"""Gate clauses at, above and below their thresholds, and undecidable clauses."""
 
 from math import comb
 from re import findall
@@ -78,7 +78,7 @@ def test_failed_items_are_limited_by_max_failed_items(failed: int, verdict: str)
 
 
 def test_lower_bound_clause_compares_the_wilson_interval() -> None:
-    """Wilson's of 18 of 20 begins at 69.9 %."""
+    """The Wilson interval of 18 of 20 starts at 69.9 %."""
     assert decided(summary(18, 20), min_pass_rate_lower_bound=0.69).passed
     assert not decided(summary(18, 20), min_pass_rate_lower_bound=0.70).passed
 
@@ -174,7 +174,7 @@ def test_headline_states_pass_rate_interval_and_threshold() -> None:
 
 
 def test_clause_states_the_true_rates_that_pass_in_80_and_20_of_100_runs() -> None:
-    """All of 20: a true 98.9 % passes in 80 of 100 runs, a true 92.3 % in 20 (0.8 and 0.2 to the power of 1/20)."""
+    """All 20 must pass: a true rate of 98.9 % (0.8 ** (1/20)) does so in 80 of 100 runs, 92.3 % (0.2 ** (1/20)) in 20."""
     clause = only(decided(summary(20, 20), min_pass_rate=1))
     assert clause.luck is not None
     assert "98.9 %" in clause.luck
@@ -188,7 +188,7 @@ def test_headline_lists_every_failed_clause() -> None:
 
 @pytest.mark.parametrize(("of", "bound"), [(5, 0.7), (20, 0.9), (30, 0.5), (50, 0.95)])
 def test_stated_true_rates_match_enumeration_of_all_runs(of: int, bound: float) -> None:
-    """Every run of so many items, weighed by how often a true rate brings it: the gate itself says which pass."""
+    """Add up the probabilities of all runs that the gate passes, for a given true rate."""
     passing = [passed for passed in range(of + 1) if decided(summary(passed, of), min_pass_rate=bound).passed]
     luck = only(decided(summary(of, of), min_pass_rate=bound)).luck
     assert luck is not None
@@ -197,6 +197,6 @@ def test_stated_true_rates_match_enumeration_of_all_runs(of: int, bound: float) 
     def often(rate: float) -> float:
         return sum(comb(of, passed) * rate**passed * (1 - rate) ** (of - passed) for passed in passing)
 
-    told = 0.0006  # the rates are told to a tenth of a point
+    told = 0.0006  # the rates are shown rounded to a tenth of a point
     assert often(enough - told) < 0.8 <= often(enough + told)
     assert often(few - told) <= 0.2 < often(few + told)

@@ -1,4 +1,4 @@
-"""What a run came to: shares, flaky items, tries in a row, splits, clusters, and what was never tried."""
+"""Run summaries: rates, flaky items, pass@k, splits, clusters and missing trials."""
 
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -73,7 +73,7 @@ def tries(outcomes: Iterable[tuple[str, str]]) -> Iterator[RunItem]:
 
 
 def scores(outcomes: Iterable[tuple[str, str]], scorer: str = "exact_match", required: bool = True) -> Iterator[Score]:
-    """`p` passed, `f` failed, `u` broke, `a` abstained; nothing for `e`."""
+    """Yield scores: `p` passed, `f` failed, `u` broken, `a` abstained; none for `e`."""
     for key, told in outcomes:
         for repetition, outcome in enumerate(told, 1):
             if outcome == "e":
@@ -148,7 +148,7 @@ def test_untried_items_are_missing_and_count_as_not_passed() -> None:
 
 
 def test_pass_at_k_and_pass_hat_k_match_a_hand_calculation() -> None:
-    """By hand: of 2 of 4 that passed, any of 2 choices of 6 has a pass in 5, and two in 1."""
+    """By hand: with 2 of 4 trials passed, 5 of the 6 pairs of trials contain a pass and 1 contains two."""
     found = summary({"a": "ppff", "b": "pppp"})
     assert [one.k for one in found.at_k] == [1, 2, 3, 4]
     assert found.at_k[0].pass_at == found.at_k[0].pass_hat == found.pass_rate.value == 0.75
@@ -204,7 +204,7 @@ def test_summary_memory_per_trial_is_bounded() -> None:
         tracemalloc.stop()
         return reached
 
-    peak(1)  # Modules that the summary imports when it first needs them are no part of a trial.
+    peak(1)  # Do not count modules that the summary imports on first use.
     assert (peak(700) - peak(100)) / 600 < 120, "bytes for each try with its two scores"
 
 

@@ -1,4 +1,4 @@
-"""What is known of a target's work."""
+"""Traces built from target replies."""
 
 from typing import Any
 

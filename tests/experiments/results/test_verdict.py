@@ -1,4 +1,4 @@
-"""The rule of passing, case by case."""
+"""Trial verdicts and binding thresholds."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Experiments made, changed and launched."""
+"""Creating, updating and launching experiments."""
 
 from collections.abc import Callable
 from typing import Any

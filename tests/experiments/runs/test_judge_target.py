@@ -1,4 +1,4 @@
-"""Judges as targets: asked about what an item holds, through the judges and the memory of an analysis."""
+"""Judge targets: they judge the evidence in an item with the judges and the cache of an analysis."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ PAID = Usage(calls=1, input_tokens=10, cost_usd=0.5)
 
 
 class Models:
-    """`Models` of one that plays a script."""
+    """`Models` fake whose model plays a script."""
 
     def __init__(self, script: Iterable[Step]) -> None:
         self.model = ScriptedModel(script, MODEL)

@@ -1,4 +1,4 @@
-"""Scores of stored tries made anew."""
+"""Rescoring of stored trials."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ Labs = Callable[..., ExperimentLab]
 
 
 class Kind(EqualityScorer):
-    """Passes all that there is."""
+    """Scorer that passes every trial."""
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
         self.requests.append(request)

@@ -1,4 +1,4 @@
-"""A budget without room ends a run, any other failed call only its try."""
+"""An exhausted budget ends a run; any other failed call fails only its trial."""
 
 import pytest
 
@@ -12,7 +12,7 @@ REQUEST = Request(system="", messages=())
 
 
 class Failing:
-    """`Models` with one model, whose calls fail so."""
+    """`Models` fake with one model whose calls raise the given error."""
 
     id = "example/model"
     context_tokens = 1000

@@ -23,7 +23,7 @@ def wrong(call: TargetCall) -> TargetReply:
 
 @pytest.fixture
 def dealt(lab: Callable[..., ExperimentLab]) -> ExperimentLab:
-    """Version 2 of the experiment, of which every other item is of the split `test`."""
+    """Version 2 of the experiment; every other item of its dataset is in the split `test`."""
     one = lab(items=6)
     items = [
         Item(key=f"k{n}", input={"n": n}, expected_output=f"k{n}", split="test" if n % 2 else "dev") for n in range(6)

@@ -1,4 +1,4 @@
-"""The worker of a run: what is stored, what is done again, and how it ends."""
+"""Worker of a run: storing, resuming, cancelling and errors."""
 
 import asyncio
 import shutil
@@ -21,7 +21,7 @@ from support.scripted_experiments import EqualityScorer, ExperimentLab, Scripted
 
 Labs = Callable[..., ExperimentLab]
 NEVER_S = 3600.0
-"""Later than anybody waits."""
+"""Longer than any test waits."""
 
 
 async def test_run_tries_scores_and_archives_every_item(lab: Labs) -> None:
@@ -166,7 +166,7 @@ async def test_cancelling_a_run_stops_its_trials(lab: Labs) -> None:
 
 
 async def test_cancelling_waits_until_the_worker_releases_the_run(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the next command can delete or resume it."""
+    """Otherwise the next command could not delete or resume the run."""
     monkeypatch.setattr("evalscribe.experiments.control.CLAIM_POLL_S", 0)
     one = lab()
     run = one.run()
@@ -341,7 +341,7 @@ async def test_run_completes_on_postgres(server_lab: ExperimentLab) -> None:
 
 
 async def test_run_stops_with_an_error_when_its_store_is_removed(lab: Labs, tmp_path: Path) -> None:
-    """What is written into a removed file is kept nowhere, and still paid for."""
+    """Trials written to a removed store are lost although they were paid for."""
     one = lab(items=400, concurrency=1)
     target = ScriptedTarget(lambda call: TargetReply(output=call.item_key), latency_s=0.02)
     working = asyncio.create_task(one.work(one.run(), target))

@@ -1,4 +1,4 @@
-"""Whatever an item holds: a result is whole, or says why there is none."""
+"""Scorer results are consistent for arbitrary JSON values."""
 
 import asyncio
 from typing import Any

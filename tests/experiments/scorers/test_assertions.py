@@ -1,4 +1,4 @@
-"""structured_assertions: its language, its bounds, its scores."""
+"""structured_assertions: expression language, limits and scores."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Names and configurations: what there is, what is refused when it is attached, and with which words."""
+"""Scorer names, aliases, configs and bindings: listing, translation and validation errors."""
 
 import json
 import re

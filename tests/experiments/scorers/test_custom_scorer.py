@@ -1,4 +1,4 @@
-"""`@scorer`: what a function may return and what becomes of it, how it is called, and what cannot be a scorer."""
+"""`@scorer`: return values, calling conventions and invalid definitions."""
 
 import asyncio
 import inspect
@@ -19,7 +19,7 @@ ASKED = {"input": "hello", "output": "good morning", "config": {"word": "morning
 
 
 def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> ScoreResult:
-    """As the process does that it runs in."""
+    """Call the scorer as its host process does."""
     returned = getattr(function, CALL)(payload)
 
     async def awaited() -> object:

@@ -1,4 +1,4 @@
-"""json_valid, numeric_range, json_schema: cases of their rules."""
+"""Tests of json_valid, numeric_range and json_schema."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""In which order scorers are asked."""
+"""Execution order of scorers."""
 
 import pytest
 

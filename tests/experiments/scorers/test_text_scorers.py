@@ -1,4 +1,4 @@
-"""exact_match, contains, levenshtein, regex_match: cases of their rules."""
+"""Tests of exact_match, contains, levenshtein and regex_match."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""tool_calls, limits, no_errors, state_equals and their other names: cases of their rules."""
+"""Tests of tool_calls, limits, no_errors, state_equals and their aliases."""
 
 from typing import Any
 

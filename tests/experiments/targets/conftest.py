@@ -11,7 +11,7 @@ Hosted = Callable[[str], PythonHost]
 
 @pytest.fixture
 async def hosted(tmp_path: Path) -> AsyncIterator[Hosted]:
-    """A host of a module `user`, with that source and four lanes."""
+    """Create a host for a module `user` with the given source and four workers."""
     hosts: list[PythonHost] = []
 
     def made(source: str) -> PythonHost:
@@ -36,5 +36,5 @@ def calling() -> Callable[..., TargetCall]:
 
 @pytest.fixture
 def function(hosted: Hosted) -> Callable[..., PythonTarget]:
-    """The target of `fn` in a module with that source."""
+    """Create the target for `fn` in a module with the given source."""
     return lambda source, name="fn": PythonTarget(f"user:{name}", hosted(source))

@@ -1,4 +1,4 @@
-"""Commands: no shell, the input on standard input, and nothing of them left."""
+"""Command targets: input on stdin, output parsing, time limits and process cleanup."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""One rule for what a target gives."""
+"""Parsing of target replies and envelopes."""
 
 import pytest
 

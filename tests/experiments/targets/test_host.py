@@ -1,4 +1,4 @@
-"""The process of a user's Python: nothing that a call does takes the others with it, and nothing is left behind."""
+"""The process that hosts user Python code: calls are isolated and processes are cleaned up."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ async def test_call_that_kills_its_process_fails_and_the_others_are_retried(host
     assert "Segmentation fault" in crashed.log
     assert slow.error is None
     assert slow_async.error is None
-    assert len({slow.value, slow_async.value}) == 2  # each was tried again in a process of its own
+    assert len({slow.value, slow_async.value}) == 2  # each was retried in a process of its own
     assert (await called(host, "quick")).error is None
 
 
@@ -129,7 +129,7 @@ async def test_process_is_replaced_after_too_many_abandoned_threads(hosted: Host
     )
     await asyncio.gather(*loops)
     assert (await called(host, "quick")).value != pid
-    assert (await slow).value == pid  # what was in the old process is finished there
+    assert (await slow).value == pid  # calls in the old process finish there
     await until(lambda: not alive(int(str(pid))), "its end")
 
 
@@ -190,7 +190,7 @@ async def test_component_environment_omits_our_credentials(hosted: Hosted, monke
 
 
 def gone(pids: Sequence[int]) -> None:
-    """Return when all have ended; left alone they would not for an hour."""
+    """Wait until all processes have ended; on their own they would sleep for an hour."""
     wait_until(lambda: not any(alive(pid) for pid in pids), "the end of what was started")
 
 
@@ -242,8 +242,8 @@ async def test_decorated_scorer_is_described_and_called(hosted: Hosted) -> None:
 
 
 @pytest.mark.benchmark
-async def test_500_calls_take_less_than_a_second_of_cpu(hosted: Hosted, tmp_path: Path) -> None:
-    """The bound is wide: machines differ. What it is today is in tests/benchmarks."""
+async def test_many_calls_stay_below_their_cpu_limit(hosted: Hosted, tmp_path: Path) -> None:
+    """The limit is generous because machines differ; tests/benchmarks measures the actual cost."""
     host = hosted("def fn(input): return input")
     await called(host, "fn")
     with cpu_below(500 * 0.002):

@@ -1,4 +1,4 @@
-"""Addresses: what is sent, what is tried again, and what ends all."""
+"""HTTP targets: request format, retries and errors that end the run."""
 
 import json
 from collections.abc import Callable

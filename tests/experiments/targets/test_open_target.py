@@ -1,4 +1,4 @@
-"""Which target the version of an experiment means."""
+"""Opening the target of an experiment version."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from support.scripted_model import ScriptedModel, text_reply
 
 
 class OneModel:
-    """`Models` of one prepared answer."""
+    """`Models` fake with one prepared answer."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []

@@ -1,4 +1,4 @@
-"""Prompts as people write them."""
+"""Parsing of prompt files."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Prompts as targets: what is asked, and what becomes of the answer."""
+"""Prompt targets: requests and answer parsing."""
 
 from typing import Any
 

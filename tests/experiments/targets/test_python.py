@@ -1,4 +1,4 @@
-"""Python functions: how they are called, and what becomes of what they give."""
+"""Python function targets: calling conventions, return values and errors."""
 
 import sys
 from collections.abc import Callable
@@ -87,7 +87,7 @@ async def test_return_values_of_every_kind_of_callable_become_json(hosted: Hoste
 
 
 def until_there(path: Path) -> bool:
-    """Without a turn for the event loop."""
+    """Wait for the path without giving the event loop a turn."""
     wait_until(path.exists, str(path))
     return path.exists()
 

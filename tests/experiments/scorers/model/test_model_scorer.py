@@ -1,4 +1,4 @@
-"""Scorers that ask a model, beside a Messages API on loopback: what is asked, what is scored, what is an error."""
+"""Model-based scorers against a Messages API on loopback: prompts, scores and errors."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Configs of scorers that ask a model: what is refused at once, what is written out, what makes another version."""
+"""Configs of model-based scorers: validation, defaults and version ids."""
 
 from pathlib import Path
 from typing import Any
