@@ -174,7 +174,7 @@ def test_headline_states_pass_rate_interval_and_threshold() -> None:
 
 
 def test_clause_states_the_true_rates_that_pass_in_80_and_20_of_100_runs() -> None:
-    """All 20 must pass: a true rate of 98.9 % (0.8 ** (1/20)) does so in 80 of 100 runs, 92.3 % (0.2 ** (1/20)) in 20."""
+    """All 20 must pass: a true 98.9 % (0.8 ** (1/20)) does so in 80 of 100 runs, 92.3 % (0.2 ** (1/20)) in 20."""
     clause = only(decided(summary(20, 20), min_pass_rate=1))
     assert clause.luck is not None
     assert "98.9 %" in clause.luck
