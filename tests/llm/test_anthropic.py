@@ -26,11 +26,11 @@ def model(url: str, **options: float) -> AnthropicModel:
 
 
 async def ask(server: MessagesServer, request: Request = ASKED) -> Reply:
-    asked = model(server.url, timeout_s=PATIENCE_S)
+    adapter = model(server.url, timeout_s=PATIENCE_S)
     try:
-        return await asked.complete(request)
+        return await adapter.complete(request)
     finally:
-        await asked.close()
+        await adapter.close()
 
 
 async def test_request_matches_the_messages_api() -> None:
@@ -73,16 +73,16 @@ async def test_assistant_turn_is_sent_back_unchanged() -> None:
         {"type": "of_tomorrow", "payload": [1, {"a": None}]},
     ]
     with MessagesServer(message(*content, stop="tool_use")) as server:
-        asked = model(server.url)
-        reply = await asked.complete(ASKED)
+        adapter = model(server.url)
+        reply = await adapter.complete(ASKED)
         results = (ToolResult(call_id="toolu_1", text="1| x", is_error=True),)
         turns = (
             *ASKED.messages,
             Message(role="assistant", raw=reply.raw),
             Message(role="user", text="Go on.", tool_results=results),
         )
-        await asked.complete(ASKED.model_copy(update={"messages": turns}))
-        await asked.close()
+        await adapter.complete(ASKED.model_copy(update={"messages": turns}))
+        await adapter.close()
     sent = server.calls[1].body["messages"]
     assert sent[1] == {"role": "assistant", "content": content}
     assert sent[2]["content"] == [
@@ -149,7 +149,7 @@ def test_connect_timeout_is_free_and_means_unavailable() -> None:
 
     from evalscribe.llm.anthropic_errors import map_anthropic_error
 
-    error = made(anthropic.APITimeoutError)
+    error = make_error(anthropic.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
     failure = map_anthropic_error(error, ASKED_OF)
     assert isinstance(failure, TransientFailure)
@@ -190,7 +190,7 @@ def every_exception() -> list[type[Exception]]:
     return [c for c in classes if inspect.isclass(c) and issubclass(c, Exception) and c is not anthropic.AnthropicError]
 
 
-def made(kind: type[Exception]) -> Exception:
+def make_error(kind: type[Exception]) -> Exception:
     import anthropic
 
     request = httpx2.Request("POST", "http://127.0.0.1/v1/messages", headers={"authorization": f"Bearer {KEY}"})
@@ -213,7 +213,7 @@ def test_every_sdk_exception_is_mapped_without_the_key() -> None:
 
     assert len(every_exception()) > 20
     for kind in every_exception():
-        error = map_anthropic_error(made(kind), ASKED_OF)
+        error = map_anthropic_error(make_error(kind), ASKED_OF)
         assert isinstance(error, CallFailed | EvalscribeError), kind
         assert KEY not in str(error), kind
 

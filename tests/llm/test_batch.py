@@ -75,12 +75,12 @@ async def test_stored_answer_is_reused_without_contacting_the_server(sessions: B
 
 
 async def test_batch_answer_is_streamed_as_one_piece_on_every_request(sessions: BatchSessions) -> None:
-    heard: list[str] = []
+    pieces: list[str] = []
     for _ in range(2):
         model = sessions.within(Budget(usd=1.0))
-        await model.complete(make_request("q"), heard.append)
+        await model.complete(make_request("q"), pieces.append)
         await model.close()
-    assert heard == ["to q", "to q"]
+    assert pieces == ["to q", "to q"]
     assert len(sessions.server.submitted) == 1
 
 
@@ -251,8 +251,8 @@ async def test_calls_beyond_the_budget_wait_for_the_next_batch(sessions: BatchSe
     sizes = [len(batch.requests) for batch in sessions.server.batches]
     assert sizes[0] == 3
     assert len(sizes) > 1, "the others follow when the first wave is settled"
-    answered = [reply for reply in replies if isinstance(reply, Reply)]
-    assert len(answered) == sum(sizes)
+    received = [reply for reply in replies if isinstance(reply, Reply)]
+    assert len(received) == sum(sizes)
     assert budget.spent.cost_usd <= 3.5 * worst.cost_usd
 
 

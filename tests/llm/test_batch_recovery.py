@@ -26,9 +26,9 @@ async def test_batch_of_an_intent_is_found_across_pages(sessions: BatchSessions)
         sessions.server.add(*(f"{n} {m}" for m in range(1 + n % 3)))
     stored_intent(sessions, make_request("q0"), make_request("q1"))
     assert texts(await sessions.ask(make_request("q0"), make_request("q1"))) == ["to q0", "to q1"]
-    found = sessions.intents.of(sessions.keys(make_request("q0"))[0])
-    assert found is not None
-    assert found.batch_id == mine
+    intent = sessions.intents.of(sessions.keys(make_request("q0"))[0])
+    assert intent is not None
+    assert intent.batch_id == mine
     assert {sessions.server.submitted[key] for key in sessions.keys(make_request("q0"), make_request("q1"))} == {1}
 
 

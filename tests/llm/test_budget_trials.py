@@ -52,7 +52,7 @@ class Ledger:
         self.usage[trial] = self.usage.get(trial, Usage()) + priced(call, bill)
         kind = first if isinstance(first, str) else chance.choice(BILLED)
         self.kinds[kind] += 1
-        return told(kind, bill)
+        return billed_answer(kind, bill)
 
 
 def billed(call: Call, chance: random.Random) -> dict[str, int]:
@@ -85,7 +85,7 @@ def priced(call: Call, bill: dict[str, int]) -> Usage:
     return usage.model_copy(update={"cost_usd": cost_of(call.body["model"]).cost(usage)})
 
 
-def told(kind: str, bill: dict[str, int]) -> Answer:
+def billed_answer(kind: str, bill: dict[str, int]) -> Answer:
     whole = message({"type": "text", "text": "Done."}, usage=bill)
     if kind in ("half", "reset"):
         return replace(whole, cut=kind)
@@ -97,9 +97,9 @@ def told(kind: str, bill: dict[str, int]) -> Answer:
 
 
 def cost_of(name: str) -> Price:
-    found = price_of(f"anthropic/{name}")
-    assert found is not None
-    return found
+    price = price_of(f"anthropic/{name}")
+    assert price is not None
+    return price
 
 
 @dataclass
@@ -137,18 +137,18 @@ class Trial:
 
     async def run(self) -> None:
         """Make all calls, 2 to 16 at a time; some are cancelled after a moment."""
-        lanes = asyncio.Semaphore(self.chance.randint(2, 16))
-        await asyncio.gather(*(self.call(request, lanes, self.model()) for request in self.requests))
+        slots = asyncio.Semaphore(self.chance.randint(2, 16))
+        await asyncio.gather(*(self.call(request, slots, self.model()) for request in self.requests))
 
     def model(self) -> RetryingModel:
         name, stage = self.chance.choice(MODELS), self.chance.choice(STAGES)
         return RetryingModel(BudgetedModel(self.adapters[name], self.budget, cost_of(name), stage), PATIENCE)
 
-    async def call(self, request: Request, lanes: asyncio.Semaphore, model: RetryingModel) -> None:
+    async def call(self, request: Request, slots: asyncio.Semaphore, model: RetryingModel) -> None:
         patience = self.chance.choice((None, None, self.chance.uniform(0.0, 0.1))) if self.cancels else None
-        heard: list[str] = []
-        on_text = self.chance.choice((None, heard.append))
-        async with lanes:
+        pieces: list[str] = []
+        on_text = self.chance.choice((None, pieces.append))
+        async with slots:
             try:
                 async with asyncio.timeout(patience):
                     usage = (await model.complete(request, on_text)).usage

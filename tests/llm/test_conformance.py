@@ -102,11 +102,11 @@ async def test_answer_schema_is_sent(vendor: Vendor) -> None:
 async def test_tool_calls_and_results_round_trip(vendor: Vendor) -> None:
     with vendor.server([vendor.use(("read", {"label": "a"}), ("s", {"label": "b"})), vendor.says("Done.")]) as server:
         model = vendor.model(server.url)
-        asked = ASKED.model_copy(update={"tools": TOOLS})
-        reply = await vendor.answer(model, asked)
+        tool_request = ASKED.model_copy(update={"tools": TOOLS})
+        reply = await vendor.answer(model, tool_request)
         results = tuple(ToolResult(call_id=call.id, text=f"of {call.name}") for call in reply.tool_calls)
         turns = (Message(role="assistant", raw=reply.raw), Message(role="user", tool_results=results))
-        last = await vendor.answer(model, asked.model_copy(update={"messages": (*ASKED.messages, *turns)}))
+        last = await vendor.answer(model, tool_request.model_copy(update={"messages": (*ASKED.messages, *turns)}))
         await model.close()
     assert reply.stop == "tool_use"
     assert [(call.name, call.input) for call in reply.tool_calls] == [("read", {"label": "a"}), ("s", {"label": "b"})]

@@ -140,8 +140,8 @@ async def test_answer_without_usage_has_zero_calls() -> None:
 
 
 def test_consecutive_user_messages_are_merged() -> None:
-    asked = Request(system="", messages=(Message(role="user", text="One."), Message(role="user", text="Two.")))
-    assert messages(asked) == [{"role": "user", "content": "One.\n\nTwo."}]
+    request = Request(system="", messages=(Message(role="user", text="One."), Message(role="user", text="Two.")))
+    assert messages(request) == [{"role": "user", "content": "One.\n\nTwo."}]
 
 
 async def test_assistant_turn_is_sent_back_with_signatures_and_reasoning_details() -> None:
@@ -153,7 +153,7 @@ async def test_assistant_turn_is_sent_back_with_signatures_and_reasoning_details
             "extra_content": {"google": {"thought_signature": "sig=="}},
         }
     ]
-    said = {
+    message = {
         "content": None,
         "tool_calls": calls,
         "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
@@ -161,7 +161,7 @@ async def test_assistant_turn_is_sent_back_with_signatures_and_reasoning_details
         "audio": None,
         "reasoning": "to be left out",
     }
-    with ChatServer(completion(said, "tool_calls")) as server:
+    with ChatServer(completion(message, "tool_calls")) as server:
         model = OpenAIModel("test", KEY, GOOGLE, server.url)
         reply = await model.complete(ASKED)
         results = (ToolResult(call_id="call_a", text="1| x"), ToolResult(call_id="call_b", text="bad", is_error=True))
@@ -173,7 +173,7 @@ async def test_assistant_turn_is_sent_back_with_signatures_and_reasoning_details
         await model.complete(changed(messages=turns))
         await model.close()
     assert server.calls[1].body["messages"][2:] == [
-        {"role": "assistant", "tool_calls": calls, "reasoning_details": said["reasoning_details"]},
+        {"role": "assistant", "tool_calls": calls, "reasoning_details": message["reasoning_details"]},
         {"role": "tool", "tool_call_id": "call_a", "content": "1| x"},
         {"role": "tool", "tool_call_id": "call_b", "content": "Error: bad"},
         {"role": "user", "content": "Go on."},
@@ -181,16 +181,16 @@ async def test_assistant_turn_is_sent_back_with_signatures_and_reasoning_details
 
 
 async def test_tool_call_without_an_id_gets_one() -> None:
-    said = {"tool_calls": [{"id": "", "type": "function", "function": {"name": "submit", "arguments": "{}"}}]}
-    (reply,), _ = await ask(completion(said, "stop"))
+    message = {"tool_calls": [{"id": "", "type": "function", "function": {"name": "submit", "arguments": "{}"}}]}
+    (reply,), _ = await ask(completion(message, "stop"))
     assert (reply.stop, reply.tool_calls[0].id) == ("tool_use", "call_1")
     assert reply.raw["tool_calls"][0]["id"] == "call_1"
 
 
 @pytest.mark.parametrize("arguments", ['{"cau', "", "[1]", "null", None, '{"a": ' * 100_000])
 async def test_invalid_tool_arguments_become_empty(arguments: str | None) -> None:
-    said = {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "submit", "arguments": arguments}}]}
-    (reply,), _ = await ask(completion(said, "length"))
+    message = {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "submit", "arguments": arguments}}]}
+    (reply,), _ = await ask(completion(message, "length"))
     assert (reply.stop, reply.tool_calls[0].input) == ("max_tokens", {})
 
 

@@ -104,7 +104,7 @@ def every_exception() -> list[type[Exception]]:
     return [c for c in shown if inspect.isclass(c) and issubclass(c, Exception) and c is not openai.OpenAIError]
 
 
-def made(kind: type[Exception]) -> Exception:
+def make_error(kind: type[Exception]) -> Exception:
     request = httpx2.Request("POST", "http://127.0.0.1/v1", headers={"authorization": f"Bearer {KEY}"})
     if issubclass(kind, openai.OAuthError):
         return kind(response=httpx2.Response(401, request=request), body=None)
@@ -128,13 +128,13 @@ def made(kind: type[Exception]) -> Exception:
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
 def test_every_sdk_exception_is_mapped_without_the_key(kind: type[Exception]) -> None:
     assert len(every_exception()) > 12
-    error = map_openai_error(made(kind), ASKED)
+    error = map_openai_error(make_error(kind), ASKED)
     assert isinstance(error, CallFailed | EvalscribeError)
     assert KEY not in str(error)
 
 
 def test_connect_timeout_is_free_and_means_unavailable() -> None:
-    error = made(openai.APITimeoutError)
+    error = make_error(openai.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
     failure = map_openai_error(error, ASKED)
     assert isinstance(failure, TransientFailure)

@@ -7,9 +7,9 @@ from evalscribe.model.chat import Usage
 
 
 def cost(model: str, **tokens: int) -> float:
-    found = price_of(model)
-    assert found is not None
-    return found.cost(Usage(**tokens))
+    price = price_of(model)
+    assert price is not None
+    return price.cost(Usage(**tokens))
 
 
 @pytest.mark.parametrize(
@@ -35,14 +35,14 @@ def test_unknown_model_has_no_price() -> None:
 
 
 def test_worst_case_prices_all_input_as_cache_writes() -> None:
-    found = price_of("anthropic/claude-opus-5-5")
-    assert found is not None
-    assert found.worst(1_000_000, 0) == pytest.approx(5.0)
+    price = price_of("anthropic/claude-opus-5-5")
+    assert price is not None
+    assert price.worst(1_000_000, 0) == pytest.approx(5.0)
 
 
 def test_batch_price_is_half_of_the_full_price() -> None:
-    found = price_of("anthropic/claude-haiku-5-5")
-    assert found is not None
+    price = price_of("anthropic/claude-haiku-5-5")
+    assert price is not None
     short = Usage(calls=1, input_tokens=90_000, output_tokens=1000, cache_read_tokens=10_000, cache_write_tokens=5_000)
     for usage in (short, short.model_copy(update={"input_tokens": 200_000})):
-        assert found.batch().cost(usage) == pytest.approx(found.cost(usage) / 2)
+        assert price.batch().cost(usage) == pytest.approx(price.cost(usage) / 2)

@@ -23,6 +23,6 @@ async def test_scripted_model_plays_its_steps_in_order() -> None:
 
 
 async def test_scripted_model_streams_text_word_by_word() -> None:
-    heard: list[str] = []
-    await ScriptedModel([text_reply(" Two words.\n")]).complete(ASKED, heard.append)
-    assert heard == [" Two", " words.", "\n"]
+    pieces: list[str] = []
+    await ScriptedModel([text_reply(" Two words.\n")]).complete(ASKED, pieces.append)
+    assert pieces == [" Two", " words.", "\n"]

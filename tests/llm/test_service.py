@@ -80,9 +80,13 @@ def test_unpriced_model_requires_a_token_budget() -> None:
 
 def test_context_window_setting_changes_openai_models_but_not_anthropic_ones() -> None:
     local, window = {"openai": "http://127.0.0.1:9", "anthropic": "http://127.0.0.1:9"}, {}
-    for given in (None, 8192):
-        models = ModelService(lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=given)
-        window[given] = [models.open(name, "judge").context_tokens for name in ("openai/x", "anthropic/claude-x")]
+    for context_tokens in (None, 8192):
+        models = ModelService(
+            lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=context_tokens
+        )
+        window[context_tokens] = [
+            models.open(name, "judge").context_tokens for name in ("openai/x", "anthropic/claude-x")
+        ]
     assert window == {None: [32_768, 1_000_000], 8192: [8192, 1_000_000]}
 
 

@@ -61,38 +61,38 @@ def error_event(vendor: Vendor) -> bytes:
 
 async def hear_each(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[Outcome, list[str]]]:
     """Make one attempt at each answer; return each outcome with the text chunks delivered."""
-    told: list[tuple[Outcome, list[str]]] = []
+    outcomes: list[tuple[Outcome, list[str]]] = []
     with vendor.server(answers) as server:
         model = vendor.model(server.url)
         for _ in answers:
             heard: list[str] = []
             try:
-                told.append((await model.complete(ASKED, heard.append), heard))
+                outcomes.append((await model.complete(ASKED, heard.append), heard))
             except CallFailed as failure:
-                told.append((failure, heard))
+                outcomes.append((failure, heard))
         await model.close()
     assert len(server.calls) == len(answers)
-    return told
+    return outcomes
 
 
 async def hear(vendor: Vendor, answer: Answer) -> tuple[Outcome, list[str]]:
-    (told,) = await hear_each(vendor, [answer])
-    return told
+    (outcome,) = await hear_each(vendor, [answer])
+    return outcome
 
 
 async def failures(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[CallFailed, str]]:
     """Return the failure and the delivered text for each answer."""
-    told: list[tuple[CallFailed, str]] = []
+    failed_calls: list[tuple[CallFailed, str]] = []
     for outcome, heard in await hear_each(vendor, answers):
         assert isinstance(outcome, CallFailed)
         assert (outcome.free, outcome.usage) == (False, Usage()), "what it cost is not known"
-        told.append((outcome, "".join(heard)))
-    return told
+        failed_calls.append((outcome, "".join(heard)))
+    return failed_calls
 
 
 async def failed(vendor: Vendor, *pieces: bytes) -> tuple[CallFailed, str]:
-    (told,) = await failures(vendor, [Answer(pieces=pieces)])
-    return told
+    (failed_call,) = await failures(vendor, [Answer(pieces=pieces)])
+    return failed_call
 
 
 async def timed_out(vendor: Vendor, *pieces: bytes, every_s: float, texts: int = 0) -> CallFailed:
@@ -107,7 +107,9 @@ async def timed_out(vendor: Vendor, *pieces: bytes, every_s: float, texts: int =
             await model.close()
         return raised.value, "".join(heard), len(server.calls)
 
-    failure, _, calls = await with_longer_limits(attempt, lambda told: told[2] and told[1].count("Because") >= texts)
+    failure, _, calls = await with_longer_limits(
+        attempt, lambda result: result[2] and result[1].count("Because") >= texts
+    )
     assert calls == 1
     assert (failure.free, failure.usage) == (False, Usage()), "what it cost is not known"
     return failure
@@ -246,12 +248,12 @@ def test_any_completion_is_reassembled_from_any_chunks(text: str, inputs: list[d
     calls = json.loads(chat_server.use(*(("n", fields) for fields in inputs)).body)["choices"][0]["message"]
     answer = chat_server.completion({**calls, "content": text}, "stop")
     written = StreamedCompletion()
-    told = [
+    chunks = [
         json.loads(piece[6:])
         for piece in chat_server.chunks(json.loads(answer.body), every)
         if piece[:6] == b"data: " and piece != chat_server.DONE
     ]
-    assert "".join(written.take(chunk) for chunk in told) == text
+    assert "".join(written.take(chunk) for chunk in chunks) == text
     assert reply_of(written.body(), None) == reply_of(json.loads(answer.body), None)
 
 
@@ -328,12 +330,12 @@ def broken(vendor: Vendor, at: int) -> Iterator[tuple[str, tuple[bytes, ...]]]:
 
 async def test_broken_stream_always_fails(vendor: Vendor) -> None:
     cases = [case for at in (texts_in(vendor) - 1, texts_in(vendor) + 1) for case in broken(vendor, at)]
-    told = await failures(vendor, [Answer(pieces=pieces) for _, pieces in cases])
-    for (name, _), (failure, heard) in zip(cases, told, strict=True):
+    failed_calls = await failures(vendor, [Answer(pieces=pieces) for _, pieces in cases])
+    for (name, _), (failure, heard) in zip(cases, failed_calls, strict=True):
         assert LONG.startswith(heard), name
         assert not (heard and isinstance(failure, TransientFailure)), name
         assert ("the answer broke off" in failure.reason) == bool(heard), name
-    assert {bool(heard) for _, heard in told} == {True, False}
+    assert {bool(heard) for _, heard in failed_calls} == {True, False}
 
 
 async def test_stream_without_events_fails_finally(vendor: Vendor) -> None:
@@ -382,8 +384,8 @@ async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], 
     budget = Budget(tokens=100_000)
     with vendor.server(replace(vendor.says("word " * 2000), every_s=0.1)) as server:
         model = vendor.model(server.url)
-        asked = RetryingModel(BudgetedModel(model, budget, None), SOON)
-        task = asyncio.create_task(asked.complete(ASKED, lambda _: leaving(task)))
+        retrying_model = RetryingModel(BudgetedModel(model, budget, None), SOON)
+        task = asyncio.create_task(retrying_model.complete(ASKED, lambda _: leaving(task)))
         with pytest.raises(error):
             await task
         assert await asyncio.to_thread(server.ended.wait, PATIENCE_S)
@@ -475,7 +477,7 @@ async def test_rejected_stream_parameter_is_omitted_from_then_on(word: str, text
     assert ["stream_options" in call.body for call in server.calls] == [True, False, False]
 
 
-def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
+def build_reply(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
     written = StreamedCompletion()
     for delta in chunks:
         written.take({"choices": [{"index": 0, "delta": delta}]})
@@ -485,7 +487,7 @@ def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
     return reply_of(written.body(), None)
 
 
-def called(index: int | None, call_id: str | None, name: str | None, arguments: str) -> dict[str, Any]:
+def tool_call_chunk(index: int | None, call_id: str | None, name: str | None, arguments: str) -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     return {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]}
 
@@ -496,33 +498,33 @@ TWO = [("read", {"path": "a"}), ("s", {"n": 1})]
 @pytest.mark.parametrize(
     "chunks",
     [
-        [called(0, "a", "read", '{"path": "a"}'), called(1, "b", "s", '{"n": 1}')],
-        [called(0, "a", "read", '{"path": "a"}'), called(0, "b", "s", '{"n": 1}')],
-        [called(None, None, "read", '{"path": "a"}'), called(None, None, "s", '{"n": 1}')],
+        [tool_call_chunk(0, "a", "read", '{"path": "a"}'), tool_call_chunk(1, "b", "s", '{"n": 1}')],
+        [tool_call_chunk(0, "a", "read", '{"path": "a"}'), tool_call_chunk(0, "b", "s", '{"n": 1}')],
+        [tool_call_chunk(None, None, "read", '{"path": "a"}'), tool_call_chunk(None, None, "s", '{"n": 1}')],
         [
-            called(0, "a", "read", '{"pa'),
-            called(1, "b", "s", '{"n'),
-            called(0, None, None, 'th": "a"}'),
-            called(1, "b", "s", '": 1}'),
+            tool_call_chunk(0, "a", "read", '{"pa'),
+            tool_call_chunk(1, "b", "s", '{"n'),
+            tool_call_chunk(0, None, None, 'th": "a"}'),
+            tool_call_chunk(1, "b", "s", '": 1}'),
         ],
         [
-            called(0, "a", "read", ""),
-            called(0, "", "", '{"path": '),
-            called(0, "a", "read", '"a"}'),
-            called(1, "b", "s", '{"n": 1}'),
+            tool_call_chunk(0, "a", "read", ""),
+            tool_call_chunk(0, "", "", '{"path": '),
+            tool_call_chunk(0, "a", "read", '"a"}'),
+            tool_call_chunk(1, "b", "s", '{"n": 1}'),
         ],
     ],
     ids=["whole", "one index", "no index", "in turns", "names repeated"],
 )
 def test_tool_calls_are_reassembled_from_every_chunk_format(chunks: list[dict[str, Any]]) -> None:
-    reply = built(*chunks)
+    reply = build_reply(*chunks)
     assert [(call.name, call.input) for call in reply.tool_calls] == TWO
     assert len({call.id for call in reply.tool_calls}) == 2
 
 
 def test_tool_arguments_may_be_an_object() -> None:
     whole = {"name": "read", "arguments": {"path": "a"}}
-    reply = built({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": whole}]})
+    reply = build_reply({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": whole}]})
     assert [(call.name, call.input) for call in reply.tool_calls] == TWO[:1]
 
 
@@ -544,7 +546,7 @@ def test_reasoning_chunks_with_one_index_are_merged() -> None:
         {"type": "reasoning.text", "text": "No index."},
         {"type": "reasoning.text", "text": "Nor here."},
     ]
-    reply = built(*({"reasoning_details": [piece]} for piece in pieces), {"content": "So."}, stop="stop")
+    reply = build_reply(*({"reasoning_details": [piece]} for piece in pieces), {"content": "So."}, stop="stop")
     first, *others = reply.raw["reasoning_details"]
     assert first == {"type": "reasoning.text", "text": "The port.", "index": 0, "format": "f", "signature": "sig"}
     assert others == pieces[3:]

@@ -36,24 +36,24 @@ def test_wilson_interval_matches_scipy(trials: int, confidence: float) -> None:
 
 def test_kappa_matches_cohens_published_example() -> None:
     """Cohen (1960), table 1: 200 pairs."""
-    found = kappa([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
-    assert found is not None
-    assert found.value == pytest.approx(0.492, abs=1e-3)
+    estimate = kappa([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.492, abs=1e-3)
 
 
 def test_kappa_interval_matches_fleiss_cohen_and_everitt() -> None:
     """Fleiss et al. (1969): shares 0.53 0.05 0.02 / 0.11 0.14 0.05 / 0.01 0.06 0.03 of 200, variance 0.002885."""
-    found = kappa([[106, 10, 4], [22, 28, 10], [2, 12, 6]])
-    assert found is not None
-    assert found.value == pytest.approx(0.429, abs=1e-3)
-    deviation = (found.interval.high - found.value) / 1.959964
+    estimate = kappa([[106, 10, 4], [22, 28, 10], [2, 12, 6]])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.429, abs=1e-3)
+    deviation = (estimate.interval.high - estimate.value) / 1.959964
     assert deviation**2 == pytest.approx(0.002885, abs=5e-6)
 
 
 def test_kappa_is_1_for_full_agreement_and_minus_1_for_full_disagreement() -> None:
-    found = kappa([[5, 0], [0, 5]])
-    assert found is not None
-    assert found.value == 1
+    estimate = kappa([[5, 0], [0, 5]])
+    assert estimate is not None
+    assert estimate.value == 1
     opposite = kappa([[0, 5], [5, 0]])
     assert opposite is not None
     assert opposite.value == -1
@@ -73,10 +73,10 @@ def test_kappa_interval_has_width_when_the_estimated_variance_is_zero(
     table: list[list[int]], value: float, low: float, high: float
 ) -> None:
     """By hand: Wilson bounds of 10/10, 200/200, 0/1 and 3/5, corrected for chance of 1/2, 1/2, 0 and 3/5."""
-    found = kappa(table)
-    assert found is not None
-    assert found.value == pytest.approx(value)
-    assert found.interval == pytest.approx((low, high), abs=1e-3)
+    estimate = kappa(table)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(value)
+    assert estimate.interval == pytest.approx((low, high), abs=1e-3)
 
 
 @pytest.mark.parametrize("table", [[], [[0]], [[7]], [[0, 0], [0, 7]]])

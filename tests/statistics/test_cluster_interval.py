@@ -10,34 +10,36 @@ from evalscribe.statistics.intervals import TrialCluster, cluster_interval, wils
 RUNS = 400
 
 
-def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> Counter[TrialCluster]:
+def draw_clusters(
+    toss: random.Random, groups: int, trials: int, share: float, likeness: float
+) -> Counter[TrialCluster]:
     """Draw clusters whose pass rates vary around `share`; with `likeness` near 1 the trials of a cluster are alike."""
     spread = (1 - likeness) / likeness
     chances = (toss.betavariate(share * spread, (1 - share) * spread) for _ in range(groups))
-    return Counter(TrialCluster(sum(toss.random() < chance for _ in range(tries)), tries) for chance in chances)
+    return Counter(TrialCluster(sum(toss.random() < chance for _ in range(trials)), trials) for chance in chances)
 
 
-@pytest.mark.parametrize(("groups", "tries"), [(10, 5), (50, 3)])
+@pytest.mark.parametrize(("groups", "trials"), [(10, 5), (50, 3)])
 @pytest.mark.parametrize("share", [0.5, 0.9])
 @pytest.mark.parametrize("likeness", [0.05, 0.6])
-def test_cluster_interval_keeps_its_coverage(groups: int, tries: int, share: float, likeness: float) -> None:
+def test_cluster_interval_keeps_its_coverage(groups: int, trials: int, share: float, likeness: float) -> None:
     toss = random.Random(4)
-    found = [cluster_interval(drawn(toss, groups, tries, share, likeness)) for _ in range(RUNS)]
-    assert sum(low <= share <= high for low, high in found) / RUNS >= 0.93
+    intervals = [cluster_interval(draw_clusters(toss, groups, trials, share, likeness)) for _ in range(RUNS)]
+    assert sum(low <= share <= high for low, high in intervals) / RUNS >= 0.93
 
 
 def test_cluster_interval_keeps_its_coverage_with_one_dominant_cluster() -> None:
     """Nine clusters have one item and one has ten; all items of a cluster have the same outcome."""
     toss = random.Random(5)
-    found = []
+    intervals = []
     for _ in range(RUNS):
         passed = [toss.random() < 0.9 for _ in range(10)]
-        found.append(
+        intervals.append(
             cluster_interval(
                 Counter([TrialCluster(10 * passed[0], 10), *(TrialCluster(int(one), 1) for one in passed[1:])])
             )
         )
-    assert sum(low <= 0.9 <= high for low, high in found) / RUNS >= 0.93
+    assert sum(low <= 0.9 <= high for low, high in intervals) / RUNS >= 0.93
 
 
 def test_trials_of_one_item_do_not_count_as_independent_observations() -> None:

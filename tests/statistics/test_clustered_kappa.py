@@ -12,7 +12,7 @@ SHARES = (0.55, 0.2, 0.15, 0.1)
 Pairs = Counter[tuple[int, int]]
 
 
-def drawn(toss: random.Random, groups: int, size: int, right: float) -> list[Pairs]:
+def draw_clusters(toss: random.Random, groups: int, size: int, right: float) -> list[Pairs]:
     """Draw clusters with one expected label; a prediction repeats its cluster's first one in nine of ten cases."""
     return [one_group(toss, size, right) for _ in range(groups)]
 
@@ -20,11 +20,11 @@ def drawn(toss: random.Random, groups: int, size: int, right: float) -> list[Pai
 def one_group(toss: random.Random, size: int, right: float) -> Pairs:
     truth = toss.choices(range(4), SHARES)[0]
 
-    def said() -> int:
+    def predict() -> int:
         return truth if toss.random() < right else toss.choice([other for other in range(4) if other != truth])
 
-    alike = said()
-    return Counter((truth, alike if toss.random() < 0.9 else said()) for _ in range(size))
+    alike = predict()
+    return Counter((truth, alike if toss.random() < 0.9 else predict()) for _ in range(size))
 
 
 def table(groups: list[Pairs]) -> list[list[int]]:
@@ -34,11 +34,11 @@ def table(groups: list[Pairs]) -> list[list[int]]:
 
 def test_clustered_kappa_interval_keeps_its_coverage() -> None:
     toss = random.Random(7)
-    true = kappa(table(drawn(toss, 20_000, 1, 0.7)))
+    true = kappa(table(draw_clusters(toss, 20_000, 1, 0.7)))
     assert true is not None
     held = apart = 0
     for _ in range(RUNS):
-        groups = drawn(toss, 25, 5, 0.7)
+        groups = draw_clusters(toss, 25, 5, 0.7)
         ours, single = clustered_kappa(groups, 4), kappa(table(groups))
         assert ours is not None
         assert single is not None
@@ -50,12 +50,12 @@ def test_clustered_kappa_interval_keeps_its_coverage() -> None:
 
 
 def test_clustered_kappa_of_single_pairs_equals_plain_kappa() -> None:
-    groups = drawn(random.Random(1), 60, 1, 0.7)
+    groups = draw_clusters(random.Random(1), 60, 1, 0.7)
     assert clustered_kappa(groups, 4) == kappa(table(groups))
 
 
 def test_repeating_identical_pairs_does_not_narrow_the_interval() -> None:
-    once = drawn(random.Random(3), 60, 1, 0.7)
+    once = draw_clusters(random.Random(3), 60, 1, 0.7)
     thrice = [Counter({pair: 3 * count for pair, count in group.items()}) for group in once]
     ours, single = clustered_kappa(thrice, 4), kappa(table(once))
     assert ours is not None

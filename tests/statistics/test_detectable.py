@@ -71,8 +71,8 @@ def test_detectable_effect_with_repetitions_or_clusters_has_80_percent_power(
 ) -> None:
     draw = np.random.default_rng(20_261_121)
     clusters = np.repeat(np.arange(shape[0]), shape[1]).tolist()
-    said = [compare_pairs(tasks(draw, shape, rate, 0.0), clusters=clusters).detectable for _ in range(15)]
-    drop = float(np.median([1.0 if one is None else one for one in said]))
+    detectable_effects = [compare_pairs(tasks(draw, shape, rate, 0.0), clusters=clusters).detectable for _ in range(15)]
+    drop = float(np.median([1.0 if one is None else one for one in detectable_effects]))
     held = [compare_pairs(tasks(draw, shape, rate, drop), clusters=clusters) for _ in range(DRAWN)]
     assert 0.8 - WIDE <= sum(one.significant and one.difference < 0 for one in held) / DRAWN <= 0.87 + WIDE
 

@@ -27,20 +27,20 @@ def test_student_quantiles_match_scipy(freedom: int, share: float) -> None:
 
 def test_paired_interval_matches_agrestis_survey() -> None:
     """794 approve twice, 86 change to approval, 150 to disapproval, 570 never approve: -0.04 (-0.06 to -0.02)."""
-    found = compare_pairs(tasks(794, 86, 150, 570))
-    assert found.difference == pytest.approx(-0.04)
-    assert found.interval == pytest.approx((-0.06, -0.02), abs=2e-3)
-    assert found.significant
+    comparison = compare_pairs(tasks(794, 86, 150, 570))
+    assert comparison.difference == pytest.approx(-0.04)
+    assert comparison.interval == pytest.approx((-0.06, -0.02), abs=2e-3)
+    assert comparison.significant
 
 
 def test_single_trials_get_the_bonett_price_interval() -> None:
     """The standard error uses one more pair in each direction; the interval is centred on the plain difference."""
     fixed, regressed, number = 12, 30, 100
-    found = compare_pairs(tasks(40, fixed, regressed, 18))
+    comparison = compare_pairs(tasks(40, fixed, regressed, 18))
     p12, p21 = (fixed + 1) / (number + 2), (regressed + 1) / (number + 2)
     error = ((p12 + p21 - (p12 - p21) ** 2) / (number + 1)) ** 0.5
     half = scipy.stats.t.ppf(0.975, number + 1) * error
-    assert found.interval.low == pytest.approx(found.difference - half, abs=1e-9)
+    assert comparison.interval.low == pytest.approx(comparison.difference - half, abs=1e-9)
 
 
 def test_interval_has_width_when_nothing_changed() -> None:
@@ -75,19 +75,19 @@ def test_task_is_one_observation_regardless_of_its_trials() -> None:
 def test_unequal_trial_counts_are_not_significant_by_themselves() -> None:
     """One trial against eight shows a difference even if both sides are equal."""
     task = Task((Fraction(1),), (Fraction(1),) * 7 + (Fraction(0),))
-    found = compare_pairs([task] * 20)
-    assert found.difference == -0.125
-    assert found.test.p_value == 1
-    assert found.interval.high >= 0
+    comparison = compare_pairs([task] * 20)
+    assert comparison.difference == -0.125
+    assert comparison.test.p_value == 1
+    assert comparison.interval.high >= 0
 
 
 @given(st.lists(st.builds(Task, TRIALS, TRIALS), max_size=14))
 @settings(max_examples=80)
 def test_interval_and_significance_test_agree_about_zero(some: list[Task]) -> None:
-    found = compare_pairs(some)
-    low, high = found.interval
+    comparison = compare_pairs(some)
+    low, high = comparison.interval
     assert -1 <= low <= high <= 1
-    if not found.significant:
+    if not comparison.significant:
         assert low <= 0 <= high
     else:
         assert low >= 0 or high <= 0
@@ -97,9 +97,9 @@ def test_surplus_trials_do_not_make_the_opposite_direction_significant() -> None
     """The paired trials favour the base and all trials favour the candidate, so neither is significant."""
     one, none = (Fraction(1),), (Fraction(0),)
     worse, better = Task(one, none + one * 7), Task(none, none + one * 7)
-    found = compare_pairs([worse] * 6 + [better] * 10)
-    assert found.difference > 0
-    assert not found.significant
+    comparison = compare_pairs([worse] * 6 + [better] * 10)
+    assert comparison.difference > 0
+    assert not comparison.significant
 
 
 @pytest.mark.parametrize(("number", "needed"), [(12, 0.578), (25, 0.297), (40, 0.190), (100, 0.078)])
@@ -112,9 +112,11 @@ def test_detectable_effect_without_changes_matches_the_exact_test(number: int, n
 def test_tasks_of_one_cluster_are_one_observation() -> None:
     """Thirty regressed tasks in five clusters count as five flips, which is not significant."""
     fell = tasks(regressed=30, both=30)
-    found = compare_pairs(fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)])
-    assert found.difference == -0.5
-    assert found.test.p_value == pytest.approx(2 / 2**10)
+    comparison = compare_pairs(
+        fell, clusters=[number % 10 for number in range(30)] + [number % 10 for number in range(30)]
+    )
+    assert comparison.difference == -0.5
+    assert comparison.test.p_value == pytest.approx(2 / 2**10)
     assert compare_pairs(fell, clusters=[number % 5 for number in range(60)]).test.p_value == pytest.approx(2 / 2**5)
     assert compare_pairs(fell, clusters=[number % 5 for number in range(60)]).detectable is None
 

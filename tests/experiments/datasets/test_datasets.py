@@ -209,9 +209,9 @@ def test_partial_upload_of_a_truncated_file_keeps_the_items_before_the_cut(
 
 def test_file_without_items_is_refused(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
     path = folder / "f.jsonl"
-    for content, said in (("", "^f.jsonl contains no items"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
+    for content, message in (("", "^f.jsonl contains no items"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
         path.write_text(content)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             _upload(datasets, dataset, path)
 
 
@@ -228,13 +228,13 @@ def test_add_item_parses_fields_and_refuses_invalid_ones(datasets: DatasetStore,
     )
     assert add_item(datasets, dataset, NewItem("[urgent] help")).item.input == "[urgent] help"
     assert add_item(datasets, dataset, NewItem("[urgent] help")).added.same == 1
-    for example, said in (
+    for example, message in (
         (NewItem('{"a": 1, "a": 2}'), "`input`: an object has the member `a` twice"),
         (NewItem("x", metadata="{"), "`metadata`: invalid JSON"),
         (NewItem("x", events="{}"), "`events` is not a list"),
         (NewItem("x", key=" "), "`key` is not a valid name"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             add_item(datasets, dataset, example)
 
 
@@ -264,10 +264,10 @@ def test_split_keeps_clusters_together_and_existing_items_in_place(datasets: Dat
     assert any(split_of(item, shares, 1) != item.split for item in draft)
 
 
-@pytest.mark.parametrize("given", [{"train": 0.5}, {"train": 1.5, "test": -0.5}, {"train": 0.5, "dev": 0.6}])
-def test_split_shares_must_sum_to_one(given: dict[str, float | None]) -> None:
+@pytest.mark.parametrize("shares", [{"train": 0.5}, {"train": 1.5, "test": -0.5}, {"train": 0.5, "dev": 0.6}])
+def test_split_shares_must_sum_to_one(shares: dict[str, float | None]) -> None:
     with pytest.raises(UsageError, match="sum to 1"):
-        checked_shares(given)
+        checked_shares(shares)
     assert checked_shares({"train": 0.5, "dev": None, "test": 0.5}) == {"train": 0.5, "test": 0.5}
     assert list(checked_shares({"train": None})) == ["train", "dev", "test"]
 

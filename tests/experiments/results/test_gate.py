@@ -14,7 +14,7 @@ from evalscribe.statistics.intervals import wilson_interval
 
 def summary(passed: int, of: int, **more: Any) -> RunSummary:
     low, high = wilson_interval(passed, of)
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "run_id": "0" * 20,
         "experiment_id": "exp-1",
         "experiment": "quality",
@@ -31,23 +31,23 @@ def summary(passed: int, of: int, **more: Any) -> RunSummary:
         "failed_items": of - passed,
         "observations": of,
     }
-    return RunSummary(**{**given, **more})
+    return RunSummary(**{**defaults, **more})
 
 
-def decided(found: RunSummary, baselines: dict[str, Baseline] | None = None, **config: Any) -> Gate:
-    return decide_gate(GateConfig(**config), found, "sha256:0", baselines or {})
+def decided(run_summary: RunSummary, baselines: dict[str, Baseline] | None = None, **config: Any) -> Gate:
+    return decide_gate(GateConfig(**config), run_summary, "sha256:0", baselines or {})
 
 
-def only(found: Gate) -> Clause:
-    (clause,) = found.clauses
+def only(gate: Gate) -> Clause:
+    (clause,) = gate.clauses
     return clause
 
 
 @pytest.mark.parametrize("name", ["passed_threshold", "min_pass_rate"])
 @pytest.mark.parametrize(("passed", "verdict"), [(17, "failed"), (18, "passed"), (19, "passed")])
 def test_pass_rate_clause_passes_at_or_above_its_threshold(name: str, passed: int, verdict: str) -> None:
-    found = decided(summary(passed, 20), None, **{name: 0.9})
-    assert (only(found).name, only(found).verdict, found.passed) == (name, verdict, verdict == "passed")
+    gate = decided(summary(passed, 20), None, **{name: 0.9})
+    assert (only(gate).name, only(gate).verdict, gate.passed) == (name, verdict, verdict == "passed")
 
 
 @pytest.mark.parametrize(("passed", "of", "bound"), [(7, 10, 0.7), (29, 100, 0.29), (1, 3, 1 / 3), (57, 100, 0.57)])
@@ -56,8 +56,8 @@ def test_pass_rate_equal_to_its_threshold_passes_despite_rounding(passed: int, o
 
 
 def test_gate_without_clauses_requires_every_trial_to_pass() -> None:
-    found = decided(summary(19, 20))
-    assert (found.stated, found.passed, only(found).name, only(found).threshold) == (
+    gate = decided(summary(19, 20))
+    assert (gate.stated, gate.passed, only(gate).name, only(gate).threshold) == (
         False,
         False,
         "passed_threshold",
@@ -67,9 +67,9 @@ def test_gate_without_clauses_requires_every_trial_to_pass() -> None:
 
 
 def test_both_pass_rate_clauses_must_hold() -> None:
-    found = decided(summary(18, 20), passed_threshold=0.8, min_pass_rate=0.95)
-    assert [clause.verdict for clause in found.clauses] == ["passed", "failed"]
-    assert not found.passed
+    gate = decided(summary(18, 20), passed_threshold=0.8, min_pass_rate=0.95)
+    assert [clause.verdict for clause in gate.clauses] == ["passed", "failed"]
+    assert not gate.passed
 
 
 @pytest.mark.parametrize(("failed", "verdict"), [(2, "passed"), (3, "failed")])
@@ -86,19 +86,19 @@ def test_lower_bound_clause_compares_the_wilson_interval() -> None:
 @pytest.mark.parametrize(("errors", "broken", "verdict"), [(2, 0, "passed"), (1, 1, "passed"), (2, 1, "failed")])
 def test_error_rate_counts_target_errors_and_broken_required_scorers(errors: int, broken: int, verdict: str) -> None:
     counts = TrialCounts(passed=20 - errors - broken, error=errors, unscored=broken)
-    found = summary(20 - errors - broken, 20, counts=counts, broken=broken)
-    assert only(decided(found, max_error_rate=0.1)).verdict == verdict
+    run_summary = summary(20 - errors - broken, 20, counts=counts, broken=broken)
+    assert only(decided(run_summary, max_error_rate=0.1)).verdict == verdict
 
 
 def test_abstained_scores_are_no_errors() -> None:
-    found = summary(10, 20, counts=TrialCounts(passed=10, unscored=10), broken=0)
-    assert decided(found, max_error_rate=0.0).passed
+    run_summary = summary(10, 20, counts=TrialCounts(passed=10, unscored=10), broken=0)
+    assert decided(run_summary, max_error_rate=0.0).passed
 
 
 def test_scored_fraction_counts_trials_with_a_verdict() -> None:
-    found = summary(10, 20, counts=TrialCounts(passed=10, failed=8, error=1, unscored=1))
-    assert decided(found, min_scored_fraction=0.9).passed
-    assert not decided(found, min_scored_fraction=0.91).passed
+    run_summary = summary(10, 20, counts=TrialCounts(passed=10, failed=8, error=1, unscored=1))
+    assert decided(run_summary, min_scored_fraction=0.9).passed
+    assert not decided(run_summary, min_scored_fraction=0.91).passed
 
 
 def test_new_failures_against_the_baseline_fail_the_gate() -> None:
@@ -130,12 +130,12 @@ def test_invalid_pass_rate_threshold_is_refused(bound: object) -> None:
 
 def test_max_regressions_falls_back_to_the_new_failures_baseline() -> None:
     base = {"main": Baseline(run_id="1" * 20, new_failures=("b",))}
-    found = decided(summary(18, 20), base, max_regressions=1, no_new_failures_vs="main")
-    assert [clause.verdict for clause in found.clauses] == ["failed", "passed"]
+    gate = decided(summary(18, 20), base, max_regressions=1, no_new_failures_vs="main")
+    assert [clause.verdict for clause in gate.clauses] == ["failed", "passed"]
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"no_new_failures_vs": "main"}, "another dataset version"),
         ({"max_regressions": 5, "baseline": "main"}, "another dataset version"),
@@ -146,31 +146,33 @@ def test_max_regressions_falls_back_to_the_new_failures_baseline() -> None:
         ({"min_balanced_accuracy": 0.5}, "no trial has both"),
     ],
 )
-def test_undecidable_clause_is_inconclusive_and_fails_the_gate(config: dict[str, Any], said: str) -> None:
+def test_undecidable_clause_is_inconclusive_and_fails_the_gate(config: dict[str, Any], message: str) -> None:
     base = {"main": Baseline(why_not="it uses another dataset version")}
-    found = decided(summary(20, 20), base, **config)
-    assert (only(found).verdict, found.passed) == ("inconclusive", False)
-    assert said in only(found).said
+    gate = decided(summary(20, 20), base, **config)
+    assert (only(gate).verdict, gate.passed) == ("inconclusive", False)
+    assert message in only(gate).said
 
 
 def test_label_clauses_check_balanced_accuracy_and_kappa() -> None:
-    found = summary(20, 20, labels=LabelSummary(pairs=20, judged=20, balanced_accuracy=0.8, kappa=0.6, kappa_low=0.4))
-    assert decided(found, min_balanced_accuracy=0.8, min_kappa=0.6).passed
-    assert not decided(found, min_balanced_accuracy=0.81).passed
-    assert not decided(found, min_kappa=0.61).passed
+    run_summary = summary(
+        20, 20, labels=LabelSummary(pairs=20, judged=20, balanced_accuracy=0.8, kappa=0.6, kappa_low=0.4)
+    )
+    assert decided(run_summary, min_balanced_accuracy=0.8, min_kappa=0.6).passed
+    assert not decided(run_summary, min_balanced_accuracy=0.81).passed
+    assert not decided(run_summary, min_kappa=0.61).passed
 
 
 @pytest.mark.parametrize("state", ["failed", "cancelled"])
 def test_incomplete_run_never_passes(state: str) -> None:
-    found = decided(summary(20, 20, state=state, reason="out of budget"), min_pass_rate=0.5)
-    assert only(found).verdict == "passed"
-    assert not found.passed
-    assert "out of budget" in headline(found)
+    gate = decided(summary(20, 20, state=state, reason="out of budget"), min_pass_rate=0.5)
+    assert only(gate).verdict == "passed"
+    assert not gate.passed
+    assert "out of budget" in headline(gate)
 
 
 def test_headline_states_pass_rate_interval_and_threshold() -> None:
-    found = decided(summary(18, 20), min_pass_rate=0.95)
-    assert headline(found) == "gate failed: pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % required"
+    gate = decided(summary(18, 20), min_pass_rate=0.95)
+    assert headline(gate) == "gate failed: pass rate 18/20 = 90.0 % (95 %: 69.9 to 97.2 %), at least 95 % required"
 
 
 def test_clause_states_the_true_rates_that_pass_in_80_and_20_of_100_runs() -> None:
@@ -182,8 +184,8 @@ def test_clause_states_the_true_rates_that_pass_in_80_and_20_of_100_runs() -> No
 
 
 def test_headline_lists_every_failed_clause() -> None:
-    found = decided(summary(10, 20), passed_threshold=0.2, min_pass_rate=0.9, max_failed_items=1)
-    assert headline(found).endswith("at least 90 % required; 10 failed items of 20, at most 1 allowed")
+    gate = decided(summary(10, 20), passed_threshold=0.2, min_pass_rate=0.9, max_failed_items=1)
+    assert headline(gate).endswith("at least 90 % required; 10 failed items of 20, at most 1 allowed")
 
 
 @pytest.mark.parametrize(("of", "bound"), [(5, 0.7), (20, 0.9), (30, 0.5), (50, 0.95)])
@@ -197,6 +199,6 @@ def test_stated_true_rates_match_enumeration_of_all_runs(of: int, bound: float) 
     def often(rate: float) -> float:
         return sum(comb(of, passed) * rate**passed * (1 - rate) ** (of - passed) for passed in passing)
 
-    told = 0.0006  # the rates are shown rounded to a tenth of a point
-    assert often(enough - told) < 0.8 <= often(enough + told)
-    assert often(few - told) <= 0.2 < often(few + told)
+    rounding = 0.0006  # the rates are shown rounded to a tenth of a point
+    assert often(enough - rounding) < 0.8 <= often(enough + rounding)
+    assert often(few - rounding) <= 0.2 < often(few + rounding)

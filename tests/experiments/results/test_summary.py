@@ -55,9 +55,9 @@ def run(items: int, repetitions: int = 1) -> ExperimentRun:
     )
 
 
-def tries(outcomes: Iterable[tuple[str, str]]) -> Iterator[RunItem]:
-    for number, (key, told) in enumerate(outcomes):
-        for repetition, outcome in enumerate(told, 1):
+def run_items(outcomes: Iterable[tuple[str, str]]) -> Iterator[RunItem]:
+    for number, (key, letters) in enumerate(outcomes):
+        for repetition, outcome in enumerate(letters, 1):
             yield RunItem.model_construct(
                 id=f"{key}/{repetition}",
                 run_id="r",
@@ -74,8 +74,8 @@ def tries(outcomes: Iterable[tuple[str, str]]) -> Iterator[RunItem]:
 
 def scores(outcomes: Iterable[tuple[str, str]], scorer: str = "exact_match", required: bool = True) -> Iterator[Score]:
     """Yield scores: `p` passed, `f` failed, `u` broken, `a` abstained; none for `e`."""
-    for key, told in outcomes:
-        for repetition, outcome in enumerate(told, 1):
+    for key, letters in outcomes:
+        for repetition, outcome in enumerate(letters, 1):
             if outcome == "e":
                 continue
             ok = outcome in "pf"
@@ -99,23 +99,25 @@ def scores(outcomes: Iterable[tuple[str, str]], scorer: str = "exact_match", req
 
 
 def summary(outcomes: dict[str, str], places: Iterable[DatasetPlace] | None = None) -> RunSummary:
-    told = list(outcomes.items())
+    outcome_list = list(outcomes.items())
     repetitions = max(map(len, outcomes.values()))
-    there = list(places) if places is not None else [DatasetPlace(key) for key in outcomes]
-    found = run(len(there), repetitions)
-    return summarise_run(found, EXPERIMENT, VERSION, there, tries(told), scores(told))
+    dataset_places = list(places) if places is not None else [DatasetPlace(key) for key in outcomes]
+    experiment_run = run(len(dataset_places), repetitions)
+    return summarise_run(
+        experiment_run, EXPERIMENT, VERSION, dataset_places, run_items(outcome_list), scores(outcome_list)
+    )
 
 
 def test_errors_and_unscored_trials_count_in_the_pass_rate() -> None:
-    found = summary({"a": "p", "b": "f", "c": "e", "d": "u"})
-    assert (found.pass_rate.passed, found.pass_rate.of, found.pass_rate.value) == (1, 4, 0.25)
-    assert found.rate_of_scored == 0.5
-    assert found.counts.model_dump() == {"passed": 1, "failed": 1, "error": 1, "unscored": 1, "missing": 0}
+    run_summary = summary({"a": "p", "b": "f", "c": "e", "d": "u"})
+    assert (run_summary.pass_rate.passed, run_summary.pass_rate.of, run_summary.pass_rate.value) == (1, 4, 0.25)
+    assert run_summary.rate_of_scored == 0.5
+    assert run_summary.counts.model_dump() == {"passed": 1, "failed": 1, "error": 1, "unscored": 1, "missing": 0}
 
 
 def test_single_trials_have_a_wilson_interval() -> None:
-    found = summary({str(n): "p" if n < 18 else "f" for n in range(20)})
-    assert (found.pass_rate.low, found.pass_rate.high) == wilson_interval(18, 20)
+    run_summary = summary({str(n): "p" if n < 18 else "f" for n in range(20)})
+    assert (run_summary.pass_rate.low, run_summary.pass_rate.high) == wilson_interval(18, 20)
 
 
 def test_trials_of_one_item_are_one_observation() -> None:
@@ -136,25 +138,25 @@ def test_items_of_one_cluster_are_one_observation() -> None:
 
 
 def test_item_that_passed_sometimes_is_flaky_and_failed() -> None:
-    found = summary({"a": "pp", "b": "pf", "c": "ff", "d": "pe"})
-    assert found.flaky == ("b", "d")
-    assert found.failed_items == 3
+    run_summary = summary({"a": "pp", "b": "pf", "c": "ff", "d": "pe"})
+    assert run_summary.flaky == ("b", "d")
+    assert run_summary.failed_items == 3
 
 
 def test_untried_items_are_missing_and_count_as_not_passed() -> None:
     places = [DatasetPlace("a"), DatasetPlace("b"), DatasetPlace("c"), DatasetPlace("d")]
-    found = summarise_run(run(4), EXPERIMENT, VERSION, places, tries([("b", "p"), ("d", "f")]), ())
-    assert (found.counts.missing, found.pass_rate.value, found.failed_items) == (2, 0.25, 3)
+    run_summary = summarise_run(run(4), EXPERIMENT, VERSION, places, run_items([("b", "p"), ("d", "f")]), ())
+    assert (run_summary.counts.missing, run_summary.pass_rate.value, run_summary.failed_items) == (2, 0.25, 3)
 
 
 def test_pass_at_k_and_pass_hat_k_match_a_hand_calculation() -> None:
     """By hand: with 2 of 4 trials passed, 5 of the 6 pairs of trials contain a pass and 1 contains two."""
-    found = summary({"a": "ppff", "b": "pppp"})
-    assert [one.k for one in found.at_k] == [1, 2, 3, 4]
-    assert found.at_k[0].pass_at == found.at_k[0].pass_hat == found.pass_rate.value == 0.75
-    assert found.at_k[1].pass_at == pytest.approx((5 / 6 + 1) / 2)
-    assert found.at_k[1].pass_hat == pytest.approx((1 / 6 + 1) / 2)
-    assert (found.at_k[3].pass_at, found.at_k[3].pass_hat) == (1.0, 0.5)
+    run_summary = summary({"a": "ppff", "b": "pppp"})
+    assert [one.k for one in run_summary.at_k] == [1, 2, 3, 4]
+    assert run_summary.at_k[0].pass_at == run_summary.at_k[0].pass_hat == run_summary.pass_rate.value == 0.75
+    assert run_summary.at_k[1].pass_at == pytest.approx((5 / 6 + 1) / 2)
+    assert run_summary.at_k[1].pass_hat == pytest.approx((1 / 6 + 1) / 2)
+    assert (run_summary.at_k[3].pass_at, run_summary.at_k[3].pass_hat) == (1.0, 0.5)
 
 
 def test_pass_at_k_is_omitted_with_single_trials() -> None:
@@ -163,8 +165,11 @@ def test_pass_at_k_is_omitted_with_single_trials() -> None:
 
 def test_splits_are_summarised_only_with_more_than_one() -> None:
     places = [DatasetPlace("a", "dev"), DatasetPlace("b", "test"), DatasetPlace("c", "test")]
-    found = summary({"a": "p", "b": "p", "c": "f"}, places)
-    assert [(one.split, one.items, one.pass_rate.value) for one in found.splits] == [("dev", 1, 1.0), ("test", 2, 0.5)]
+    run_summary = summary({"a": "p", "b": "p", "c": "f"}, places)
+    assert [(one.split, one.items, one.pass_rate.value) for one in run_summary.splits] == [
+        ("dev", 1, 1.0),
+        ("test", 2, 0.5),
+    ]
     assert summary({"a": "p"}, [DatasetPlace("a", "dev")]).splits == ()
 
 
@@ -172,8 +177,8 @@ def test_broken_and_abstained_scores_are_excluded_from_the_scorer_rate() -> None
     outcomes = [("a", "p"), ("b", "f"), ("c", "u"), ("d", "a")]
     judge = [*scores(outcomes), *scores(outcomes, "judge", required=False)]
     judge.sort(key=lambda score: score.item_key)
-    found = summarise_run(run(4), EXPERIMENT, VERSION, [DatasetPlace(key) for key, _ in outcomes], (), judge)
-    first, second = found.scorers
+    run_summary = summarise_run(run(4), EXPERIMENT, VERSION, [DatasetPlace(key) for key, _ in outcomes], (), judge)
+    first, second = run_summary.scorers
     assert (first.scorer, first.required, second.scorer, second.required) == ("exact_match", True, "judge", False)
     assert (first.pass_rate.passed, first.pass_rate.of, first.mean) == (1, 2, 0.5)
     assert (first.errors, first.unscored, first.cost_usd) == ({"input_error": 1}, 1, 1.0)
@@ -188,18 +193,27 @@ def test_scorers_without_scores_are_listed() -> None:
 
 
 def test_summary_adds_up_cost_and_tokens_and_gives_duration_percentiles() -> None:
-    found = summary({str(n): "p" for n in range(100)})
-    assert (found.cost_usd, found.input_tokens, found.output_tokens) == (75.0, 200, 100)
-    assert (found.duration_p50_ms, found.duration_p95_ms) == (49.0, 94.0)
+    run_summary = summary({str(n): "p" for n in range(100)})
+    assert (run_summary.cost_usd, run_summary.input_tokens, run_summary.output_tokens) == (75.0, 200, 100)
+    assert (run_summary.duration_p50_ms, run_summary.duration_p95_ms) == (49.0, 94.0)
 
 
 def test_summary_memory_per_trial_is_bounded() -> None:
     def peak(items: int) -> int:
-        told = [(f"item-{number}", "pf"[number % 2]) for number in range(items)]
+        outcomes = [(f"item-{number}", "pf"[number % 2]) for number in range(items)]
         both = ("exact_match", "judge")
-        given = (score for pair in told for name in both for score in scores([pair], name, name == "exact_match"))
+        score_stream = (
+            score for pair in outcomes for name in both for score in scores([pair], name, name == "exact_match")
+        )
         tracemalloc.start()
-        summarise_run(run(items), EXPERIMENT, VERSION, (DatasetPlace(key) for key, _ in told), tries(told), given)
+        summarise_run(
+            run(items),
+            EXPERIMENT,
+            VERSION,
+            (DatasetPlace(key) for key, _ in outcomes),
+            run_items(outcomes),
+            score_stream,
+        )
         reached = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return reached
@@ -219,28 +233,28 @@ def test_pass_rate_of_no_trials_is_shown_as_0_of_0() -> None:
     assert PassRate(passed=0, of=0, value=None).text == "0/0"
 
 
-def pairs(*given: tuple[str, str | None]) -> list[LabelPair]:
-    return [LabelPair(expected=truth, predicted=said) for truth, said in given]
+def pairs(*label_pairs: tuple[str, str | None]) -> list[LabelPair]:
+    return [LabelPair(expected=truth, predicted=predicted) for truth, predicted in label_pairs]
 
 
 def test_label_summary_computes_agreement_and_confusion_matrix() -> None:
-    found = summarise_labels(pairs(("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)))
-    assert found is not None
-    assert (found.pairs, found.judged) == (4, 3)
-    assert (found.agreement, found.balanced_accuracy) == (0.5, 0.5), "no label is no right one"
-    assert [row.predicted for row in found.rows] == [{"MODEL": 1, "TASK": 1}, {"TASK": 1, "(none)": 1}]
-    assert [row.precision for row in found.rows] == [1.0, 0.5]
+    label_summary = summarise_labels(pairs(("MODEL", "MODEL"), ("MODEL", "TASK"), ("TASK", "TASK"), ("TASK", None)))
+    assert label_summary is not None
+    assert (label_summary.pairs, label_summary.judged) == (4, 3)
+    assert (label_summary.agreement, label_summary.balanced_accuracy) == (0.5, 0.5), "no label is no right one"
+    assert [row.predicted for row in label_summary.rows] == [{"MODEL": 1, "TASK": 1}, {"TASK": 1, "(none)": 1}]
+    assert [row.precision for row in label_summary.rows] == [1.0, 0.5]
     assert summarise_labels([]) is None
 
 
 def test_trials_of_one_item_are_one_observation_for_kappa() -> None:
     once = pairs(*[("A", "A"), ("B", "B")] * 8, *[("A", "B"), ("B", "A")] * 2)
     thrice = [pair.model_copy(update={"cluster": str(item)}) for item, pair in enumerate(once) for _ in range(3)]
-    found, single = summarise_labels(thrice), summarise_labels(once)
-    assert found is not None
+    label_summary, single = summarise_labels(thrice), summarise_labels(once)
+    assert label_summary is not None
     assert single is not None
-    assert found.kappa == pytest.approx(single.kappa)
-    assert found.kappa_low == pytest.approx(single.kappa_low, abs=0.05)
+    assert label_summary.kappa == pytest.approx(single.kappa)
+    assert label_summary.kappa_low == pytest.approx(single.kappa_low, abs=0.05)
 
 
 def test_unanswered_pairs_count_against_kappa_and_balanced_accuracy() -> None:

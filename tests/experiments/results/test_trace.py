@@ -18,13 +18,13 @@ def calls(*tools: tuple[str, str]) -> dict[str, Any]:
 
 
 def test_tool_calls_are_matched_with_their_results_by_id() -> None:
-    told = transcript(
+    agent_transcript = transcript(
         calls(("1", "search"), ("2", "book")),
         {"role": "tool", "tool_call_id": "2", "error": "no seat"},
         {"role": "tool", "tool_call_id": "1", "content": "found"},
         {"role": "assistant", "content": "sorry"},
     )
-    trace = build_trace(TargetReply(output="sorry", transcript=told, duration_ms=5))
+    trace = build_trace(TargetReply(output="sorry", transcript=agent_transcript, duration_ms=5))
     assert trace.tools == (
         ToolUse(tool="search", arguments={"for": "search"}),
         ToolUse(tool="book", arguments={"for": "book"}, failed=True, error="no seat"),
@@ -34,8 +34,13 @@ def test_tool_calls_are_matched_with_their_results_by_id() -> None:
 
 
 def test_tool_results_without_an_id_are_matched_in_order() -> None:
-    told = transcript(calls(("", "a"), ("", "b")), {"role": "tool", "content": "1"}, {"role": "tool", "error": "no"})
-    assert [use.failed for use in build_trace(TargetReply(output=1, transcript=told)).tools] == [False, True]
+    agent_transcript = transcript(
+        calls(("", "a"), ("", "b")), {"role": "tool", "content": "1"}, {"role": "tool", "error": "no"}
+    )
+    assert [use.failed for use in build_trace(TargetReply(output=1, transcript=agent_transcript)).tools] == [
+        False,
+        True,
+    ]
 
 
 def test_trace_without_messages_is_not_recorded() -> None:

@@ -46,8 +46,8 @@ def test_trial_without_an_answer_is_an_error() -> None:
     ("value", "threshold", "passes"), [(0.7, 0.7, True), (0.69, 0.7, False), (0.2, None, False), (0.2, 0.1, True)]
 )
 def test_binding_threshold_overrides_the_scorer_result(value: float, threshold: float | None, passes: bool) -> None:
-    said = ScoreResult(value=value, passed=False, explanation="so similar")
-    assert apply_threshold(said, binding("a", threshold=threshold)).passed is passes
+    score = ScoreResult(value=value, passed=False, explanation="so similar")
+    assert apply_threshold(score, binding("a", threshold=threshold)).passed is passes
 
 
 def test_binding_threshold_leaves_a_broken_score_unchanged() -> None:

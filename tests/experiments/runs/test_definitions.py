@@ -42,7 +42,7 @@ def test_create_experiment_stores_a_complete_definition(lab: Labs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "said"),
+    ("without", "message"),
     [
         ("name", "`name`"),
         ("dataset_id", "`dataset_id`"),
@@ -50,14 +50,14 @@ def test_create_experiment_stores_a_complete_definition(lab: Labs) -> None:
         ("builtin_scorers", "`builtin_scorer`"),
     ],
 )
-def test_missing_option_is_named(lab: Labs, without: str, said: str) -> None:
-    given = {name: value for name, value in WHOLE.items() if name != without}
-    with pytest.raises(UsageError, match=said):
-        resolve_options(lab().workspace, ExperimentOptions(**given))
+def test_missing_option_is_named(lab: Labs, without: str, message: str) -> None:
+    options = {name: value for name, value in WHOLE.items() if name != without}
+    with pytest.raises(UsageError, match=message):
+        resolve_options(lab().workspace, ExperimentOptions(**options))
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         (TargetOptions(type="robot"), "`target_type` 'robot' is unknown; use one of component"),
         (TargetOptions(type="component"), "`deployment_id`"),
@@ -68,13 +68,13 @@ def test_missing_option_is_named(lab: Labs, without: str, said: str) -> None:
         (TargetOptions(type="judge"), "`judge`"),
     ],
 )
-def test_invalid_target_error_names_its_option(lab: Labs, target: TargetOptions, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_invalid_target_error_names_its_option(lab: Labs, target: TargetOptions, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         resolve_options(lab().workspace, ExperimentOptions(**{**WHOLE, "target": target}))
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ({"dataset_id": "nix"}, "dataset 'nix' not found; available: letters"),
         ({"dataset_version_id": "7"}, "no version '7'"),
@@ -85,13 +85,13 @@ def test_invalid_target_error_names_its_option(lab: Labs, target: TargetOptions,
         ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "prompt 'nix' not found"),
     ],
 )
-def test_unknown_reference_error_lists_available_ones(lab: Labs, option: dict[str, Any], said: str) -> None:
-    with pytest.raises(NotFoundError, match=said.replace("7", "'?7'?")):
+def test_unknown_reference_error_lists_available_ones(lab: Labs, option: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotFoundError, match=message.replace("7", "'?7'?")):
         resolve_options(lab().workspace, ExperimentOptions(**{**WHOLE, **option}))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"threshold": 1}', ": unknown key 'threshold'; keys: .*passed_threshold"),
         ('{"passed_threshold": 1.5}', "passed_threshold: .*less than or equal to 1"),
@@ -103,8 +103,8 @@ def test_unknown_reference_error_lists_available_ones(lab: Labs, option: dict[st
         ("", "invalid JSON"),
     ],
 )
-def test_invalid_config_is_refused(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=f"`config`.*{said}"):
+def test_invalid_config_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"`config`.*{message}"):
         merged_config(ExperimentConfig(), text)
 
 
@@ -123,8 +123,8 @@ def test_duplicate_experiment_name_is_refused(lab: Labs) -> None:
 
 def test_equal_definition_returns_the_existing_version(lab: Labs) -> None:
     one = lab()
-    asked = ExperimentOptions(config='{"repetitions": 2}')
-    definition = apply_options(one.workspace, version_options(one.experiment, one.version), asked)
+    options = ExperimentOptions(config='{"repetitions": 2}')
+    definition = apply_options(one.workspace, version_options(one.experiment, one.version), options)
     second = update_experiment(one.workspace, one.experiment, definition)
     assert (second.number, update_experiment(one.workspace, one.experiment, one.wanted).id) == (2, one.version.id)
     assert update_experiment(one.workspace, one.experiment, definition) == second
@@ -137,8 +137,8 @@ def test_run_keeps_its_version_when_the_experiment_changes(lab: Labs) -> None:
     update_experiment(
         one.workspace, one.experiment, one.wanted.model_copy(update={"config": ExperimentConfig(repetitions=5)})
     )
-    found = one.workspace.store.experiment_runs.run("pr-1")
-    assert found == run
+    stored_run = one.workspace.store.experiment_runs.run("pr-1")
+    assert stored_run == run
     assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
     assert (run.repetitions, run.concurrency, run.tries, run.budget_usd) == (2, 9, 6, 2.0)
 

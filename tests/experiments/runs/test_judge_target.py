@@ -98,11 +98,11 @@ async def test_rules_target_gives_the_same_verdict_as_the_rules_judge() -> None:
 async def test_verdict_is_cached_per_repetition() -> None:
     models = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
     async with opened(MODEL, models=models) as target:
-        first, known, again = [await target.answer(call(repetition=n)) for n in (1, 1, 2)]
+        first, cached, again = [await target.answer(call(repetition=n)) for n in (1, 1, 2)]
     assert isinstance(first, TargetReply)
-    assert isinstance(known, TargetReply)
-    assert first.output == known.output
-    assert [one.usage and one.usage.cost_usd for one in (first, known, again)] == [0.5, 0, 0.5]
+    assert isinstance(cached, TargetReply)
+    assert first.output == cached.output
+    assert [one.usage and one.usage.cost_usd for one in (first, cached, again)] == [0.5, 0, 0.5]
     assert len(models.model.requests) == 2
     text = models.model.requests[0].messages[0].text
     assert "return n + n + 1" in text
@@ -129,15 +129,15 @@ async def test_invented_citation_is_counted_as_unverified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "message"),
     [(text_reply("", "refusal", PAID), "refused"), (RuntimeError("a bug"), "the judge broke: RuntimeError: a bug")],
 )
-async def test_missing_verdict_fails_the_item_with_its_reason(step: Step, said: str) -> None:
+async def test_missing_verdict_fails_the_item_with_its_reason(step: Step, message: str) -> None:
     async with opened(MODEL, models=Models([step] * 5)) as target:
         failed = await target.answer(call())
     assert isinstance(failed, TargetFailure)
     assert failed.kind == "error"
-    assert said in failed.reason
+    assert message in failed.reason
 
 
 async def test_hanging_judge_times_out() -> None:
@@ -162,7 +162,7 @@ async def test_exhausted_budget_raises_instead_of_failing_the_item() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "rubric", "value", "said"),
+    ("judge", "rubric", "value", "message"),
     [
         ("rules", "failure", {"question": "why?"}, "no evidence of a failed eval: evidence: Field required"),
         ("rules", "failure", "text", "no evidence of a failed eval"),
@@ -172,12 +172,12 @@ async def test_exhausted_budget_raises_instead_of_failing_the_item() -> None:
     ],
 )
 async def test_item_without_evidence_or_agent_run_fails_naming_the_problem(
-    judge: str, rubric: str, value: JsonValue, said: str
+    judge: str, rubric: str, value: JsonValue, message: str
 ) -> None:
     async with opened(judge, rubric) as target:
         failed = await target.answer(call(value))
     assert isinstance(failed, TargetFailure)
-    assert said in failed.reason
+    assert message in failed.reason
 
 
 @pytest.mark.parametrize("shape", [lambda value: value, lambda value: {"agent_run": value}])
@@ -208,6 +208,6 @@ async def test_cascade_without_recorded_models_is_refused() -> None:
 
 async def test_cascade_uses_the_models_of_the_version_and_not_of_the_settings(workspace: Path) -> None:
     (workspace / "evalscribe.toml").write_text('[cascade]\ntag = "local/other"\njudge = "local/other"\n')
-    asked = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
-    async with opened("cascade", models=asked, cascade=CascadeParts(tag=MODEL, judge=MODEL, rules=True)) as target:
+    models = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
+    async with opened("cascade", models=models, cascade=CascadeParts(tag=MODEL, judge=MODEL, rules=True)) as target:
         assert isinstance(await target.answer(call()), TargetReply)

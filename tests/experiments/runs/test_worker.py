@@ -79,14 +79,14 @@ async def test_items_are_archived_during_the_run_in_dataset_order(lab: Labs) -> 
     one = lab(items=40, concurrency=4)
     run = one.run()
     seen: list[int] = []
-    answered = {"k3": asyncio.Event(), "k10": asyncio.Event()}
+    answer_events = {"k3": asyncio.Event(), "k10": asyncio.Event()}
     waits_for = {"k0": "k3", "k7": "k10"}
 
     async def answer(call: TargetCall) -> TargetReply:
         if call.item_key in waits_for:
-            await answered[waits_for[call.item_key]].wait()
-        if call.item_key in answered:
-            answered[call.item_key].set()
+            await answer_events[waits_for[call.item_key]].wait()
+        if call.item_key in answer_events:
+            answer_events[call.item_key].set()
         if call.item_key == "k39":
             seen.append(len(one.workspace.store.runs.graded(run.id)))
         return answer_key(call)
@@ -157,12 +157,12 @@ async def test_cancelling_a_run_stops_its_trials(lab: Labs) -> None:
     target = ScriptedTarget(answer_key, latency_s=NEVER_S)
     worker = asyncio.create_task(one.work(run, target))
     await target.begun.wait()
-    told = await cancel_run(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
-    assert told.state == "cancelled"
+    cancelled = await cancel_run(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
+    assert cancelled.state == "cancelled"
     assert (await worker).state == "cancelled"
     assert target.closed == 1
     with pytest.raises(UsageError, match="has already ended"):
-        await cancel_run(one.workspace, told)
+        await cancel_run(one.workspace, cancelled)
 
 
 async def test_cancelling_waits_until_the_worker_releases_the_run(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,16 +302,16 @@ async def test_scorers_see_their_dependencies_and_targets_see_no_expected_output
 async def test_each_trial_is_stored_before_its_worker_starts_the_next(lab: Labs) -> None:
     one = lab(items=30, concurrency=4)
     run = one.run()
-    asked: list[str] = []
+    asked_items: list[str] = []
     under_way: list[int] = []
 
     def answer(call: TargetCall) -> TargetReply:
-        asked.append(call.item_key)
-        under_way.append(len(asked) - sum(one.workspace.store.experiment_runs.tally(run.id).values()))
+        asked_items.append(call.item_key)
+        under_way.append(len(asked_items) - sum(one.workspace.store.experiment_runs.tally(run.id).values()))
         return answer_key(call)
 
     assert (await one.work(run, ScriptedTarget(answer))).state == "completed"
-    assert len(asked) == 30
+    assert len(asked_items) == 30
     assert max(under_way) <= 4
 
 

@@ -101,7 +101,7 @@ async def test_deeply_nested_values_give_a_consistent_result(scored: Any, nested
 
 
 @pytest.mark.parametrize(
-    ("selector", "output", "said"),
+    ("selector", "output", "message"),
     [
         ("output.a", {"b": 1}, "the output has no a; it is an object"),
         ("output.a.b", {"a": [1, 2]}, "a of the output has no b; it is a list of 2"),
@@ -112,10 +112,10 @@ async def test_deeply_nested_values_give_a_consistent_result(scored: Any, nested
         ("metadata.gold", None, "the metadata has no gold"),
     ],
 )
-async def test_missing_field_is_an_input_error(scored: Any, selector: str, output: Any, said: str) -> None:
+async def test_missing_field_is_an_input_error(scored: Any, selector: str, output: Any, message: str) -> None:
     result = await scored("contains", {"pattern": "x", "output_field": selector}, output=output)
     assert (result.status, result.error_type) == ("error", "input_error")
-    assert said in result.explanation
+    assert message in result.explanation
 
 
 @pytest.mark.parametrize(
@@ -137,6 +137,6 @@ async def test_field_selector_reads_object_members_and_list_items(scored: Any, s
 @pytest.mark.parametrize("schema", [{"multipleOf": 0.1}, {"items": {"multipleOf": 0.1}}])
 async def test_integer_beyond_float_range_is_an_input_error(schema: dict[str, Any]) -> None:
     ready = scorer_runner(scorer_spec("json_schema", {"schema": schema}))
-    found = await ready.score(ScorerRequest(input=None, output=10**400 if "items" not in schema else [10**400]))
+    result = await ready.score(ScorerRequest(input=None, output=10**400 if "items" not in schema else [10**400]))
     await ready.close()
-    assert (found.status, found.error_type) == ("error", "input_error")
+    assert (result.status, result.error_type) == ("error", "input_error")

@@ -71,7 +71,7 @@ async def test_assertion_expressions_evaluate_as_expected(scored: Any, expressio
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("output.absent == 1", "assertion n0: the output has no absent"),
         ("output.items.9 == 1", "items of the output has no 9; it is a list of 3"),
@@ -86,10 +86,10 @@ async def test_assertion_expressions_evaluate_as_expected(scored: Any, expressio
         ("expected == 3", "the item has no expected output"),
     ],
 )
-async def test_unevaluable_assertion_is_an_input_error(scored: Any, expression: str, said: str) -> None:
+async def test_unevaluable_assertion_is_an_input_error(scored: Any, expression: str, message: str) -> None:
     result = await scored("structured_assertions", config("output.ok", expression), output=OUTPUT)
     assert (result.status, result.error_type, result.passed) == ("error", "input_error", None)
-    assert said.replace("n0", "n1") in result.explanation
+    assert message.replace("n0", "n1") in result.explanation
 
 
 async def test_score_is_the_share_of_assertions_that_hold(scored: Any) -> None:
@@ -125,7 +125,7 @@ async def test_output_over_one_mebibyte_is_an_input_error(scored: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("", "has the end at character 1 instead of a value"),
         ("output.a ==", "has the end at character 12"),
@@ -154,11 +154,11 @@ async def test_output_over_one_mebibyte_is_an_input_error(scored: Any) -> None:
         ('output == "' + "é" * 2_048 + '"', "is longer than 4096 bytes"),
     ],
 )
-def test_invalid_expression_is_refused_when_the_spec_is_created(expression: str, said: str) -> None:
+def test_invalid_expression_is_refused_when_the_spec_is_created(expression: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         scorer_spec("structured_assertions", config("output.ok", expression))
     assert "assertions.1.expr" in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_expressions_at_the_size_limits_are_accepted() -> None:

@@ -71,9 +71,9 @@ def test_every_scorer_has_a_closed_config_schema() -> None:
 def test_alias_translates_its_config_to_the_canonical_scorer(
     name: str, config: Any, canonical: str, translated: Any
 ) -> None:
-    made = scorer_spec(name, config)
-    assert (made.name, made.scorer) == (name, canonical)
-    assert {key: value for key, value in made.config.items() if value is not None} == translated
+    built_spec = scorer_spec(name, config)
+    assert (built_spec.name, built_spec.scorer) == (name, canonical)
+    assert {key: value for key, value in built_spec.config.items() if value is not None} == translated
 
 
 def test_spec_config_includes_defaults() -> None:
@@ -88,13 +88,17 @@ def test_spec_config_includes_defaults() -> None:
 
 def test_stored_spec_creates_the_same_scorer() -> None:
     for name, config in (("tool_called", {"tool": "a"}), ("json_schema", {"schema": {"type": "object"}})):
-        made = scorer_spec(name, config)
-        again = type(made).model_validate_json(made.model_dump_json())
-        assert (again.id, scorer_runner(again).name, scorer_runner(again).depends_on) == (made.id, name, ())
+        built_spec = scorer_spec(name, config)
+        stored_spec = type(built_spec).model_validate_json(built_spec.model_dump_json())
+        assert (stored_spec.id, scorer_runner(stored_spec).name, scorer_runner(stored_spec).depends_on) == (
+            built_spec.id,
+            name,
+            (),
+        )
 
 
 @pytest.mark.parametrize(
-    ("name", "config", "said"),
+    ("name", "config", "message"),
     [
         ("contains", {}, 'pattern is missing; write {"name": "contains", "config": {"pattern": "…'),
         ("contains", {"pattern": ""}, "pattern must have at least 1 character"),
@@ -149,15 +153,15 @@ def test_stored_spec_creates_the_same_scorer() -> None:
         ("json_schema", {"schema": {"patternProperties": {"(a": {}}}}, "schema is not a JSON Schema"),
     ],
 )
-def test_invalid_config_is_refused_naming_scorer_key_and_rule(name: str, config: Any, said: str) -> None:
+def test_invalid_config_is_refused_naming_scorer_key_and_rule(name: str, config: Any, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         scorer_spec(name, config)
     assert str(refused.value).startswith(f"scorer {name}: ")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("exactmatch", "did you mean exact_match"),
         ("", "scorers: exact_match, contains"),
@@ -168,8 +172,8 @@ def test_invalid_config_is_refused_naming_scorer_key_and_rule(name: str, config:
         ("conciseness", "criteria of llm_judge"),
     ],
 )
-def test_unknown_scorer_name_suggests_an_alternative(name: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_unknown_scorer_name_suggests_an_alternative(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         scorer_spec(name, {})
 
 
@@ -184,13 +188,19 @@ def test_bare_name_is_a_required_binding() -> None:
 
 
 def test_binding_json_sets_name_required_and_threshold() -> None:
-    said = {"name": "contains", "config": {"pattern": "x"}, "as": "has_x", "required": False, "threshold": 0.5}
-    bound = parse_binding(json.dumps(said))
+    binding_fields = {
+        "name": "contains",
+        "config": {"pattern": "x"},
+        "as": "has_x",
+        "required": False,
+        "threshold": 0.5,
+    }
+    bound = parse_binding(json.dumps(binding_fields))
     assert (bound.spec.name, bound.spec.scorer, bound.required, bound.threshold) == ("has_x", "contains", False, 0.5)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"name":"contains","config":{"pattern":"x"}', "invalid JSON"),
         ('{"name":"contains","name":"exact_match"}', "twice"),
@@ -204,6 +214,6 @@ def test_binding_json_sets_name_required_and_threshold() -> None:
         ("contains", "pattern is missing"),
     ],
 )
-def test_invalid_binding_is_refused(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_invalid_binding_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         parse_binding(text)

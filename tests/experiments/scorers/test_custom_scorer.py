@@ -18,15 +18,15 @@ Scored = tuple[str, float | None, bool | None]
 ASKED = {"input": "hello", "output": "good morning", "config": {"word": "morning"}}
 
 
-def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> ScoreResult:
+def call_scorer(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> ScoreResult:
     """Call the scorer as its host process does."""
     returned = getattr(function, CALL)(payload)
 
     async def awaited() -> object:
         return await returned
 
-    said = asyncio.run(awaited()) if inspect.isawaitable(returned) else returned
-    return ScoreResult.model_validate(json.loads(json.dumps(said)))
+    result_fields = asyncio.run(awaited()) if inspect.isawaitable(returned) else returned
+    return ScoreResult.model_validate(json.loads(json.dumps(result_fields)))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_scorer_accepts_one_or_two_arguments_sync_or_async() -> None:
 
         return say()
 
-    assert [called(each).passed for each in (one, two, later, behind)] == [True, True, True, True]
+    assert [call_scorer(each).passed for each in (one, two, later, behind)] == [True, True, True, True]
     assert one(ScorerRequest(input=1, output=2)) is False, "it stays callable as it is"
 
 
@@ -106,7 +106,7 @@ def test_function_receives_peer_scores_and_trace() -> None:
         return {"passed": peer.passed, "label": str(request.trace and request.trace.tokens)}
 
     peer = ScoreResult(value=1, passed=True, explanation="it is").model_dump(mode="json")
-    result = called(after, {**ASKED, "peer_scores": {"json_valid": peer}, "trace": {"tokens": 7}})
+    result = call_scorer(after, {**ASKED, "peer_scores": {"json_valid": peer}, "trace": {"tokens": 7}})
     assert (result.passed, result.label) == (True, "7")
     about = getattr(after, ABOUT)
     assert (about["name"], about["depends_on"]) == ("after", ["json_valid"])
@@ -118,7 +118,7 @@ def test_exception_of_the_function_propagates() -> None:
         raise KeyError("nobody")
 
     with pytest.raises(KeyError):
-        called(broken)
+        call_scorer(broken)
 
 
 @pytest.mark.parametrize("scope", ["run", "trace", "span", "session", "fleet_run"])

@@ -119,8 +119,8 @@ async def test_json_schema_labels_outputs_valid_invalid_or_unparsable(
 
 async def test_json_schema_lists_every_error_with_its_path_and_keyword(scored: Any) -> None:
     result = await scored("json_schema", {"schema": POINT}, output={"tags": ["a", 3], "z\u202e": None})
-    said = {error["said"] for error in result.metadata["errors"]}
-    assert 'output has members that the schema does not allow: ["z\N{REPLACEMENT CHARACTER}"]' in said
+    messages = {error["said"] for error in result.metadata["errors"]}
+    assert 'output has members that the schema does not allow: ["z\N{REPLACEMENT CHARACTER}"]' in messages
     assert result.explanation == "output.tags[1] must be of type string, is 3 (a number) (3 problems)"
     places = {(error["path"], error["keyword"]) for error in result.metadata["errors"]}
     assert places == {("output", "additionalProperties"), ("output", "required"), ("output.tags[1]", "type")}

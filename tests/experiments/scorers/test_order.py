@@ -24,15 +24,15 @@ def test_scorers_follow_their_dependencies_and_otherwise_keep_their_order() -> N
 
 
 @pytest.mark.parametrize(
-    ("needs", "said"),
+    ("needs", "message"),
     [
         ({"a": "b", "b": "a", "c": ""}, "cyclic dependency: a, b"),
         ({"a": "a"}, "cyclic dependency: a"),
         ({"a": "nobody"}, "a depends on nobody, which is not attached"),
     ],
 )
-def test_cyclic_and_missing_dependencies_are_refused(needs: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_cyclic_and_missing_dependencies_are_refused(needs: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         order_bindings(bindings(**needs))
 
 

@@ -59,7 +59,7 @@ async def test_case_insensitive_exact_match_folds_values_but_not_keys(scored: An
 
 
 @pytest.mark.parametrize(
-    ("output", "expected", "said"),
+    ("output", "expected", "message"),
     [
         ({"a": [1, {"b": "x"}]}, {"a": [1, {"b": "y"}]}, 'output.a[1].b is "x" instead of "y"'),
         ("4", 4, "the text contains that value as JSON"),
@@ -70,8 +70,8 @@ async def test_case_insensitive_exact_match_folds_values_but_not_keys(scored: An
         ([0] * 30, [1] * 30, "there are 19 other differences or more"),
     ],
 )
-async def test_explanation_locates_the_first_difference(scored: Any, output: Any, expected: Any, said: str) -> None:
-    assert said in (await scored("exact_match", output=output, expected=expected)).explanation
+async def test_explanation_locates_the_first_difference(scored: Any, output: Any, expected: Any, message: str) -> None:
+    assert message in (await scored("exact_match", output=output, expected=expected)).explanation
 
 
 async def test_explanation_is_printable_and_short_for_hostile_output(scored: Any) -> None:

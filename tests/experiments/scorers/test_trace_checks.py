@@ -125,7 +125,7 @@ async def test_state_equals_passes_at_its_threshold(scored: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"called": ["refund"]}, "refund was not called"),
         ({"not_called": ["pay"]}, "pay was called 2 times"),
@@ -139,8 +139,8 @@ async def test_state_equals_passes_at_its_threshold(scored: Any) -> None:
         ),
     ],
 )
-async def test_tool_calls_explanation_states_the_mismatch(scored: Any, config: Any, said: str) -> None:
-    assert (await scored("tool_calls", config, trace=TRACE)).explanation == said
+async def test_tool_calls_explanation_states_the_mismatch(scored: Any, config: Any, message: str) -> None:
+    assert (await scored("tool_calls", config, trace=TRACE)).explanation == message
 
 
 async def test_tool_called_evidence_lists_the_calls(scored: Any) -> None:

@@ -14,24 +14,24 @@ async def hosted(tmp_path: Path) -> AsyncIterator[Hosted]:
     """Create a host for a module `user` with the given source and four workers."""
     hosts: list[PythonHost] = []
 
-    def made(source: str) -> PythonHost:
+    def create_host(source: str) -> PythonHost:
         (tmp_path / "user.py").write_text(source)
         hosts.append(PythonHost(tmp_path, 4))
         return hosts[-1]
 
-    yield made
+    yield create_host
     for host in hosts:
         await host.close()
 
 
-def asked(value: object, timeout_s: float = 300.0, **changed: object) -> TargetCall:
-    given = {"run_id": "r1", "item_key": "k", "repetition": 2, "input": value, "timeout_s": timeout_s, **changed}
-    return TargetCall.model_validate(given)
+def make_call(value: object, timeout_s: float = 300.0, **changed: object) -> TargetCall:
+    fields = {"run_id": "r1", "item_key": "k", "repetition": 2, "input": value, "timeout_s": timeout_s, **changed}
+    return TargetCall.model_validate(fields)
 
 
 @pytest.fixture
 def calling() -> Callable[..., TargetCall]:
-    return asked
+    return make_call
 
 
 @pytest.fixture

@@ -22,27 +22,27 @@ from evalscribe.model.target import TargetFailure, TargetReply
     ],
 )
 def test_value_without_envelope_keys_is_the_output(value: object) -> None:
-    told = parse_reply(value)
-    assert isinstance(told, TargetReply)
-    assert told.output == value
+    reply = parse_reply(value)
+    assert isinstance(reply, TargetReply)
+    assert reply.output == value
 
 
 def test_output_that_looks_like_an_envelope_is_kept_inside_an_envelope() -> None:
-    told = parse_reply({"output": {"output": 1}})
-    assert isinstance(told, TargetReply)
-    assert told.output == {"output": 1}
+    reply = parse_reply({"output": {"output": 1}})
+    assert isinstance(reply, TargetReply)
+    assert reply.output == {"output": 1}
 
 
 def test_envelope_error_fails_the_trial_and_keeps_the_transcript() -> None:
-    told = parse_reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
-    assert isinstance(told, TargetFailure)
-    assert told.reason == "gave up"
-    assert told.transcript
-    assert told.transcript.messages[0].content == "hi"
+    reply = parse_reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
+    assert isinstance(reply, TargetFailure)
+    assert reply.reason == "gave up"
+    assert reply.transcript
+    assert reply.transcript.messages[0].content == "hi"
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ({"output": 1, "messages": "hi"}, "`messages` is not a list"),
         ({"output": 1, "messages": [{"role": "robot"}]}, "unknown role"),
@@ -55,10 +55,10 @@ def test_envelope_error_fails_the_trial_and_keeps_the_transcript() -> None:
         ({"output": 1, "model": 3}, "`model` is not text"),
     ],
 )
-def test_invalid_envelope_fails_the_trial_naming_the_field(value: object, told: str) -> None:
+def test_invalid_envelope_fails_the_trial_naming_the_field(value: object, message: str) -> None:
     failed = parse_reply(value)
     assert isinstance(failed, TargetFailure)
-    assert told in failed.reason
+    assert message in failed.reason
 
 
 def test_hostile_answers_are_refused_or_sanitised_for_storage() -> None:
@@ -66,10 +66,10 @@ def test_hostile_answers_are_refused_or_sanitised_for_storage() -> None:
     for _ in range(200):
         deep = [deep]
     assert isinstance(parse_reply(deep), TargetFailure)
-    told = parse_reply({"a": "\ud800\0"}, log="\0\ud800")
-    assert isinstance(told, TargetReply)
-    told.model_dump_json()
-    assert "\0" not in told.log
+    reply = parse_reply({"a": "\ud800\0"}, log="\0\ud800")
+    assert isinstance(reply, TargetReply)
+    reply.model_dump_json()
+    assert "\0" not in reply.log
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e999", '{"a": 1, "a": 2}', "[" * 5000, "[1", "", "0x1"])

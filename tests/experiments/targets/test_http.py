@@ -13,7 +13,7 @@ from support.scripted_server import Answer, Script, ScriptedServer
 Calling = Callable[..., TargetCall]
 
 
-async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailure, ScriptedServer]:
+async def call_target(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailure, ScriptedServer]:
     with ScriptedServer(script) as server:
         target = HttpTarget(server.url, {"X-Key": "very-secret-1"}, 4)
         try:
@@ -24,7 +24,7 @@ async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | Targ
 
 async def test_trial_is_one_post_with_body_idempotency_key_and_headers(calling: Calling) -> None:
     envelope = {"output": {"ok": True}, "usage": {"input_tokens": 3}}
-    reply, server = await answered(
+    reply, server = await call_target(
         Answer(body=json.dumps(envelope).encode()), calling({"q": "ä"}, item_key="ä/1", metadata={"tier": "gold"})
     )
     assert isinstance(reply, TargetReply)
@@ -44,28 +44,28 @@ async def test_trial_is_one_post_with_body_idempotency_key_and_headers(calling: 
 
 
 async def test_non_json_body_is_the_output_as_text(calling: Calling) -> None:
-    reply, _ = await answered(Answer(body=b"hello\n"), calling(1))
+    reply, _ = await call_target(Answer(body=b"hello\n"), calling(1))
     assert isinstance(reply, TargetReply)
     assert reply.output == "hello"
 
 
 async def test_busy_service_is_retried_with_the_same_idempotency_key(calling: Calling) -> None:
     busy = Answer(429, headers={"retry-after": "0"})
-    reply, server = await answered([busy, Answer(503), Answer(body=b"1")], calling(1))
+    reply, server = await call_target([busy, Answer(503), Answer(body=b"1")], calling(1))
     assert isinstance(reply, TargetReply)
     assert len({call.headers["idempotency-key"] for call in server.calls}) == 1
     assert len(server.calls) == 3
 
 
 async def test_retry_after_beyond_the_time_limit_fails_the_item(calling: Calling) -> None:
-    failed, server = await answered(Answer(429, headers={"retry-after": "3600"}), calling(1))
+    failed, server = await call_target(Answer(429, headers={"retry-after": "3600"}), calling(1))
     assert isinstance(failed, TargetFailure)
     assert failed.reason.endswith("answered 429")
     assert len(server.calls) == 1
 
 
 async def test_server_error_fails_the_item_and_redacts_the_header_secret(calling: Calling) -> None:
-    failed, server = await answered(Answer(500, b"bad key very-secret-1"), calling(1))
+    failed, server = await call_target(Answer(500, b"bad key very-secret-1"), calling(1))
     assert isinstance(failed, TargetFailure)
     assert failed.reason == f"{server.url} answered 500"
     assert failed.log == "bad key [redacted:header]"
@@ -73,7 +73,7 @@ async def test_server_error_fails_the_item_and_redacts_the_header_secret(calling
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "told"),
+    ("status", "error", "message"),
     [
         (401, AccessError, "`header`"),
         (403, AccessError, "`header`"),
@@ -82,17 +82,17 @@ async def test_server_error_fails_the_item_and_redacts_the_header_secret(calling
     ],
 )
 async def test_access_and_address_errors_raise_instead_of_failing_the_item(
-    calling: Calling, status: int, error: type[EvalscribeError], told: str
+    calling: Calling, status: int, error: type[EvalscribeError], message: str
 ) -> None:
-    with pytest.raises(error, match=told):
-        await answered(Answer(status, headers={"location": "/other"}), calling(1))
+    with pytest.raises(error, match=message):
+        await call_target(Answer(status, headers={"location": "/other"}), calling(1))
 
 
 async def test_slow_and_oversized_answers_fail_the_item(calling: Calling) -> None:
-    late, _ = await answered(Answer(body=b"1", held=True), calling(1, timeout_s=0.2))
+    late, _ = await call_target(Answer(body=b"1", held=True), calling(1, timeout_s=0.2))
     assert isinstance(late, TargetFailure)
     assert late.kind == "timeout"
-    large, _ = await answered(Answer(body=b"x" * 17_000_000), calling(1))
+    large, _ = await call_target(Answer(body=b"x" * 17_000_000), calling(1))
     assert isinstance(large, TargetFailure)
     assert "more than 16 MiB" in large.reason
 
@@ -118,7 +118,7 @@ async def test_cookies_are_not_sent_by_later_trials(calling: Calling) -> None:
 
 
 async def test_truncated_answer_is_not_retried(calling: Calling) -> None:
-    failed, server = await answered(Answer(body=b"a long answer", cut="half"), calling(1))
+    failed, server = await call_target(Answer(body=b"a long answer", cut="half"), calling(1))
     assert isinstance(failed, TargetFailure)
     assert len(server.calls) == 1
 

@@ -54,7 +54,9 @@ def built(folder: Path, *components: Component) -> Deployment:
     return Deployment(id="dep-1", components=components, folder=str(folder), created_at="")
 
 
-async def answered(target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None) -> TargetReply:
+async def target_reply(
+    target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None
+) -> TargetReply:
     call = TargetCall(run_id="r", item_key="k", repetition=1, input={"n": 2})
     with Workspace() as workspace:
         opened = await open_target(workspace, version(target), deployment, models or OneModel(), 2)  # type: ignore[arg-type]
@@ -71,8 +73,8 @@ async def test_component_is_taken_from_the_given_deployment(tmp_path: Path) -> N
     (tmp_path / "candidate.py").write_text("def echo(input): return [input]")
     target = ComponentTarget(deployment_id="dep-0", component=ECHO)
     candidate = Component(name="echo", kind="python", address="candidate:echo")
-    assert (await answered(target, built(tmp_path, ECHO))).output == {"n": 2}
-    assert (await answered(target, built(tmp_path, candidate))).output == [{"n": 2}]
+    assert (await target_reply(target, built(tmp_path, ECHO))).output == {"n": 2}
+    assert (await target_reply(target, built(tmp_path, candidate))).output == [{"n": 2}]
 
 
 async def test_prompt_target_calls_the_model_of_its_prompt() -> None:
@@ -85,12 +87,12 @@ async def test_prompt_target_calls_the_model_of_its_prompt() -> None:
         messages=(TargetMessage(role="user", content="{{input.n}}+{{input.n}}"),),
         created_at="",
     )
-    assert (await answered(PromptTarget(prompt_id="prompt-1", version=prompt), None, models)).output == "four"
+    assert (await target_reply(PromptTarget(prompt_id="prompt-1", version=prompt), None, models)).output == "four"
     assert models.asked == [("anthropic/m", "target")]
 
 
 @pytest.mark.parametrize(
-    ("there", "error", "told"),
+    ("component_names", "error", "message"),
     [
         (None, NotFoundError, "deployment dep-0"),
         (("other",), UsageError, "has no component echo; its components: other"),
@@ -98,17 +100,17 @@ async def test_prompt_target_calls_the_model_of_its_prompt() -> None:
     ],
 )
 async def test_missing_deployment_component_or_folder_is_refused(
-    tmp_path: Path, there: tuple[str, ...] | None, error: type[EvalscribeError], told: str
+    tmp_path: Path, component_names: tuple[str, ...] | None, error: type[EvalscribeError], message: str
 ) -> None:
     deployment = None
-    if there:
-        folder = tmp_path / "gone" if "gone" in there else tmp_path
-        deployment = built(folder, *(ECHO.model_copy(update={"name": name}) for name in there))
-    with pytest.raises(error, match=told):
-        await answered(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
+    if component_names:
+        folder = tmp_path / "gone" if "gone" in component_names else tmp_path
+        deployment = built(folder, *(ECHO.model_copy(update={"name": name}) for name in component_names))
+    with pytest.raises(error, match=message):
+        await target_reply(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
 
 
 async def test_judge_target_requires_evidence_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError, match="no evidence of a failed eval: evidence: Field required"):
-        await answered(JudgeTarget(judge="rules", rubric="failure"), None)
+        await target_reply(JudgeTarget(judge="rules", rubric="failure"), None)

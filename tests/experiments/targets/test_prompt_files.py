@@ -21,7 +21,7 @@ def test_yaml_json_markdown_and_text_give_the_same_prompt() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("text: hello", "has no {{input}}"),
         ("text: '{{inputs}}'", "{{inputs}} is not a variable"),
@@ -38,10 +38,10 @@ def test_yaml_json_markdown_and_text_give_the_same_prompt() -> None:
         ("a: [", "p.yaml:1"),
     ],
 )
-def test_invalid_prompt_error_names_the_file_and_the_problem(text: str, told: str) -> None:
+def test_invalid_prompt_error_names_the_file_and_the_problem(text: str, message: str) -> None:
     with pytest.raises(DataError) as error:
         parse_prompt(text, "p.yaml")
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(error.value).startswith("p.yaml")
 
 

@@ -15,11 +15,11 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 def prompt(content: str = "Answer {{input.q}}", **changed: Any) -> TargetPromptVersion:
     messages = (TargetMessage(role="system", content="Be kind."), TargetMessage(role="user", content=content))
-    given = {"id": "pv-1", "prompt_id": "prompt-1", "number": 1, "model": "anthropic/m", "created_at": ""}
-    return TargetPromptVersion.model_validate({**given, "messages": messages, **changed})
+    defaults = {"id": "pv-1", "prompt_id": "prompt-1", "number": 1, "model": "anthropic/m", "created_at": ""}
+    return TargetPromptVersion.model_validate({**defaults, "messages": messages, **changed})
 
 
-async def answered(
+async def answer_prompt(
     step: Step, value: Any = None, version: TargetPromptVersion | None = None, repetition: int = 1
 ) -> tuple[TargetReply | TargetFailure, ScriptedModel]:
     model = ScriptedModel([step])
@@ -30,7 +30,7 @@ async def answered(
 async def test_input_is_inserted_as_data_and_not_as_template() -> None:
     value = {"q": "{{input.other}} and $& \\1", "order": {"items": [{"id": 7}]}}
     text = "{{ input.q }} {{input.order.items.0}} {{input.order.items.0.id}}"
-    _, model = await answered(text_reply("ok"), value, prompt(text))
+    _, model = await answer_prompt(text_reply("ok"), value, prompt(text))
     (request,) = model.requests
     assert request.system == "Be kind."
     assert request.messages[0].text == '{{input.other}} and $& \\1 {"id": 7} 7'
@@ -38,12 +38,12 @@ async def test_input_is_inserted_as_data_and_not_as_template() -> None:
 
 async def test_text_is_inserted_verbatim_and_other_values_as_json() -> None:
     for value, shown in (("plain", "plain"), ({"a": "ä"}, '{"a": "ä"}'), (3, "3")):
-        _, model = await answered(text_reply("ok"), value, prompt("{{input}}"))
+        _, model = await answer_prompt(text_reply("ok"), value, prompt("{{input}}"))
         assert model.requests[0].messages[0].text == shown
 
 
 async def test_input_without_a_template_field_fails_without_a_model_call() -> None:
-    failed, model = await answered(text_reply("ok"), {"other": 1})
+    failed, model = await answer_prompt(text_reply("ok"), {"other": 1})
     assert isinstance(failed, TargetFailure)
     assert failed.reason == "the item's input has no 'q', which {{input.q}} names"
     assert not model.requests
@@ -68,7 +68,7 @@ def test_invalid_template_variables_are_refused(text: str) -> None:
     ],
 )
 async def test_json_objects_and_arrays_are_parsed_and_other_answers_stay_text(text: str, output: Any) -> None:
-    reply, _ = await answered(text_reply(text, usage=Usage(calls=1, input_tokens=5)))
+    reply, _ = await answer_prompt(text_reply(text, usage=Usage(calls=1, input_tokens=5)))
     assert isinstance(reply, TargetReply)
     assert reply.output == output
     assert reply.usage
@@ -80,27 +80,29 @@ async def test_json_objects_and_arrays_are_parsed_and_other_answers_stay_text(te
 
 async def test_answer_is_parsed_and_validated_when_an_output_schema_is_set() -> None:
     version = prompt(output_schema=SCHEMA, effort="low", max_tokens=50)
-    reply, model = await answered(text_reply("3"), version=version, repetition=3)
+    reply, model = await answer_prompt(text_reply("3"), version=version, repetition=3)
     assert isinstance(reply, TargetReply)
     assert reply.output == 3
     (request,) = model.requests
     assert (request.max_tokens, request.effort, request.rollout) == (50, "low", 2)
     assert request.answer_schema
-    failed, _ = await answered(text_reply("three"), version=version)
+    failed, _ = await answer_prompt(text_reply("three"), version=version)
     assert isinstance(failed, TargetFailure)
     assert "output_schema" in failed.reason
 
 
-@pytest.mark.parametrize(("stop", "told"), [("max_tokens", "cut off at 4096 tokens"), ("refusal", "refused to answer")])
-async def test_truncated_or_refused_answer_fails_and_keeps_its_usage(stop: StopReason, told: str) -> None:
-    failed, _ = await answered(text_reply("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
+@pytest.mark.parametrize(
+    ("stop", "message"), [("max_tokens", "cut off at 4096 tokens"), ("refusal", "refused to answer")]
+)
+async def test_truncated_or_refused_answer_fails_and_keeps_its_usage(stop: StopReason, message: str) -> None:
+    failed, _ = await answer_prompt(text_reply("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
     assert isinstance(failed, TargetFailure)
-    assert told in failed.reason
+    assert message in failed.reason
     assert failed.usage
     assert failed.usage.output_tokens == 9
 
 
 async def test_failed_call_fails_the_item_and_keeps_its_cost() -> None:
-    failed, _ = await answered(CallFailed("it broke", Usage(calls=2, cost_usd=0.5)))
+    failed, _ = await answer_prompt(CallFailed("it broke", Usage(calls=2, cost_usd=0.5)))
     assert isinstance(failed, TargetFailure)
     assert (failed.reason, failed.usage) == ("it broke", Usage(calls=2, cost_usd=0.5))

@@ -163,7 +163,7 @@ async def test_secrets_are_redacted_in_reason_and_log(function: Function, callin
 
 
 @pytest.mark.parametrize(
-    ("source", "name", "told"),
+    ("source", "name", "message"),
     [
         ("def fn(input): pass", "other", "`user` has no `other`; it has fn"),
         ("fn = 3", "fn", "is not a function but a `int`"),
@@ -177,11 +177,11 @@ async def test_secrets_are_redacted_in_reason_and_log(function: Function, callin
     ],
 )
 async def test_uncallable_function_is_refused_with_its_interpreter(
-    hosted: Hosted, source: str, name: str, told: str
+    hosted: Hosted, source: str, name: str, message: str
 ) -> None:
     with pytest.raises(UsageError) as error:
         await hosted(source).check(f"user:{name}", "component")
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert f"with {sys.executable}" in str(error.value)
 
 

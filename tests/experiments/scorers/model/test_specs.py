@@ -24,7 +24,7 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
 
 
 @pytest.mark.parametrize(
-    ("scorer", "config", "said"),
+    ("scorer", "config", "message"),
     [
         ("llm_judge", {}, "exactly one of criteria, prompt_template, rubric"),
         ("llm_judge", {"criteria": "a", "rubric": "failure"}, "exactly one of"),
@@ -56,10 +56,12 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
         ("faithfulness", {"context_fields": ["trace.x"]}, "must begin with one of"),
     ],
 )
-def test_invalid_config_is_refused_naming_scorer_key_and_rule(scorer: str, config: dict[str, Any], said: str) -> None:
+def test_invalid_config_is_refused_naming_scorer_key_and_rule(
+    scorer: str, config: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UsageError) as refused:
         spec(scorer, **config)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).startswith(f"scorer {scorer}: ")
 
 
@@ -69,20 +71,25 @@ def test_unknown_rubric_error_lists_available_rubrics() -> None:
 
 
 def test_config_includes_defaults_and_round_trips_to_the_same_id() -> None:
-    made = spec("llm_judge", criteria="It greets.", provider="openai", model="gpt-x", samples=3)
-    assert made.model == "openai/gpt-x" == made.config["model"]
-    assert made.config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
-    assert (made.config["samples"], made.config["threshold"]) == (3, 0.7)
-    assert made.rubric is not None
-    assert made.rubric.n_rollouts_per_input == 3
-    assert "It greets." in made.rubric.rubric_text
-    assert model_spec("llm_judge", made.config, rules()).id == made.id, "written out, it is the same scorer"
+    scorer_spec = spec("llm_judge", criteria="It greets.", provider="openai", model="gpt-x", samples=3)
+    assert scorer_spec.model == "openai/gpt-x" == scorer_spec.config["model"]
+    assert scorer_spec.config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
+    assert (scorer_spec.config["samples"], scorer_spec.config["threshold"]) == (3, 0.7)
+    assert scorer_spec.rubric is not None
+    assert scorer_spec.rubric.n_rollouts_per_input == 3
+    assert "It greets." in scorer_spec.rubric.rubric_text
+    assert model_spec("llm_judge", scorer_spec.config, rules()).id == scorer_spec.id, (
+        "written out, it is the same scorer"
+    )
 
 
 def test_template_variables_become_document_references() -> None:
-    made = spec("llm_judge", prompt_template="Does {{output.answer}} fit {{ input }}? {x} {{{}}}")
-    assert made.rubric is not None
-    assert "Does (the document `output output.answer`) fit (the document `task input`)? {x}" in made.rubric.rubric_text
+    scorer_spec = spec("llm_judge", prompt_template="Does {{output.answer}} fit {{ input }}? {x} {{{}}}")
+    assert scorer_spec.rubric is not None
+    assert (
+        "Does (the document `output output.answer`) fit (the document `task input`)? {x}"
+        in scorer_spec.rubric.rubric_text
+    )
 
 
 def test_choice_scores_come_from_the_stored_rubric_or_the_config() -> None:
