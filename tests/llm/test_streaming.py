@@ -338,7 +338,7 @@ async def test_broken_stream_always_fails(vendor: Vendor) -> None:
     assert {bool(heard) for _, heard in failed_calls} == {True, False}
 
 
-async def test_stream_without_events_fails_finally(vendor: Vendor) -> None:
+async def test_stream_without_events_is_a_final_failure(vendor: Vendor) -> None:
     answers = [Answer(pieces=(piece,)) for piece in (b"\n", b": keep-alive\n\n", b"hello\n\n")]
     for failure, _ in await failures(vendor, answers):
         assert not isinstance(failure, TransientFailure)

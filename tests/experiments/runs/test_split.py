@@ -130,7 +130,7 @@ async def test_runs_over_different_splits_are_comparable_only_in_shared_items(sp
     assert (fixed.items, len(fixed.fixed), fixed.mismatches) == (3, 3, ())
 
 
-async def test_gate_ignores_a_baseline_over_other_items(split_lab: ExperimentLab) -> None:
+async def test_gate_fails_with_a_baseline_over_other_items(split_lab: ExperimentLab) -> None:
     await run_experiment(split_lab, None, answer_key, "whole")
     await run_experiment(split_lab, TEST, answer_key, "test")
     for base, passed, message in (

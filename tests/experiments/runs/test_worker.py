@@ -24,7 +24,7 @@ NEVER_S = 3600.0
 """Longer than any test waits."""
 
 
-async def test_run_tries_scores_and_archives_every_item(lab: Labs) -> None:
+async def test_run_executes_scores_and_archives_every_item(lab: Labs) -> None:
     one = lab(items=4, repetitions=2, concurrency=3)
     run = one.run()
 

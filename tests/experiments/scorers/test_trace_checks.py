@@ -96,7 +96,7 @@ async def test_unrecorded_data_is_an_artifact_error(scored: Any, name: str, conf
     assert (result.status, result.error_type, result.passed) == ("error", "artifact_error", None)
 
 
-async def test_empty_trace_passes_exact_no_calls_and_no_errors(scored: Any) -> None:
+async def test_empty_trace_passes_empty_exact_list_and_no_errors(scored: Any) -> None:
     assert (await scored("tool_calls", {"exact": []}, trace=QUIET)).passed
     assert (await scored("no_errors", trace=QUIET)).passed
 

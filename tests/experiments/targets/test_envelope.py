@@ -73,5 +73,5 @@ def test_hostile_answers_are_refused_or_sanitised_for_storage() -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e999", '{"a": 1, "a": 2}', "[" * 5000, "[1", "", "0x1"])
-def test_nonstandard_json_is_parsed_as_text(text: str) -> None:
+def test_invalid_or_nonstandard_json_is_parsed_as_text(text: str) -> None:
     assert parse_output(text + "\n") == text

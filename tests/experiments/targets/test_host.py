@@ -175,7 +175,9 @@ async def test_close_ends_daemons_whose_parents_have_exited(hosted: Hosted) -> N
     await asyncio.to_thread(wait_until_ended, [pid])
 
 
-async def test_component_environment_omits_our_credentials(hosted: Hosted, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_component_environment_excludes_internal_variables(
+    hosted: Hosted, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ours = (
         "EVALSCRIBE_STORE_URL",
         "GITHUB_TOKEN",
