@@ -1,4 +1,4 @@
-"""One attempt at Anthropic's API, against a server on loopback."""
+"""The Anthropic adapter against a server on loopback."""
 
 import inspect
 import json
@@ -26,14 +26,14 @@ def model(url: str, **options: float) -> AnthropicModel:
 
 
 async def ask(server: MessagesServer, request: Request = ASKED) -> Reply:
-    asked = model(server.url, timeout_s=PATIENCE_S)
+    adapter = model(server.url, timeout_s=PATIENCE_S)
     try:
-        return await asked.complete(request)
+        return await adapter.complete(request)
     finally:
-        await asked.close()
+        await adapter.close()
 
 
-async def test_a_call_goes_out_as_the_api_wants_it() -> None:
+async def test_request_matches_the_messages_api() -> None:
     with MessagesServer() as server:
         await ask(server)
     call = server.calls[0]
@@ -48,7 +48,7 @@ async def test_a_call_goes_out_as_the_api_wants_it() -> None:
     assert "thinking" not in call.body
 
 
-async def test_usage_is_whole_and_priced() -> None:
+async def test_usage_includes_cache_tokens_and_cost() -> None:
     usage = {
         "input_tokens": 100,
         "cache_read_input_tokens": 2000,
@@ -65,7 +65,7 @@ async def test_usage_is_whole_and_priced() -> None:
     assert (reply.text, reply.stop) == ("Done.", "end")
 
 
-async def test_an_assistants_turn_is_echoed_unchanged() -> None:
+async def test_assistant_turn_is_sent_back_unchanged() -> None:
     content = [
         {"type": "thinking", "thinking": "", "signature": "sig=="},
         {"type": "text", "text": "I look."},
@@ -73,16 +73,16 @@ async def test_an_assistants_turn_is_echoed_unchanged() -> None:
         {"type": "of_tomorrow", "payload": [1, {"a": None}]},
     ]
     with MessagesServer(message(*content, stop="tool_use")) as server:
-        asked = model(server.url)
-        reply = await asked.complete(ASKED)
+        adapter = model(server.url)
+        reply = await adapter.complete(ASKED)
         results = (ToolResult(call_id="toolu_1", text="1| x", is_error=True),)
         turns = (
             *ASKED.messages,
             Message(role="assistant", raw=reply.raw),
             Message(role="user", text="Go on.", tool_results=results),
         )
-        await asked.complete(ASKED.model_copy(update={"messages": turns}))
-        await asked.close()
+        await adapter.complete(ASKED.model_copy(update={"messages": turns}))
+        await adapter.close()
     sent = server.calls[1].body["messages"]
     assert sent[1] == {"role": "assistant", "content": content}
     assert sent[2]["content"] == [
@@ -103,19 +103,19 @@ async def test_an_assistants_turn_is_echoed_unchanged() -> None:
         ("of_tomorrow", "unknown"),
     ],
 )
-async def test_every_way_to_stop(reason: str, stop: str) -> None:
+async def test_stop_reasons_are_mapped(reason: str, stop: str) -> None:
     with MessagesServer(says("x", reason)) as server:
         assert (await ask(server)).stop == stop
 
 
 @pytest.mark.parametrize("status", [400, 413])
-async def test_a_prompt_that_is_too_long_is_a_way_to_stop(status: int) -> None:
+async def test_too_long_prompt_stops_with_context_exceeded(status: int) -> None:
     with MessagesServer(failure(status, "invalid_request_error", "prompt is too long: 1000001 tokens")) as server:
         assert (await ask(server)).stop == "context_exceeded"
 
 
 @pytest.mark.parametrize("status", [400, 403, 429])
-async def test_no_credit_ends_the_command_whatever_its_status(status: int) -> None:
+async def test_billing_error_raises_access_error_for_any_status(status: int) -> None:
     answer = failure(status, "billing_error", "no credit")
     with MessagesServer(answer) as server, pytest.raises(AccessError, match=f"{status}: no credit.*billing"):
         await ask(server)
@@ -130,26 +130,26 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("answer", BROKEN.values(), ids=BROKEN.keys())
-async def test_an_answer_that_is_none_concerns_this_call_and_may_have_cost(answer: Answer) -> None:
+async def test_malformed_reply_fails_this_call_and_is_not_free(answer: Answer) -> None:
     with MessagesServer(answer) as server, pytest.raises(CallFailed) as raised:
         await ask(server)
     assert not raised.value.free
     assert KEY not in str(raised.value)
 
 
-async def test_half_an_input_is_no_input() -> None:
+async def test_truncated_tool_input_becomes_empty() -> None:
     cut_off = message({"type": "tool_use", "id": "t", "name": "submit", "input": '{"cau'}, stop="max_tokens")
     with MessagesServer(cut_off) as server:
         reply = await ask(server)
     assert (reply.stop, reply.tool_calls[0].input) == ("max_tokens", {})
 
 
-def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
+def test_connect_timeout_is_free_and_means_unavailable() -> None:
     import anthropic
 
     from evalscribe.llm.anthropic_errors import map_anthropic_error
 
-    error = made(anthropic.APITimeoutError)
+    error = make_error(anthropic.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
     failure = map_anthropic_error(error, ASKED_OF)
     assert isinstance(failure, TransientFailure)
@@ -157,13 +157,13 @@ def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
     assert isinstance(failure.ends_all, UnavailableError)
 
 
-async def test_text_that_is_no_unicode_is_sent_all_the_same() -> None:
+async def test_lone_surrogate_is_sent_as_a_question_mark() -> None:
     with MessagesServer() as server:
         await ask(server, ASKED.model_copy(update={"messages": (Message(role="user", text="a\ud800b"),)}))
     assert server.calls[0].body["messages"][0]["content"][0]["text"] == "a?b"
 
 
-async def test_the_environment_chooses_neither_host_nor_key(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_environment_overrides_neither_host_nor_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-other")
     monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "other")
@@ -173,21 +173,24 @@ async def test_the_environment_chooses_neither_host_nor_key(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("url", ["", "claude.example", "ftp://claude.example", "https://user:pw@claude.example"])
-def test_a_url_that_is_none_is_refused(url: str) -> None:
+def test_invalid_url_is_refused_without_echoing_its_password(url: str) -> None:
     with pytest.raises(UsageError) as raised:
         model(url)
     assert "pw@" not in str(raised.value)
 
 
 def every_exception() -> list[type[Exception]]:
-    """Every exception class that the SDK shows. Importing the SDK takes 1.5 s of CPU, too much for collecting tests."""
+    """Return every public exception class of the SDK.
+
+    A function, because importing the SDK takes 1.5 s of CPU, too much for test collection.
+    """
     import anthropic
 
     classes = vars(anthropic).values()
     return [c for c in classes if inspect.isclass(c) and issubclass(c, Exception) and c is not anthropic.AnthropicError]
 
 
-def made(kind: type[Exception]) -> Exception:
+def make_error(kind: type[Exception]) -> Exception:
     import anthropic
 
     request = httpx2.Request("POST", "http://127.0.0.1/v1/messages", headers={"authorization": f"Bearer {KEY}"})
@@ -205,12 +208,12 @@ def made(kind: type[Exception]) -> Exception:
     return kind("no")
 
 
-def test_every_exception_of_the_sdk_is_mapped() -> None:
+def test_every_sdk_exception_is_mapped_without_the_key() -> None:
     from evalscribe.llm.anthropic_errors import map_anthropic_error
 
     assert len(every_exception()) > 20
     for kind in every_exception():
-        error = map_anthropic_error(made(kind), ASKED_OF)
+        error = map_anthropic_error(make_error(kind), ASKED_OF)
         assert isinstance(error, CallFailed | EvalscribeError), kind
         assert KEY not in str(error), kind
 
@@ -219,5 +222,5 @@ def test_every_exception_of_the_sdk_is_mapped() -> None:
     ("value", "seconds"),
     [("3", 3.0), ("0.5", 0.5), ("-1", 0.0), ("", None), ("soon", None), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0)],
 )
-def test_retry_after_in_every_spelling(value: str, seconds: float | None) -> None:
+def test_retry_after_parses_seconds_and_dates(value: str, seconds: float | None) -> None:
     assert retry_after(httpx2.Headers({"retry-after": value})) == seconds

@@ -1,4 +1,4 @@
-"""Questions that go out together, against a server on loopback."""
+"""Batched calls against a server on loopback."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -31,34 +31,34 @@ from support.batches_server import Batch, answer, errored, succeeded
 from support.waiting import until
 
 
-async def test_calls_at_once_are_one_batch_and_each_gets_its_own_answer(sessions: BatchSessions) -> None:
+async def test_concurrent_calls_form_one_batch_and_each_gets_its_own_answer(sessions: BatchSessions) -> None:
     replies = await sessions.ask(*(make_request(f"q{n}") for n in range(7)))
     assert texts(replies) == [f"to q{n}" for n in range(7)]
     assert len(sessions.server.batches) == 1
     assert sessions.server.singles == []
 
 
-async def test_what_a_batch_costs_is_half(sessions: BatchSessions) -> None:
+async def test_batch_reply_costs_half_price(sessions: BatchSessions) -> None:
     (reply,) = await sessions.ask(make_request("q"))
     assert isinstance(reply, Reply)
     assert reply.usage.cost_usd == pytest.approx(HALF_PRICE)
     assert reply.usage.model_copy(update={"cost_usd": 0.0}) == Usage(calls=1, input_tokens=100, output_tokens=10)
 
 
-async def test_the_body_of_a_question_is_that_of_a_single_call(sessions: BatchSessions) -> None:
+async def test_batch_request_body_equals_that_of_a_single_call(sessions: BatchSessions) -> None:
     request = make_request("q").model_copy(update={"effort": "high", "answer_schema": {"type": "object"}})
     await sessions.ask(request)
     (sent,) = sessions.server.batches[0].requests.values()
     assert sent == AnthropicModel(NAME, "key").params(request)
 
 
-async def test_rollouts_are_questions_of_their_own_and_equal_questions_are_one(sessions: BatchSessions) -> None:
+async def test_rollouts_are_sent_separately_and_equal_requests_once(sessions: BatchSessions) -> None:
     replies = await sessions.ask(make_request("q", 0), make_request("q", 1), make_request("q", 1))
     assert texts(replies) == ["to q"] * 3
     assert len(sessions.server.submitted) == 2
 
 
-async def test_a_wave_goes_out_when_it_is_full(sessions: BatchSessions) -> None:
+async def test_batch_is_submitted_when_full_by_count_or_size(sessions: BatchSessions) -> None:
     replies = await sessions.ask(*(make_request(f"q{n}") for n in range(7)), pace=QUICK.model_copy(update={"most": 3}))
     assert len(texts(replies)) == 7
     assert sorted(len(batch.requests) for batch in sessions.server.batches) == [1, 3, 3]
@@ -67,24 +67,24 @@ async def test_a_wave_goes_out_when_it_is_full(sessions: BatchSessions) -> None:
     assert len(sessions.server.batches) == 5
 
 
-async def test_asked_again_later_nothing_is_sent_and_nothing_is_looked_up(sessions: BatchSessions) -> None:
+async def test_stored_answer_is_reused_without_contacting_the_server(sessions: BatchSessions) -> None:
     await sessions.ask(make_request("q0"), make_request("q1"))
     before = dict(sessions.server.calls)
     assert texts(await sessions.ask(make_request("q1"))) == ["to q1"]
     assert sessions.server.calls == before
 
 
-async def test_an_answer_of_a_batch_is_heard_at_once_whoever_asks_again(sessions: BatchSessions) -> None:
-    heard: list[str] = []
+async def test_batch_answer_is_streamed_as_one_piece_on_every_request(sessions: BatchSessions) -> None:
+    pieces: list[str] = []
     for _ in range(2):
         model = sessions.within(Budget(usd=1.0))
-        await model.complete(make_request("q"), heard.append)
+        await model.complete(make_request("q"), pieces.append)
         await model.close()
-    assert heard == ["to q", "to q"]
+    assert pieces == ["to q", "to q"]
     assert len(sessions.server.submitted) == 1
 
 
-async def test_what_is_spent_counts_an_answer_once_however_often_it_is_asked_for(sessions: BatchSessions) -> None:
+async def test_budget_counts_an_answer_once_however_often_it_is_requested(sessions: BatchSessions) -> None:
     budgets = [Budget(usd=1.0), Budget(usd=1.0)]
     costs = []
     for budget in budgets:
@@ -99,7 +99,7 @@ async def test_what_is_spent_counts_an_answer_once_however_often_it_is_asked_for
     assert budgets[0].spent.cost_usd == pytest.approx(HALF_PRICE)
 
 
-async def test_what_a_batch_answered_and_nobody_took_counts_for_who_takes_it_first(sessions: BatchSessions) -> None:
+async def test_unclaimed_answer_is_billed_to_its_first_reader(sessions: BatchSessions) -> None:
     stored_intent(
         sessions,
         make_request("q0"),
@@ -111,7 +111,7 @@ async def test_what_a_batch_answered_and_nobody_took_counts_for_who_takes_it_fir
     assert [reply.billed_before for reply in replies if isinstance(reply, Reply)] == [True, False]
 
 
-async def test_fresh_asks_anew_what_was_taken_and_uses_what_nobody_took(sessions: BatchSessions) -> None:
+async def test_fresh_resends_used_answers_and_reads_unclaimed_ones(sessions: BatchSessions) -> None:
     stored_intent(
         sessions,
         make_request("q0"),
@@ -126,7 +126,7 @@ async def test_fresh_asks_anew_what_was_taken_and_uses_what_nobody_took(sessions
     )
 
 
-async def test_an_old_batch_that_is_read_again_answers_nothing_that_was_asked_anew(sessions: BatchSessions) -> None:
+async def test_old_batch_does_not_answer_a_request_that_was_resent(sessions: BatchSessions) -> None:
     old = sent_key(sessions, make_request("q0"), make_request("q1"))
     stored_intent(sessions, make_request("q1"), batch_id=old)
     sessions.intents.add(BatchIntent(id="anew", keys=sessions.keys(make_request("q0")), created=datetime.now(UTC)))
@@ -144,7 +144,7 @@ async def test_an_old_batch_that_is_read_again_answers_nothing_that_was_asked_an
     assert texts(await sessions.ask(make_request("q0"))) == ["new"]
 
 
-async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(sessions: BatchSessions) -> None:
+async def test_abandoned_batch_is_read_by_the_next_session(sessions: BatchSessions) -> None:
     sessions.server.looks = 10**9
     left = asyncio.create_task(sessions.ask(make_request("q0"), make_request("q1")))
     await until(lambda: any(batch.looks for batch in sessions.server.batches))
@@ -157,9 +157,7 @@ async def test_a_batch_that_nobody_waited_for_to_the_end_is_read_next_time(sessi
 
 
 @pytest.mark.parametrize("kind", ["errored", "expired", "canceled"])
-async def test_what_a_batch_did_not_answer_is_asked_by_itself_at_the_full_price(
-    sessions: BatchSessions, kind: str
-) -> None:
+async def test_unanswered_request_is_sent_singly_at_full_price(sessions: BatchSessions, kind: str) -> None:
     lost = sessions.keys(make_request("q1"))[0]
     sessions.server.result = lambda key, params: (errored(kind) if key == lost else succeeded)(key, params)
     budget = Budget(usd=1.0)
@@ -172,7 +170,7 @@ async def test_what_a_batch_did_not_answer_is_asked_by_itself_at_the_full_price(
     assert budget.spent == replies[0].usage + replies[1].usage + replies[2].usage
 
 
-async def test_without_a_way_to_ask_by_itself_it_is_said_and_free(sessions: BatchSessions) -> None:
+async def test_unanswered_request_without_single_calls_fails_for_free(sessions: BatchSessions) -> None:
     sessions.server.result = errored()
     (failure,) = await sessions.ask(make_request("q"))
     assert isinstance(failure, BatchNotAnswered)
@@ -183,9 +181,7 @@ UNREADABLE = [{"type": "succeeded", "message": {"content": None}}, {"type": "suc
 
 
 @pytest.mark.parametrize("result", UNREADABLE)
-async def test_an_answer_that_cannot_be_read_may_have_cost_and_is_known_from_then_on(
-    sessions: BatchSessions, result: Any
-) -> None:
+async def test_unreadable_answer_is_billed_once_and_remembered(sessions: BatchSessions, result: Any) -> None:
     sessions.server.result = lambda key, params: result
     (failure,) = await sessions.ask(make_request("q"))
     assert isinstance(failure, BatchNotAnswered)
@@ -197,7 +193,7 @@ async def test_an_answer_that_cannot_be_read_may_have_cost_and_is_known_from_the
     assert sessions.server.calls == before
 
 
-async def test_a_question_that_the_batch_forgot_concerns_that_question_only(sessions: BatchSessions) -> None:
+async def test_missing_result_fails_only_its_own_request(sessions: BatchSessions) -> None:
     lines = sessions.server.lines
     sessions.server.lines = lambda batch: lines(batch)[:-1]  # type: ignore[method-assign]
     first, second = await sessions.ask(make_request("q0"), make_request("q1"))
@@ -207,7 +203,7 @@ async def test_a_question_that_the_batch_forgot_concerns_that_question_only(sess
     assert isinstance(second, Reply)
 
 
-async def test_what_the_batch_spoiled_is_asked_by_itself_and_both_are_counted_once(sessions: BatchSessions) -> None:
+async def test_unreadable_result_is_sent_singly_and_each_cost_counts_once(sessions: BatchSessions) -> None:
     assert OPUS is not None
     sessions.server.result = lambda key, params: None
     worst, budget = worst_case(make_request("q"), OPUS.batch()), Budget(usd=1.0)
@@ -220,7 +216,7 @@ async def test_what_the_batch_spoiled_is_asked_by_itself_and_both_are_counted_on
     assert len(sessions.server.batches) == 1
 
 
-async def test_a_batch_that_is_gone_is_never_sent_again_while_it_may_be_there(sessions: BatchSessions) -> None:
+async def test_missing_recent_batch_is_not_resent(sessions: BatchSessions) -> None:
     stored_intent(sessions, make_request("q0"), batch_id="msgbatch_elsewhere")
     (failure,) = await sessions.ask(make_request("q0"))
     assert isinstance(failure, NotFoundError)
@@ -228,12 +224,12 @@ async def test_a_batch_that_is_gone_is_never_sent_again_while_it_may_be_there(se
     assert sessions.server.batches == []
 
 
-async def test_a_batch_whose_results_are_too_old_is_asked_anew(sessions: BatchSessions) -> None:
+async def test_batch_with_expired_results_is_resent(sessions: BatchSessions) -> None:
     stored_intent(sessions, make_request("q0"), batch_id="msgbatch_long_ago", age_days=30)
     assert texts(await sessions.ask(make_request("q0"))) == ["to q0"]
 
 
-async def test_a_cancelled_call_leaves_the_wave_before_it_goes_out(sessions: BatchSessions) -> None:
+async def test_cancelled_call_is_removed_before_its_batch_is_submitted(sessions: BatchSessions) -> None:
     model = sessions.model()
     stays, leaves = (asyncio.create_task(model.complete(make_request(text))) for text in ("stays", "leaves"))
     await asyncio.sleep(0)
@@ -245,7 +241,7 @@ async def test_a_cancelled_call_leaves_the_wave_before_it_goes_out(sessions: Bat
     assert len(sessions.server.submitted) == 1
 
 
-async def test_calls_beyond_the_budget_wait_for_the_next_wave(sessions: BatchSessions) -> None:
+async def test_calls_beyond_the_budget_wait_for_the_next_batch(sessions: BatchSessions) -> None:
     assert OPUS is not None
     worst = worst_case(make_request("q0"), OPUS.batch())
     budget = Budget(usd=3.5 * worst.cost_usd)
@@ -255,12 +251,12 @@ async def test_calls_beyond_the_budget_wait_for_the_next_wave(sessions: BatchSes
     sizes = [len(batch.requests) for batch in sessions.server.batches]
     assert sizes[0] == 3
     assert len(sizes) > 1, "the others follow when the first wave is settled"
-    answered = [reply for reply in replies if isinstance(reply, Reply)]
-    assert len(answered) == sum(sizes)
+    received = [reply for reply in replies if isinstance(reply, Reply)]
+    assert len(received) == sum(sizes)
     assert budget.spent.cost_usd <= 3.5 * worst.cost_usd
 
 
-async def test_stages_are_told_apart_in_what_was_spent(sessions: BatchSessions) -> None:
+async def test_one_batch_counts_usage_per_stage(sessions: BatchSessions) -> None:
     budget, waves = Budget(usd=1.0), sessions.model()
     tag, judge = (sessions.within(budget, stage, waves) for stage in ("tag", "judge"))
     await asyncio.gather(
@@ -272,7 +268,7 @@ async def test_stages_are_told_apart_in_what_was_spent(sessions: BatchSessions) 
     assert len(sessions.server.batches) == 1
 
 
-async def test_two_at_once_send_what_both_ask_once(sessions: BatchSessions) -> None:
+async def test_concurrent_sessions_submit_shared_requests_once(sessions: BatchSessions) -> None:
     ours, theirs = [make_request(f"q{n}") for n in range(6)], [make_request(f"q{n}") for n in range(3, 9)]
     both = await asyncio.gather(sessions.ask(*ours), sessions.ask(*theirs))
     assert [texts(replies) for replies in both] == [
@@ -282,7 +278,7 @@ async def test_two_at_once_send_what_both_ask_once(sessions: BatchSessions) -> N
     assert set(sessions.server.submitted.values()) == {1}
 
 
-async def test_an_error_that_nobody_foresaw_reaches_those_who_wait(
+async def test_unexpected_error_reaches_waiting_callers(
     sessions: BatchSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(intent: BatchIntent) -> BatchIntent:
@@ -294,8 +290,8 @@ async def test_an_error_that_nobody_foresaw_reaches_those_who_wait(
     assert "disk on fire" in str(failure)
 
 
-async def test_the_key_goes_to_no_other_host(sessions: BatchSessions) -> None:
-    """The server names another host for the results; who went there would get nothing."""
+async def test_results_are_fetched_from_the_configured_host(sessions: BatchSessions) -> None:
+    """The server names another host in `results_url`; fetching from there would fail."""
     assert texts(await sessions.ask(make_request("q"))) == ["to q"]
     assert sessions.server.shown(sessions.server.batches[0])["results_url"].startswith("http://localhost:9/")
 
@@ -307,7 +303,7 @@ def served(sessions: BatchSessions) -> ModelService:
     return ModelService(access, Budget(usd=1.0), intents=sessions.intents)
 
 
-async def test_with_intents_every_model_that_is_opened_asks_in_batches(
+async def test_model_service_with_intents_batches_calls_of_all_stages(
     sessions: BatchSessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: QUICK)
@@ -321,12 +317,12 @@ async def test_with_intents_every_model_that_is_opened_asks_in_batches(
     await models.close()
 
 
-def test_other_providers_have_no_batches(sessions: BatchSessions) -> None:
+def test_batching_is_refused_for_other_providers(sessions: BatchSessions) -> None:
     with pytest.raises(UsageError, match=r"`batch` works only with Anthropic models, not openai/gpt-5\.3"):
         served(sessions).open("openai/gpt-5.3", "judge")
 
 
-async def test_patience_is_that_of_single_calls(sessions: BatchSessions) -> None:
+async def test_overloaded_single_call_after_a_batch_is_retried(sessions: BatchSessions) -> None:
     sessions.server.result = errored()
     sessions.server.refuse = fail_calls("single", 529)
     model = sessions.within(Budget(usd=1.0))

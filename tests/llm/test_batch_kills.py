@@ -1,4 +1,4 @@
-"""A killed process goes on without submitting anything twice, wherever the kill falls; kill -9 on real processes."""
+"""Real processes are killed with SIGKILL at various moments and continue without submitting anything twice."""
 
 import multiprocessing
 import os
@@ -20,11 +20,11 @@ CLIENTS = [
     "after take",
     "before verdicts",
 ]
-"""Where the process kills itself."""
+"""Moments at which the process kills itself."""
 SERVERS = ["arrived", "made", "looked", "results", "half of the results"]
-"""Where the server kills it: the batch is made although nobody hears of it."""
+"""Moments at which the server kills the process: the batch exists but the process does not learn of it."""
 RECOVERY = ["listed", "before drop", "after drop", *SERVERS, *CLIENTS]
-"""Where one may be killed that goes on after a kill."""
+"""Moments at which a process that continues after a kill may be killed again."""
 IMPORTED = [
     "anthropic.resources.messages.batches",
     "alembic.command",
@@ -37,14 +37,14 @@ IMPORTED = [
 
 @pytest.fixture(scope="module")
 def forks() -> ForkServerContext:
-    """Processes that have imported already what takes seconds."""
+    """Fork server that has preloaded the slow imports."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(IMPORTED)
     return context
 
 
 class Machine:
-    """Runs processes over one store, and kills them."""
+    """Runs and kills processes that share one store."""
 
     def __init__(self, forks: ForkServerContext, folder: Path) -> None:
         self.forks = forks
@@ -60,7 +60,7 @@ class Machine:
         return process
 
     def run(self, moment: str = "") -> int | None:
-        """The exit code of a process that is killed at the moment, where it comes to it."""
+        """Run a process that is killed at `moment`, if it reaches it, and return its exit code."""
         self._moment = moment
         self._victim = self.start(QUESTIONS, moment)
         self._victim.join(PATIENCE_S)
@@ -90,13 +90,13 @@ def finished(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("moment", [*CLIENTS, *SERVERS])
-def test_killed_at_any_moment_it_goes_on(machine: Machine, moment: str) -> None:
+def test_process_killed_at_any_moment_continues_without_resubmitting(machine: Machine, moment: str) -> None:
     assert machine.run(moment) == -signal.SIGKILL
     finished(machine)
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_killed_again_and_again_it_goes_on(machine: Machine, seed: int) -> None:
+def test_process_killed_repeatedly_continues_without_resubmitting(machine: Machine, seed: int) -> None:
     chance = random.Random(seed)
     first = ["after add", "arrived", "made", "before submitted"]
     kills = [chance.choice(first), *chance.choices(RECOVERY, k=3)]
@@ -105,7 +105,7 @@ def test_killed_again_and_again_it_goes_on(machine: Machine, seed: int) -> None:
     finished(machine)
 
 
-def test_two_processes_at_once_submit_what_both_ask_once(machine: Machine) -> None:
+def test_concurrent_processes_submit_shared_requests_once(machine: Machine) -> None:
     halves = [QUESTIONS[:4], QUESTIONS[1:]]
     both = [machine.start(questions, out=f"verdicts {n}") for n, questions in enumerate(halves)]
     for process in both:
@@ -116,7 +116,7 @@ def test_two_processes_at_once_submit_what_both_ask_once(machine: Machine) -> No
 
 
 @pytest.mark.parametrize("moment", ["after add", "made"])
-def test_two_processes_that_find_what_a_killed_one_left_submit_nothing_twice(machine: Machine, moment: str) -> None:
+def test_concurrent_processes_recover_a_killed_one_without_resubmitting(machine: Machine, moment: str) -> None:
     machine.run(moment)
     both = [machine.start(QUESTIONS, out=f"verdicts {n}") for n in range(2)]
     for process in both:

@@ -1,4 +1,4 @@
-"""Batches whose making or end was not heard: found again, and sent once."""
+"""Recovery of batches after lost responses and failures: they are found again and sent once."""
 
 from datetime import UTC, datetime
 
@@ -9,7 +9,7 @@ from evalscribe.model.chat import BatchIntent, CallFailed
 from support.batch_sessions import BatchSessions, fail_calls, make_request, sent_key, stored_intent, texts
 
 
-async def test_an_intent_without_a_batch_is_sent_once_it_is_sure_that_there_is_none(sessions: BatchSessions) -> None:
+async def test_intent_without_a_batch_is_sent_after_a_second_check(sessions: BatchSessions) -> None:
     stored_intent(sessions, make_request("q0"), make_request("q1"))
     sessions.server.add("theirs", "too")
     assert texts(await sessions.ask(make_request("q0"))) == ["to q0"]
@@ -17,7 +17,7 @@ async def test_an_intent_without_a_batch_is_sent_once_it_is_sure_that_there_is_n
     assert sessions.server.submitted[sessions.keys(make_request("q0"))[0]] == 1
 
 
-async def test_its_batch_is_found_among_many_pages_of_others(sessions: BatchSessions) -> None:
+async def test_batch_of_an_intent_is_found_across_pages(sessions: BatchSessions) -> None:
     sessions.server.page = 2
     for n in range(3):
         sessions.server.add(f"theirs {n}", "too")
@@ -26,13 +26,13 @@ async def test_its_batch_is_found_among_many_pages_of_others(sessions: BatchSess
         sessions.server.add(*(f"{n} {m}" for m in range(1 + n % 3)))
     stored_intent(sessions, make_request("q0"), make_request("q1"))
     assert texts(await sessions.ask(make_request("q0"), make_request("q1"))) == ["to q0", "to q1"]
-    found = sessions.intents.of(sessions.keys(make_request("q0"))[0])
-    assert found is not None
-    assert found.batch_id == mine
+    intent = sessions.intents.of(sessions.keys(make_request("q0"))[0])
+    assert intent is not None
+    assert intent.batch_id == mine
     assert {sessions.server.submitted[key] for key in sessions.keys(make_request("q0"), make_request("q1"))} == {1}
 
 
-async def test_a_batch_that_arrives_late_is_found_at_the_second_look(sessions: BatchSessions) -> None:
+async def test_late_batch_is_found_at_the_second_check(sessions: BatchSessions) -> None:
     stored_intent(sessions, make_request("q0"))
 
     def arrive(moment: str) -> None:
@@ -44,7 +44,7 @@ async def test_a_batch_that_arrives_late_is_found_at_the_second_look(sessions: B
     assert sessions.server.calls["POST batches"] == 0
 
 
-async def test_another_batch_of_the_same_size_is_waited_for_and_told_apart_by_its_keys(sessions: BatchSessions) -> None:
+async def test_foreign_batch_of_the_same_size_is_distinguished_by_its_keys(sessions: BatchSessions) -> None:
     theirs = sessions.server.add("theirs")
     stored_intent(sessions, make_request("q0"))
     assert texts(await sessions.ask(make_request("q0"))) == ["to q0"]
@@ -52,7 +52,7 @@ async def test_another_batch_of_the_same_size_is_waited_for_and_told_apart_by_it
     assert sessions.server.calls["POST batches"] == 1
 
 
-async def test_a_batch_that_another_intent_has_is_not_looked_into(sessions: BatchSessions) -> None:
+async def test_batch_of_another_intent_is_not_inspected(sessions: BatchSessions) -> None:
     other = sent_key(sessions, make_request("other"))
     intent = BatchIntent(id="other", keys=sessions.keys(make_request("other")), created=datetime.now(UTC))
     sessions.intents.add(intent)
@@ -64,7 +64,7 @@ async def test_a_batch_that_another_intent_has_is_not_looked_into(sessions: Batc
 
 @pytest.mark.parametrize("kind", ["POST", "look", "results"])
 @pytest.mark.parametrize("statuses", [(429,), (529, 500), (-1,)])
-async def test_what_may_pass_is_tried_again_and_nothing_is_sent_twice(
+async def test_transient_failures_are_retried_without_submitting_twice(
     sessions: BatchSessions, kind: str, statuses: tuple[int, ...]
 ) -> None:
     sessions.server.refuse = fail_calls(kind, *statuses)
@@ -72,8 +72,8 @@ async def test_what_may_pass_is_tried_again_and_nothing_is_sent_twice(
     assert len(sessions.server.batches) == 1
 
 
-async def test_a_batch_whose_making_was_not_heard_is_found(sessions: BatchSessions) -> None:
-    """The server makes the batch and the connection breaks before it can say so."""
+async def test_batch_is_found_when_the_create_response_was_lost(sessions: BatchSessions) -> None:
+    """The server creates the batch but the connection breaks before it can answer."""
 
     def make_and_break(method: str, path: str, number: int) -> int:
         if method == "POST" and number == 0:
@@ -87,9 +87,7 @@ async def test_a_batch_whose_making_was_not_heard_is_found(sessions: BatchSessio
 
 
 @pytest.mark.parametrize(("status", "error"), [(401, AccessError), (403, AccessError), (400, CallFailed)])
-async def test_a_batch_that_is_turned_away_leaves_no_intent(
-    sessions: BatchSessions, status: int, error: type[Exception]
-) -> None:
+async def test_rejected_batch_leaves_no_intent(sessions: BatchSessions, status: int, error: type[Exception]) -> None:
     sessions.server.refuse = fail_calls("POST", status)
     (failure,) = await sessions.ask(make_request("q0"))
     assert isinstance(failure, error)
@@ -98,7 +96,7 @@ async def test_a_batch_that_is_turned_away_leaves_no_intent(
 
 
 @pytest.mark.parametrize("kind", ["POST", "look", "results", "list"])
-async def test_a_service_that_stays_away_ends_the_command_and_the_next_one_goes_on(
+async def test_persistent_outage_ends_the_command_and_the_next_one_continues(
     sessions: BatchSessions, kind: str
 ) -> None:
     if kind == "list":

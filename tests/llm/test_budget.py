@@ -1,4 +1,4 @@
-"""A call starts only if its worst case still fits."""
+"""A call starts only if its worst case fits the budget."""
 
 import asyncio
 from dataclasses import replace
@@ -20,13 +20,13 @@ WORST = worst_case(ASKED, OPUS)
 SMALL = Usage(calls=1, input_tokens=100, output_tokens=10, cost_usd=0.001)
 
 
-def test_the_worst_case_is_above_what_the_real_one_costs() -> None:
+def test_worst_case_overestimates_tokens_and_prices_them_as_cache_writes() -> None:
     assert OPUS is not None
     assert 2000 < WORST.input_tokens < 2500
     assert WORST.cost_usd == pytest.approx(WORST.input_tokens * 5e-6 + 1000 * 20e-6)
 
 
-async def test_calls_go_on_until_the_next_one_does_not_fit() -> None:
+async def test_calls_are_refused_once_the_next_worst_case_does_not_fit() -> None:
     budget = Budget(usd=WORST.cost_usd + 2 * SMALL.cost_usd)
     model = BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 9), budget, OPUS)
     for _ in range(3):
@@ -38,7 +38,7 @@ async def test_calls_go_on_until_the_next_one_does_not_fit() -> None:
 
 
 class Slow:
-    """A model whose answers a test lets out; it knows how many calls are under way."""
+    """Model that answers after 20 ms and records how many calls were in flight at once."""
 
     id = "scripted/slow"
     context_tokens = 200_000
@@ -60,7 +60,7 @@ class Slow:
     async def close(self) -> None: ...
 
 
-async def test_worst_cases_of_calls_under_way_are_kept_aside() -> None:
+async def test_calls_in_flight_reserve_their_worst_case() -> None:
     slow = Slow()
     budget = Budget(usd=2.5 * WORST.cost_usd)
     model = BudgetedModel(slow, budget, OPUS)
@@ -69,7 +69,7 @@ async def test_worst_cases_of_calls_under_way_are_kept_aside() -> None:
     assert budget.spent.calls == 8
 
 
-async def test_the_budget_is_never_overspent_by_calls_at_their_worst() -> None:
+async def test_budget_is_never_exceeded_by_concurrent_worst_case_calls() -> None:
     budget = Budget(usd=3.2 * WORST.cost_usd)
     model = BudgetedModel(Slow(WORST), budget, OPUS)
     results = await asyncio.gather(*(model.complete(ASKED) for _ in range(8)), return_exceptions=True)
@@ -78,7 +78,7 @@ async def test_the_budget_is_never_overspent_by_calls_at_their_worst() -> None:
     assert budget.spent.cost_usd <= 3.2 * WORST.cost_usd
 
 
-async def test_tokens_are_a_budget_of_their_own() -> None:
+async def test_token_budget_is_enforced() -> None:
     whole = WORST.input_tokens + WORST.output_tokens
     model = BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 2), Budget(tokens=whole + 109), None)
     await model.complete(ASKED)
@@ -86,7 +86,7 @@ async def test_tokens_are_a_budget_of_their_own() -> None:
         await model.complete(ASKED)
 
 
-async def test_a_cancelled_call_counts_at_its_worst() -> None:
+async def test_cancelled_call_counts_its_worst_case() -> None:
     budget = Budget(usd=1.0)
     task = asyncio.create_task(BudgetedModel(Slow(), budget, OPUS).complete(ASKED))
     await asyncio.sleep(0)
@@ -113,7 +113,7 @@ async def spend(answer: Answer) -> tuple[Budget, Exception | None]:
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 429, 500, 529])
-async def test_what_was_turned_away_is_free(status: int) -> None:
+async def test_rejected_requests_are_free(status: int) -> None:
     budget, error = await spend(failure(status))
     assert budget.spent == Usage()
     assert isinstance(error, AccessError) == (status == 401)
@@ -128,14 +128,14 @@ async def test_what_was_turned_away_is_free(status: int) -> None:
         pytest.param(replace(message(), held=True), id="late"),
     ],
 )
-async def test_what_ended_without_usage_counts_at_its_worst(answer: Answer) -> None:
+async def test_failed_reply_without_usage_counts_its_worst_case(answer: Answer) -> None:
     budget, error = await spend(answer)
     assert budget.spent == WORST
     assert isinstance(error, CallFailed)
     assert error.usage == WORST
 
 
-async def test_retries_spend_from_the_budget_too() -> None:
+async def test_retries_count_against_the_budget() -> None:
     budget = Budget(usd=2.5 * WORST.cost_usd)
     with MessagesServer(Answer(cut="reset")) as server:
         attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
@@ -147,7 +147,7 @@ async def test_retries_spend_from_the_budget_too() -> None:
     assert raised.value.usage == WORST + WORST
 
 
-async def test_stages_are_counted_apart_in_the_order_of_their_first_calls() -> None:
+async def test_usage_is_counted_per_stage_in_order_of_first_calls() -> None:
     budget = Budget(usd=1.0)
     tag, judge = (
         BudgetedModel(ScriptedModel([text_reply("x", usage=SMALL)] * 2), budget, OPUS, s) for s in ("tag", "judge")
@@ -158,7 +158,7 @@ async def test_stages_are_counted_apart_in_the_order_of_their_first_calls() -> N
     assert budget.spent == SMALL + SMALL + SMALL
 
 
-async def test_a_call_that_can_never_fit_does_not_wait_for_those_under_way() -> None:
+async def test_call_larger_than_the_budget_fails_without_waiting() -> None:
     budget = Budget(usd=1.5 * WORST.cost_usd)
     under_way = asyncio.create_task(BudgetedModel(Slow(), budget, OPUS).complete(ASKED))
     await asyncio.sleep(0)
@@ -170,7 +170,7 @@ async def test_a_call_that_can_never_fit_does_not_wait_for_those_under_way() -> 
     await under_way
 
 
-async def test_a_small_call_passes_one_that_waits_for_room() -> None:
+async def test_small_call_overtakes_one_waiting_for_room() -> None:
     budget = Budget(usd=1.9 * WORST.cost_usd)
     small = ASKED.model_copy(update={"system": "", "max_tokens": 10})
     done: list[str] = []
@@ -183,27 +183,27 @@ async def test_a_small_call_passes_one_that_waits_for_room() -> None:
     assert done == ["first", "small", "waits"]
 
 
-def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
+def test_unpriced_model_requires_a_token_budget() -> None:
     with pytest.raises(UsageError, match="`max_tokens`"):
         BudgetedModel(Slow(), Budget(usd=1.0), None)
     assert BudgetedModel(Slow(), Budget(usd=1.0, tokens=1000), None).id == "scripted/slow"
 
 
 @pytest.mark.parametrize(("answer", "worst"), [(text_reply("x", usage=Usage()), WORST), (text_reply(), None)])
-async def test_a_reply_without_usage_counts_at_its_worst(answer: Reply, worst: Usage | None) -> None:
+async def test_reply_without_usage_counts_its_worst_case(answer: Reply, worst: Usage | None) -> None:
     budget = Budget(usd=1.0)
     reply = await BudgetedModel(ScriptedModel([answer]), budget, OPUS).complete(ASKED)
     assert reply.usage == budget.spent == (worst or answer.usage)
 
 
-async def test_an_unforeseen_error_counts_at_its_worst() -> None:
+async def test_unexpected_error_counts_its_worst_case() -> None:
     budget = Budget(usd=1.0)
     with pytest.raises(UnavailableError):
         await BudgetedModel(ScriptedModel([UnavailableError("gone")]), budget, OPUS).complete(ASKED)
     assert budget.spent == WORST
 
 
-async def test_failed_attempts_count_once_and_what_is_told_is_what_is_counted() -> None:
+async def test_reported_usage_equals_counted_usage_across_failed_attempts() -> None:
     budget = Budget(usd=1.0)
     script = [Answer(cut="reset"), failure(529), page(), message({"type": "text", "text": "x"})]
     with MessagesServer(script) as server:
@@ -217,7 +217,7 @@ async def test_failed_attempts_count_once_and_what_is_told_is_what_is_counted() 
     assert raised.value.usage + reply.usage == budget.spent
 
 
-async def test_a_failure_after_a_lost_attempt_is_not_free() -> None:
+async def test_rejected_call_after_a_lost_attempt_is_not_free() -> None:
     budget = Budget(usd=1.0)
     with MessagesServer([Answer(cut="reset"), failure(400)]) as server:
         attempt = AnthropicModel("claude-opus-5-5", "key", server.url, OPUS)
@@ -235,13 +235,13 @@ async def test_a_failure_after_a_lost_attempt_is_not_free() -> None:
         ASKED.model_copy(update={"system": "評" * 4000}),
     ],
 )
-def test_a_schema_and_other_scripts_cost_more(dense: Request) -> None:
+def test_schemas_and_non_latin_text_raise_the_worst_case(dense: Request) -> None:
     assert worst_case(dense, OPUS).input_tokens >= WORST.input_tokens + 500
     assert worst_case(ASKED.model_copy(update={"system": "評" * 4000}), OPUS).input_tokens >= 12_000
 
 
 @pytest.mark.parametrize("bound", [float("nan"), float("inf"), -1, -0.01])
-def test_a_bound_that_bounds_nothing_is_refused(bound: float) -> None:
+def test_negative_or_non_finite_budget_is_refused(bound: float) -> None:
     with pytest.raises(UsageError, match="a budget must be a number of at least 0"):
         Budget(usd=bound)
     with pytest.raises(UsageError, match="a budget must be a number of at least 0"):

@@ -1,4 +1,4 @@
-"""The budget holds in random trials, by the ledger of the server: what it billed, whether or not the client heard."""
+"""Random trials of the budget against what the server billed, including answers that never reached the client."""
 
 import asyncio
 import json
@@ -22,26 +22,26 @@ TOOL = Tool(name="submit", description="Submit the verdict.", input_schema=SCHEM
 WORDS = ("return x == 1;\n", '{"a": [1, 2]}', "0f3a9c7e", "The task asks for 2. ", "überprüft ", "評価する", "🙂")
 PATIENCE = RetryPolicy(attempts=4, first_wait_s=0.001, longest_wait_s=0.004, total_s=60)
 TIMEOUT_S = 2.0
-"""Only answers that are held take so long."""
+"""Only withheld answers take that long."""
 BILLED = ("whole",) * 10 + ("half", "reset", "late", "page", "no usage")
-"""Answers that the server has worked for, heard or not."""
+"""Kinds of answers that the server bills, whether or not the client receives them."""
 FREE = (429, 529, 500, 400)
 EVERY = (*dict.fromkeys(BILLED), *FREE)
 
 
 @dataclass
 class Ledger:
-    """What the server billed, by trial."""
+    """Amounts that the server billed, by trial."""
 
     usage: dict[int, Usage] = field(default_factory=dict)
     kinds: Counter[str] = field(default_factory=Counter)
     begun: set[int] = field(default_factory=set)
-    """Trials of which a call has arrived."""
+    """Trials from which a call has arrived."""
 
     def answer(self, call: Call) -> Answer:
         trial = int(call.body["system"][0]["text"].split()[1])
         chance = random.Random(trial * 100_003 + call.number)
-        # The first calls of the trials bring everything, however few calls a busy machine makes.
+        # The first calls of the trials cover every kind, even if a busy machine makes few calls.
         first = EVERY[trial % len(EVERY)] if trial not in self.begun else None
         self.begun.add(trial)
         if isinstance(first, int) or (first is None and chance.random() < 0.2):
@@ -52,11 +52,11 @@ class Ledger:
         self.usage[trial] = self.usage.get(trial, Usage()) + priced(call, bill)
         kind = first if isinstance(first, str) else chance.choice(BILLED)
         self.kinds[kind] += 1
-        return told(kind, bill)
+        return billed_answer(kind, bill)
 
 
 def billed(call: Call, chance: random.Random) -> dict[str, int]:
-    """Up to a token for two bytes of ASCII and for each other byte, and up to the whole answer; some of it cached."""
+    """Draw a bill: at most one token per two ASCII bytes or other byte, plus at most `max_tokens`; part is cached."""
     parts = [call.body.get(name) for name in ("system", "messages", "tools", "output_config")]
     raw = json.dumps(parts, ensure_ascii=False)
     plain = len(raw.encode("ascii", "ignore"))
@@ -85,7 +85,7 @@ def priced(call: Call, bill: dict[str, int]) -> Usage:
     return usage.model_copy(update={"cost_usd": cost_of(call.body["model"]).cost(usage)})
 
 
-def told(kind: str, bill: dict[str, int]) -> Answer:
+def billed_answer(kind: str, bill: dict[str, int]) -> Answer:
     whole = message({"type": "text", "text": "Done."}, usage=bill)
     if kind in ("half", "reset"):
         return replace(whole, cut=kind)
@@ -97,14 +97,14 @@ def told(kind: str, bill: dict[str, int]) -> Answer:
 
 
 def cost_of(name: str) -> Price:
-    found = price_of(f"anthropic/{name}")
-    assert found is not None
-    return found
+    price = price_of(f"anthropic/{name}")
+    assert price is not None
+    return price
 
 
 @dataclass
 class Trial:
-    """One command: several stages, models and lanes over one budget; some answers are heard as they are written."""
+    """One command: several stages, models and concurrent calls on one budget; some answers are streamed."""
 
     number: int
     adapters: dict[str, AnthropicModel]
@@ -114,7 +114,7 @@ class Trial:
         self.requests = [self.request() for _ in range(self.chance.choice((2, 3, 4, 12)))]
         self.cancels = self.chance.random() < 0.5
         self.told = Usage()
-        """What the callers were told, by replies and failures."""
+        """Usage reported to the callers by replies and failures."""
         self.budget = self.of_some(self.chance.choice(("usd", "tokens", "both")))
 
     def request(self) -> Request:
@@ -128,7 +128,7 @@ class Trial:
         )
 
     def of_some(self, kind: str) -> Budget:
-        """Room for some of the calls at their worst, so that it binds."""
+        """Return a budget for only some of the worst-case calls, so that it is binding."""
         worst = [worst_case(request, cost_of(self.chance.choice(MODELS))) for request in self.requests]
         share = self.chance.uniform(0.1, 1.2)
         usd = sum(one.cost_usd for one in worst) * share
@@ -136,19 +136,19 @@ class Trial:
         return Budget(usd=None if kind == "tokens" else usd, tokens=None if kind == "usd" else tokens)
 
     async def run(self) -> None:
-        """Calls in 2 to 16 lanes; some are given up after a moment."""
-        lanes = asyncio.Semaphore(self.chance.randint(2, 16))
-        await asyncio.gather(*(self.call(request, lanes, self.model()) for request in self.requests))
+        """Make all calls, 2 to 16 at a time; some are cancelled after a moment."""
+        slots = asyncio.Semaphore(self.chance.randint(2, 16))
+        await asyncio.gather(*(self.call(request, slots, self.model()) for request in self.requests))
 
     def model(self) -> RetryingModel:
         name, stage = self.chance.choice(MODELS), self.chance.choice(STAGES)
         return RetryingModel(BudgetedModel(self.adapters[name], self.budget, cost_of(name), stage), PATIENCE)
 
-    async def call(self, request: Request, lanes: asyncio.Semaphore, model: RetryingModel) -> None:
+    async def call(self, request: Request, slots: asyncio.Semaphore, model: RetryingModel) -> None:
         patience = self.chance.choice((None, None, self.chance.uniform(0.0, 0.1))) if self.cancels else None
-        heard: list[str] = []
-        on_text = self.chance.choice((None, heard.append))
-        async with lanes:
+        pieces: list[str] = []
+        on_text = self.chance.choice((None, pieces.append))
+        async with slots:
             try:
                 async with asyncio.timeout(patience):
                     usage = (await model.complete(request, on_text)).usage
@@ -160,13 +160,13 @@ class Trial:
 
 
 def within(budget: Budget, usage: Usage) -> bool:
-    """Dollars to a billionth of a cent: sums of the same numbers in another order differ in the last digit."""
+    """Return whether the usage fits; dollars may exceed by 1e-11, since float sums depend on the order."""
     in_dollars = budget.usd is None or usage.cost_usd <= budget.usd + 1e-11
     return in_dollars and (budget.tokens is None or usage.input_tokens + usage.output_tokens <= budget.tokens)
 
 
 async def play(trials: list[Trial]) -> None:
-    """Some at a time, each within a bound: a call that waits for ever would be a failure too."""
+    """Run the trials, some at a time and each with a time limit, so that an endless wait fails the test."""
     open_now = asyncio.Semaphore(AT_ONCE)
 
     async def one(trial: Trial) -> None:
@@ -176,7 +176,7 @@ async def play(trials: list[Trial]) -> None:
     await asyncio.gather(*map(one, trials))
 
 
-async def test_the_budget_holds_in_random_trials() -> None:
+async def test_budget_is_never_exceeded_in_random_trials() -> None:
     ledger = Ledger()
     with MessagesServer(ledger.answer, latency_s=0.01) as server:
         adapters = {
@@ -207,7 +207,7 @@ def same(one: Usage, other: Usage) -> bool:
     return rounded[0] == rounded[1]
 
 
-async def test_a_reply_without_usage_is_told_at_its_worst() -> None:
+async def test_unpriced_reply_without_usage_counts_its_worst_case() -> None:
     class Silent:
         id = "compatible/model"
         context_tokens = 1000

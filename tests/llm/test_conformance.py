@@ -1,6 +1,6 @@
-"""What every adapter does alike, against a server on loopback that speaks its vendor's protocol.
+"""Behaviour that all adapters share, against a loopback server for each vendor's protocol.
 
-Each case is asked both ways, whole and as a stream that is heard; what comes of it is the same.
+Most cases run without and with streaming; the result is the same.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ def vendor(request: pytest.FixtureRequest) -> Vendor:
 
 
 WHOLE = pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
-"""For what a stream has no part in."""
+"""For cases that streaming does not affect."""
 
 
 async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_s: float = PATIENCE_S) -> Reply:
-    """One answer of one attempt."""
+    """Make one attempt and return the answer."""
     with vendor.server(script) as server:
         model = vendor.model(server.url, timeout_s)
         try:
@@ -59,7 +59,7 @@ async def ask(vendor: Vendor, script: Script, request: Request = ASKED, timeout_
 async def failures(
     vendor: Vendor, answers: Sequence[Answer], timeout_s: float = PATIENCE_S
 ) -> list[CallFailed | EvalscribeError]:
-    """How one attempt at each of these answers failed; the key is in nothing of it."""
+    """Make one attempt at each answer, return the failures, and check that none contains the key."""
     with vendor.server(answers) as server:
         model = vendor.model(server.url, timeout_s)
         all_failed = [await _failure(vendor, model) for _ in answers]
@@ -83,14 +83,14 @@ async def failed(vendor: Vendor, answer: Answer, timeout_s: float = PATIENCE_S) 
     return failure
 
 
-async def test_an_answer_with_its_usage(vendor: Vendor) -> None:
+async def test_reply_contains_text_stop_reason_and_usage(vendor: Vendor) -> None:
     reply = await ask(vendor, vendor.says("Because."))
     assert (reply.text, reply.stop, reply.tool_calls) == ("Because.", "end", ())
     assert (reply.usage.calls, reply.usage.input_tokens, reply.usage.output_tokens) == (1, 1000, 100)
 
 
 @WHOLE
-async def test_structured_output(vendor: Vendor) -> None:
+async def test_answer_schema_is_sent(vendor: Vendor) -> None:
     with vendor.server(vendor.says('{"label": "x"}')) as server:
         model = vendor.model(server.url)
         reply = await vendor.answer(model, ASKED.model_copy(update={"answer_schema": SCHEMA}))
@@ -99,14 +99,14 @@ async def test_structured_output(vendor: Vendor) -> None:
     assert vendor.schema(server.calls[0]) == SCHEMA
 
 
-async def test_tools_and_their_results_make_the_round(vendor: Vendor) -> None:
+async def test_tool_calls_and_results_round_trip(vendor: Vendor) -> None:
     with vendor.server([vendor.use(("read", {"label": "a"}), ("s", {"label": "b"})), vendor.says("Done.")]) as server:
         model = vendor.model(server.url)
-        asked = ASKED.model_copy(update={"tools": TOOLS})
-        reply = await vendor.answer(model, asked)
+        tool_request = ASKED.model_copy(update={"tools": TOOLS})
+        reply = await vendor.answer(model, tool_request)
         results = tuple(ToolResult(call_id=call.id, text=f"of {call.name}") for call in reply.tool_calls)
         turns = (Message(role="assistant", raw=reply.raw), Message(role="user", tool_results=results))
-        last = await vendor.answer(model, asked.model_copy(update={"messages": (*ASKED.messages, *turns)}))
+        last = await vendor.answer(model, tool_request.model_copy(update={"messages": (*ASKED.messages, *turns)}))
         await model.close()
     assert reply.stop == "tool_use"
     assert [(call.name, call.input) for call in reply.tool_calls] == [("read", {"label": "a"}), ("s", {"label": "b"})]
@@ -116,22 +116,22 @@ async def test_tools_and_their_results_make_the_round(vendor: Vendor) -> None:
     assert last.text == "Done."
 
 
-async def test_an_answer_that_reached_its_bound_says_so(vendor: Vendor) -> None:
+async def test_truncated_answer_stops_with_max_tokens(vendor: Vendor) -> None:
     reply = await ask(vendor, vendor.says("Beca", vendor.cut_off))
     assert (reply.text, reply.stop, reply.usage.output_tokens) == ("Beca", "max_tokens", 100)
 
 
-async def test_a_refusal_is_a_way_to_stop(vendor: Vendor) -> None:
+async def test_refusal_is_a_stop_reason(vendor: Vendor) -> None:
     reply = await ask(vendor, vendor.refusal)
     assert (reply.stop, reply.usage.calls) == ("refusal", 1)
 
 
-async def test_a_prompt_beyond_the_context_is_a_way_to_stop(vendor: Vendor) -> None:
+async def test_too_long_prompt_stops_with_context_exceeded(vendor: Vendor) -> None:
     reply = await ask(vendor, vendor.too_long)
     assert (reply.stop, reply.usage.calls) == ("context_exceeded", 0)
 
 
-async def test_429_asks_to_wait_and_cost_nothing(vendor: Vendor) -> None:
+async def test_429_is_a_free_transient_failure_with_its_wait(vendor: Vendor) -> None:
     failure = await failed(vendor, vendor.failure(429, "rate_limit", "slow down", retry_after="7"))
     assert isinstance(failure, TransientFailure)
     assert (failure.limited, failure.after, failure.free, failure.ends_all) == (True, 7.0, True, None)
@@ -139,7 +139,7 @@ async def test_429_asks_to_wait_and_cost_nothing(vendor: Vendor) -> None:
 
 
 @WHOLE
-async def test_what_may_pass_cost_nothing(vendor: Vendor) -> None:
+async def test_transient_statuses_are_free_transient_failures(vendor: Vendor) -> None:
     statuses = (408, 409, 500, 502, 503, 504, 529)
     answers = [vendor.failure(status, retry_after="7") for status in statuses]
     for status, failure in zip(statuses, await failures(vendor, answers), strict=True):
@@ -149,7 +149,7 @@ async def test_what_may_pass_cost_nothing(vendor: Vendor) -> None:
 
 
 @WHOLE
-async def test_what_concerns_all_calls_ends_the_command(vendor: Vendor) -> None:
+async def test_401_402_403_and_404_raise_errors_that_end_the_command(vendor: Vendor) -> None:
     key = f"Check {vendor.provider.key_name}"
     ends = {
         401: (AccessError, key),
@@ -165,8 +165,8 @@ async def test_what_concerns_all_calls_ends_the_command(vendor: Vendor) -> None:
 
 
 @WHOLE
-async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
-    """A redirect is one of them: it is not followed."""
+async def test_other_statuses_fail_only_this_call_for_free(vendor: Vendor) -> None:
+    """Redirects are among them and are not followed."""
     statuses = (301, 307, 400, 412, 418, 422, 431)
     headers = {"location": "/v2", "content-type": "application/json"}
     answers = [replace(vendor.failure(status), headers=headers) for status in statuses]
@@ -178,7 +178,7 @@ async def test_any_other_status_concerns_this_call_only(vendor: Vendor) -> None:
 
 
 @WHOLE
-async def test_a_page_in_place_of_an_error_is_not_repeated_to_the_user(vendor: Vendor) -> None:
+async def test_html_error_page_is_not_shown_to_the_user(vendor: Vendor) -> None:
     failure = await failed(vendor, page(502))
     assert isinstance(failure, TransientFailure)
     assert "<" not in failure.reason
@@ -200,18 +200,18 @@ BROKEN = {
 }
 
 
-async def test_an_answer_that_is_none_concerns_this_call_and_may_have_cost(vendor: Vendor) -> None:
+async def test_malformed_reply_fails_this_call_and_is_not_free(vendor: Vendor) -> None:
     for name, failure in zip(BROKEN, await failures(vendor, list(BROKEN.values())), strict=True):
         assert isinstance(failure, CallFailed), name
         assert not failure.free, name
         assert failure.usage.calls == 0, name
 
 
-async def test_an_answer_without_a_reason_to_stop_is_none(vendor: Vendor) -> None:
+async def test_answer_without_a_stop_reason_fails(vendor: Vendor) -> None:
     assert isinstance(await failed(vendor, vendor.says("x", None)), CallFailed)
 
 
-async def test_a_body_that_breaks_off_may_have_cost(vendor: Vendor) -> None:
+async def test_truncated_body_is_not_free(vendor: Vendor) -> None:
     half, reset = await failures(vendor, [replace(vendor.says("Because."), cut=cut) for cut in ("half", "reset")])
     assert isinstance(reset, TransientFailure)
     assert isinstance(half, CallFailed)
@@ -220,13 +220,13 @@ async def test_a_body_that_breaks_off_may_have_cost(vendor: Vendor) -> None:
     assert not reset.free
 
 
-async def test_an_error_inside_a_200_may_have_cost(vendor: Vendor) -> None:
+async def test_error_inside_a_200_is_not_free(vendor: Vendor) -> None:
     failure = await failed(vendor, vendor.error_in_200)
     assert isinstance(failure, CallFailed)
     assert not failure.free
 
 
-async def test_a_server_that_hangs_is_left(vendor: Vendor) -> None:
+async def test_hanging_server_times_out_and_is_not_free(vendor: Vendor) -> None:
     clock = LoopClock()
     with vendor.server(replace(vendor.says("x"), held=True)) as server:
         model = vendor.model(server.url, PATIENCE_S)
@@ -240,7 +240,7 @@ async def test_a_server_that_hangs_is_left(vendor: Vendor) -> None:
     assert not failure.free
 
 
-async def test_nobody_there_ends_the_command_once_the_retries_are_spent(vendor: Vendor) -> None:
+async def test_unreachable_host_is_transient_and_ends_the_command_after_retries(vendor: Vendor) -> None:
     with vendor.server(vendor.says("x")) as server:
         url = server.url
     model = vendor.model(url)
@@ -253,12 +253,12 @@ async def test_nobody_there_ends_the_command_once_the_retries_are_spent(vendor: 
 
 
 @WHOLE
-async def test_text_that_is_no_unicode_is_sent_all_the_same(vendor: Vendor) -> None:
+async def test_prompt_with_a_lone_surrogate_can_be_sent(vendor: Vendor) -> None:
     turns = (Message(role="user", text="a\ud800b"),)
     assert (await ask(vendor, vendor.says("x"), ASKED.model_copy(update={"messages": turns}))).text == "x"
 
 
-async def test_an_answer_that_is_no_unicode_can_be_kept_and_sent_back(vendor: Vendor) -> None:
+async def test_reply_with_a_lone_surrogate_can_be_stored_and_sent_back(vendor: Vendor) -> None:
     with vendor.server(vendor.says("a\ud800b")) as server:
         model = vendor.model(server.url)
         reply = await vendor.answer(model, ASKED)
@@ -270,7 +270,7 @@ async def test_an_answer_that_is_no_unicode_can_be_kept_and_sent_back(vendor: Ve
 
 
 @WHOLE
-async def test_no_log_and_no_repr_holds_the_key(vendor: Vendor, caplog: pytest.LogCaptureFixture) -> None:
+async def test_logs_and_repr_do_not_contain_the_key(vendor: Vendor, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     model = vendor.model("http://127.0.0.1:9")
     assert KEY not in repr(model)
@@ -281,7 +281,7 @@ async def test_no_log_and_no_repr_holds_the_key(vendor: Vendor, caplog: pytest.L
 
 
 @WHOLE
-async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
+async def test_one_model_answers_concurrent_calls(vendor: Vendor) -> None:
     with vendor.server(vendor.says("x")) as server:
         server.gather(4)
         model = vendor.model(server.url)
@@ -291,7 +291,7 @@ async def test_calls_at_the_same_time_share_one_client(vendor: Vendor) -> None:
 
 
 @WHOLE
-async def test_a_refused_key_fails_the_check(vendor: Vendor) -> None:
+async def test_check_raises_access_error_for_a_refused_key(vendor: Vendor) -> None:
     with vendor.server(vendor.failure(401, None, f"not with {vendor.key}")) as server:
         model = vendor.model(server.url)
         with pytest.raises(AccessError) as raised:
@@ -301,7 +301,7 @@ async def test_a_refused_key_fails_the_check(vendor: Vendor) -> None:
 
 
 @WHOLE
-async def test_a_service_that_is_down_fails_the_check(vendor: Vendor) -> None:
+async def test_check_raises_unavailable_error_when_the_service_is_down(vendor: Vendor) -> None:
     with vendor.server([vendor.failure(503), vendor.failure(429), page(200)]) as server:
         model = vendor.model(server.url)
         for _ in range(3):

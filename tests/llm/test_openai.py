@@ -1,4 +1,4 @@
-"""What the chat-completions adapter says on the wire, and how each service's dialect differs."""
+"""Requests and replies of the chat-completions adapter, and the dialects of the services."""
 
 import json
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ async def ask(
     provider: Provider = OPENAI,
     key: str = KEY,
 ) -> tuple[list[Reply], list[Call]]:
-    """The replies to these requests, and what came in; in the provider's own dialect unless another is given."""
+    """Return the replies and the calls that the server received; `spoken` overrides the provider's dialect."""
     with ChatServer(script) as server:
         model = OpenAIModel("test", key, provider, server.url, PRICE, dialect=spoken or DIALECTS[provider.name])
         try:
@@ -43,7 +43,7 @@ def changed(**fields: Any) -> Request:
     return ASKED.model_copy(update=fields)
 
 
-async def test_a_call_goes_out_as_the_service_wants_it() -> None:
+async def test_request_matches_the_chat_completions_api() -> None:
     _, (call,) = await ask(says("Done."), [changed(tools=(TOOL,), effort="high")])
     assert call.path == "/chat/completions"
     assert call.headers["authorization"] == f"Bearer {KEY}"
@@ -61,7 +61,7 @@ async def test_a_call_goes_out_as_the_service_wants_it() -> None:
     }
 
 
-async def test_what_the_environment_holds_for_openai_goes_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_openai_environment_variables_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "WEBHOOK_SECRET"):
         monkeypatch.setenv(f"OPENAI_{name}", "planted")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9")
@@ -72,7 +72,7 @@ async def test_what_the_environment_holds_for_openai_goes_nowhere(monkeypatch: p
         assert call.headers.get("authorization") == (f"Bearer {KEY}" if key else None)
 
 
-async def test_structured_output_is_strict_where_every_property_is_required() -> None:
+async def test_structured_output_is_strict_only_for_closed_schemas() -> None:
     _, (closed, loose) = await ask(says("{}"), [changed(answer_schema=CLOSED), changed(answer_schema=OPEN)])
     sent = closed.body["response_format"]
     assert sent == {"type": "json_schema", "json_schema": {"name": "answer", "schema": CLOSED, "strict": True}}
@@ -90,11 +90,11 @@ async def test_structured_output_is_strict_where_every_property_is_required() ->
         ({**CLOSED, "properties": {"label": OPEN}}, False),
     ],
 )
-def test_what_is_strict(schema: dict[str, Any], strict: bool) -> None:
+def test_is_strict_requires_closed_schemas_at_every_level(schema: dict[str, Any], strict: bool) -> None:
     assert is_strict(schema) is strict
 
 
-async def test_openrouter_is_asked_for_its_bill_and_for_hosts_that_heed_the_schema() -> None:
+async def test_openrouter_request_asks_for_cost_and_schema_support() -> None:
     usage = {**USAGE, "cost": 0.0123, "is_byok": False}
     (_, reply), (plain, bound) = await ask(
         says("{}", usage=usage), [ASKED, changed(answer_schema=CLOSED)], provider=OPENROUTER
@@ -106,13 +106,13 @@ async def test_openrouter_is_asked_for_its_bill_and_for_hosts_that_heed_the_sche
     assert reply.usage.cost_usd == 0.0123
 
 
-async def test_with_a_key_of_ones_own_the_vendors_bill_is_counted_too() -> None:
+async def test_openrouter_cost_includes_the_upstream_cost_with_an_own_key() -> None:
     usage = {**USAGE, "cost": 0.001, "is_byok": True, "cost_details": {"upstream_inference_cost": 0.02}}
     (reply,), _ = await ask(says("x", usage=usage), provider=OPENROUTER)
     assert reply.usage.cost_usd == pytest.approx(0.021)
 
 
-async def test_usage_is_whole_and_priced() -> None:
+async def test_usage_includes_cached_tokens_and_cost() -> None:
     usage = {
         "prompt_tokens": 3000,
         "completion_tokens": 500,
@@ -128,23 +128,23 @@ async def test_usage_is_whole_and_priced() -> None:
     )
 
 
-async def test_thinking_that_a_service_leaves_out_of_the_answer_is_counted() -> None:
+async def test_thinking_tokens_only_in_the_total_are_counted_as_output() -> None:
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 420}
     (reply,), _ = await ask(says("x", usage=usage), provider=GOOGLE)
     assert reply.usage.output_tokens == 320
 
 
-async def test_an_answer_without_usage_says_that_it_is_not_known() -> None:
+async def test_answer_without_usage_has_zero_calls() -> None:
     (reply,), _ = await ask(says("x", usage=None))
     assert (reply.text, reply.usage.calls) == ("x", 0)
 
 
-def test_turns_of_the_user_in_a_row_are_one() -> None:
-    asked = Request(system="", messages=(Message(role="user", text="One."), Message(role="user", text="Two.")))
-    assert messages(asked) == [{"role": "user", "content": "One.\n\nTwo."}]
+def test_consecutive_user_messages_are_merged() -> None:
+    request = Request(system="", messages=(Message(role="user", text="One."), Message(role="user", text="Two.")))
+    assert messages(request) == [{"role": "user", "content": "One.\n\nTwo."}]
 
 
-async def test_an_assistants_turn_is_echoed_with_what_the_service_needs_back() -> None:
+async def test_assistant_turn_is_sent_back_with_signatures_and_reasoning_details() -> None:
     calls = [
         {
             "id": "call_a",
@@ -153,7 +153,7 @@ async def test_an_assistants_turn_is_echoed_with_what_the_service_needs_back() -
             "extra_content": {"google": {"thought_signature": "sig=="}},
         }
     ]
-    said = {
+    message = {
         "content": None,
         "tool_calls": calls,
         "reasoning_details": [{"type": "reasoning.encrypted", "data": "x"}],
@@ -161,7 +161,7 @@ async def test_an_assistants_turn_is_echoed_with_what_the_service_needs_back() -
         "audio": None,
         "reasoning": "to be left out",
     }
-    with ChatServer(completion(said, "tool_calls")) as server:
+    with ChatServer(completion(message, "tool_calls")) as server:
         model = OpenAIModel("test", KEY, GOOGLE, server.url)
         reply = await model.complete(ASKED)
         results = (ToolResult(call_id="call_a", text="1| x"), ToolResult(call_id="call_b", text="bad", is_error=True))
@@ -173,24 +173,24 @@ async def test_an_assistants_turn_is_echoed_with_what_the_service_needs_back() -
         await model.complete(changed(messages=turns))
         await model.close()
     assert server.calls[1].body["messages"][2:] == [
-        {"role": "assistant", "tool_calls": calls, "reasoning_details": said["reasoning_details"]},
+        {"role": "assistant", "tool_calls": calls, "reasoning_details": message["reasoning_details"]},
         {"role": "tool", "tool_call_id": "call_a", "content": "1| x"},
         {"role": "tool", "tool_call_id": "call_b", "content": "Error: bad"},
         {"role": "user", "content": "Go on."},
     ]
 
 
-async def test_a_call_without_an_id_gets_one_that_its_result_can_name() -> None:
-    said = {"tool_calls": [{"id": "", "type": "function", "function": {"name": "submit", "arguments": "{}"}}]}
-    (reply,), _ = await ask(completion(said, "stop"))
+async def test_tool_call_without_an_id_gets_one() -> None:
+    message = {"tool_calls": [{"id": "", "type": "function", "function": {"name": "submit", "arguments": "{}"}}]}
+    (reply,), _ = await ask(completion(message, "stop"))
     assert (reply.stop, reply.tool_calls[0].id) == ("tool_use", "call_1")
     assert reply.raw["tool_calls"][0]["id"] == "call_1"
 
 
 @pytest.mark.parametrize("arguments", ['{"cau', "", "[1]", "null", None, '{"a": ' * 100_000])
-async def test_half_an_input_is_no_input(arguments: str | None) -> None:
-    said = {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "submit", "arguments": arguments}}]}
-    (reply,), _ = await ask(completion(said, "length"))
+async def test_invalid_tool_arguments_become_empty(arguments: str | None) -> None:
+    message = {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "submit", "arguments": arguments}}]}
+    (reply,), _ = await ask(completion(message, "length"))
     assert (reply.stop, reply.tool_calls[0].input) == ("max_tokens", {})
 
 
@@ -205,17 +205,17 @@ async def test_half_an_input_is_no_input(arguments: str | None) -> None:
         ("of_tomorrow", "unknown"),
     ],
 )
-async def test_every_way_to_stop(reason: str, stop: str) -> None:
+async def test_finish_reasons_are_mapped(reason: str, stop: str) -> None:
     (reply,), _ = await ask(says("x", reason))
     assert reply.stop == stop
 
 
-async def test_a_refusal_in_words_of_its_own_is_one() -> None:
+async def test_refusal_field_is_a_refusal() -> None:
     (reply,), _ = await ask(completion({"content": None, "refusal": "I cannot."}))
     assert (reply.stop, reply.text) == ("refusal", "I cannot.")
 
 
-async def test_content_in_parts_is_one_text() -> None:
+async def test_text_parts_of_the_content_are_joined() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "x"}, {"type": "text", "text": "b"}]
     (reply,), _ = await ask(completion({"content": parts}))
     assert reply.text == "ab"
@@ -232,7 +232,7 @@ async def test_content_in_parts_is_one_text() -> None:
         (GOOGLE, "low", "low"),
     ],
 )
-async def test_the_effort_is_the_nearest_that_the_service_knows(provider: Provider, wanted: Effort, sent: str) -> None:
+async def test_effort_is_the_nearest_supported_by_the_service(provider: Provider, wanted: Effort, sent: str) -> None:
     _, (call,) = await ask(says("x"), [changed(effort=wanted)], provider=provider)
     assert call.body["reasoning_effort"] == sent
 
@@ -248,7 +248,7 @@ def refuses_effort(*taken: str) -> Script:
 
 
 @pytest.mark.parametrize(("taken", "sent"), [(("high",), ["max", "high", "high"]), ((), ["max", "high", None, None])])
-async def test_a_degree_that_the_model_refuses_is_lowered_once_for_all_its_calls(
+async def test_rejected_effort_is_lowered_once_for_all_later_calls(
     taken: tuple[str, ...], sent: list[str | None]
 ) -> None:
     replies, calls = await ask(refuses_effort(*taken), [changed(effort="max")] * 2)
@@ -257,7 +257,7 @@ async def test_a_degree_that_the_model_refuses_is_lowered_once_for_all_its_calls
 
 
 @pytest.mark.parametrize("spoken", [COMPATIBLE, DIALECTS["openai"]])
-async def test_the_other_name_of_the_bound_is_used_where_one_is_refused(spoken: Dialect) -> None:
+async def test_rejected_token_limit_parameter_is_replaced_by_its_other_name(spoken: Dialect) -> None:
     def answer(call: Call) -> Answer:
         if spoken.limit in call.body:
             return failure(400, "unsupported_parameter", f"Unsupported parameter: '{spoken.limit}'.")
@@ -268,7 +268,7 @@ async def test_the_other_name_of_the_bound_is_used_where_one_is_refused(spoken: 
     assert [spoken.limit in call.body for call in calls] == [True, False, False]
 
 
-async def test_a_service_that_refuses_everything_is_not_asked_for_ever() -> None:
+async def test_adaptation_stops_when_every_request_is_rejected() -> None:
     answer = failure(400, None, "Unsupported: max_tokens, max_completion_tokens, reasoning_effort")
     with ChatServer(answer) as server:
         model = OpenAIModel("test", KEY, OPENAI, server.url)
@@ -279,14 +279,14 @@ async def test_a_service_that_refuses_everything_is_not_asked_for_ever() -> None
     assert efforts == ["high", "high", None]
 
 
-def test_another_address_is_another_server_and_a_proxy_of_openrouter_is_not() -> None:
+def test_custom_openai_url_is_compatible_and_openrouter_keeps_its_dialect() -> None:
     assert dialect_of(OPENAI, OPENAI.url) == DIALECTS["openai"]
     assert dialect_of(OPENAI, "http://127.0.0.1:11434/v1") == COMPATIBLE
     assert dialect_of(OPENROUTER, "http://127.0.0.1:1/v1") == DIALECTS["openrouter"]
 
 
 @pytest.mark.parametrize("name", [name for name in PROVIDERS if name != "anthropic"])
-async def test_the_check_costs_nothing(name: str) -> None:
+async def test_check_requests_a_free_endpoint(name: str) -> None:
     with ChatServer(says("x")) as server:
         model = OpenAIModel("test", KEY, PROVIDERS[name], server.url)
         await model.check()
@@ -295,13 +295,13 @@ async def test_the_check_costs_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["model.example", "ftp://model.example", "https://user:pw@model.example"])
-def test_a_url_that_is_none_is_refused(url: str) -> None:
+def test_invalid_url_is_refused_without_echoing_its_password(url: str) -> None:
     with pytest.raises(UsageError) as raised:
         OpenAIModel("test", KEY, OPENAI, url)
     assert "pw@" not in str(raised.value)
 
 
-async def test_tools_of_a_compatible_server_are_sent_without_strict() -> None:
+async def test_compatible_server_gets_tools_without_strict() -> None:
     _, (call,) = await ask(use(("submit", {"label": "x"})), [changed(tools=(TOOL,))], COMPATIBLE)
     assert "strict" not in call.body["tools"][0]["function"]
     assert call.body["max_tokens"] == 77

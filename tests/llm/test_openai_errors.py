@@ -1,4 +1,4 @@
-"""What the chat-completions services' errors mean, in each one's own shape."""
+"""Mapping of errors from chat-completions services, in the format of each."""
 
 import inspect
 from typing import Any
@@ -62,14 +62,16 @@ RETRY_INFO = [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay"
         (500, "<html>oops</html>", TransientFailure, r"\(500\)"),
     ],
 )
-def test_what_a_service_says_in_its_own_shape(status: int, body: Any, kind: type[Exception], says: str) -> None:
+def test_error_bodies_of_every_service_map_to_the_right_error(
+    status: int, body: Any, kind: type[Exception], says: str
+) -> None:
     failure = map_response(parse_error_response(body, status, {}), ASKED)
     assert type(failure) is kind
     with pytest.raises(kind, match=says):
         raise failure
 
 
-def test_how_long_to_wait_in_every_spelling() -> None:
+def test_retry_delay_is_read_from_headers_and_body() -> None:
     assert parse_error_response({}, 429, {"retry-after-ms": "1500", "retry-after": "2"}).after == 1.5
     assert parse_error_response({}, 429, {"retry-after": "2"}).after == 2.0
     assert parse_error_response([{"error": {"details": RETRY_INFO}}], 429, {}).after == 34.5
@@ -88,7 +90,7 @@ def test_how_long_to_wait_in_every_spelling() -> None:
         ("out of memory", TransientFailure),
     ],
 )
-def test_an_error_inside_a_200_means_what_its_code_says_and_counts(error: object, kind: type[Exception]) -> None:
+def test_error_inside_a_200_is_mapped_by_its_code_and_counts_usage(error: object, kind: type[Exception]) -> None:
     used = Usage(calls=1, input_tokens=7)
     failure = map_stream_error(error, ASKED, used)
     assert type(failure) is kind
@@ -97,12 +99,12 @@ def test_an_error_inside_a_200_means_what_its_code_says_and_counts(error: object
 
 
 def every_exception() -> list[type[Exception]]:
-    """Every exception class that the SDK shows."""
+    """Return every public exception class of the SDK."""
     shown = [getattr(openai, name) for name in openai.__all__]
     return [c for c in shown if inspect.isclass(c) and issubclass(c, Exception) and c is not openai.OpenAIError]
 
 
-def made(kind: type[Exception]) -> Exception:
+def make_error(kind: type[Exception]) -> Exception:
     request = httpx2.Request("POST", "http://127.0.0.1/v1", headers={"authorization": f"Bearer {KEY}"})
     if issubclass(kind, openai.OAuthError):
         return kind(response=httpx2.Response(401, request=request), body=None)
@@ -117,22 +119,22 @@ def made(kind: type[Exception]) -> Exception:
         return kind(request=request)
     if issubclass(kind, openai.APIError):
         return kind("no", request, body=None)
-    # What is left takes arguments of other modules of the SDK, which are never used here.
+    # The other classes need arguments from SDK modules that are never used here.
     error = kind.__new__(kind)
     error.args = ("no",)
     return error
 
 
 @pytest.mark.parametrize("kind", every_exception(), ids=lambda kind: kind.__name__)
-def test_every_exception_of_the_sdk_is_mapped(kind: type[Exception]) -> None:
+def test_every_sdk_exception_is_mapped_without_the_key(kind: type[Exception]) -> None:
     assert len(every_exception()) > 12
-    error = map_openai_error(made(kind), ASKED)
+    error = map_openai_error(make_error(kind), ASKED)
     assert isinstance(error, CallFailed | EvalscribeError)
     assert KEY not in str(error)
 
 
-def test_a_host_that_takes_no_connection_in_time_is_not_there() -> None:
-    error = made(openai.APITimeoutError)
+def test_connect_timeout_is_free_and_means_unavailable() -> None:
+    error = make_error(openai.APITimeoutError)
     error.__cause__ = httpx2.ConnectTimeout("late")
     failure = map_openai_error(error, ASKED)
     assert isinstance(failure, TransientFailure)

@@ -1,4 +1,4 @@
-"""A refusal for the rate pauses one lane; three in a row pause all. The loop's clock moves when a test says so."""
+"""A rate-limit refusal pauses one call; three in a row pause all. Tests advance the clock of the event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ PATIENCE = RetryPolicy(attempts=6, first_wait_s=0.01, longest_wait_s=0.02, total
 LONG = "0.6"
 
 
-def asked(lane: str) -> Request:
-    return Request(system=lane, messages=(Message(role="user", text="Why?"),))
+def make_request(caller_name: str) -> Request:
+    return Request(system=caller_name, messages=(Message(role="user", text="Why?"),))
 
 
-def lane(call: Call) -> str:
+def caller_name(call: Call) -> str:
     name = call.body["messages"][0]["content"]
     assert isinstance(name, str)
     return name
@@ -31,8 +31,8 @@ def limited(wait: str = LONG) -> Answer:
     return failure(429, "rate_limit_exceeded", retry_after=wait)
 
 
-class Lanes:
-    """Models of one provider that share a pause, and one that does not."""
+class Callers:
+    """Calls to one provider that share a rate-limit pause."""
 
     def __init__(self, server: ChatServer, patience: RetryPolicy = PATIENCE) -> None:
         self._model = OpenAIModel("test", "key", base_url=server.url)
@@ -43,11 +43,11 @@ class Lanes:
 
     @property
     def refusals(self) -> int:
-        """Since the last answer."""
+        """Refusals since the last answer."""
         return self.shared._refused
 
     async def refused(self, names: str) -> list[asyncio.Task[Reply]]:
-        """Calls that were refused at the same time, and wait now."""
+        """Start one call per letter, wait until all are refused, and return their waiting tasks."""
         before = self.refusals
         self._server.gather(len(names))
         tasks = [asyncio.create_task(self.ask(name)) for name in names]
@@ -56,31 +56,31 @@ class Lanes:
         return tasks
 
     async def ask(self, name: str, pause: RateLimitPause | None = None) -> Reply:
-        return await RetryingModel(self._model, self._patience, pause or self.shared).complete(asked(name))
+        return await RetryingModel(self._model, self._patience, pause or self.shared).complete(make_request(name))
 
     async def close(self) -> None:
         await self._model.close()
 
 
-async def test_one_refusal_pauses_its_own_lane_only() -> None:
+async def test_one_refusal_pauses_only_its_own_call() -> None:
     def answer(call: Call) -> Answer:
         return limited() if call.number == 0 else says("Done.")
 
     with ChatServer(answer) as server:
-        lanes = Lanes(server)
-        (first,) = await lanes.refused("a")
-        await lanes.ask("b")
-        assert [lane(call) for call in server.calls] == ["a", "b"]
-        lanes.clock.advance(0.59)
-        await lanes.ask("b")
-        assert [lane(call) for call in server.calls] == ["a", "b", "b"]
-        lanes.clock.advance(0.02)
+        callers = Callers(server)
+        (first,) = await callers.refused("a")
+        await callers.ask("b")
+        assert [caller_name(call) for call in server.calls] == ["a", "b"]
+        callers.clock.advance(0.59)
+        await callers.ask("b")
+        assert [caller_name(call) for call in server.calls] == ["a", "b", "b"]
+        callers.clock.advance(0.02)
         await first
-        await lanes.close()
-    assert [lane(call) for call in server.calls] == ["a", "b", "b", "a"]
+        await callers.close()
+    assert [caller_name(call) for call in server.calls] == ["a", "b", "b", "a"]
 
 
-async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() -> None:
+async def test_three_refusals_in_a_row_pause_all_calls_for_the_longest_wait() -> None:
     """The first refusal asks for the longest pause."""
     waits = [LONG, "0.1", "0.1"]
 
@@ -88,32 +88,32 @@ async def test_three_in_a_row_pause_every_lane_until_the_longest_wait_is_over() 
         return limited(waits[call.number]) if call.number < MAX_REFUSALS else says("Done.")
 
     with ChatServer(answer) as server:
-        lanes = Lanes(server)
-        tasks = await lanes.refused("abc")
-        tasks += [asyncio.create_task(lanes.ask(name)) for name in "de"]
-        lanes.clock.advance(0.59)
+        callers = Callers(server)
+        tasks = await callers.refused("abc")
+        tasks += [asyncio.create_task(callers.ask(name)) for name in "de"]
+        callers.clock.advance(0.59)
         await settled()
         assert len(server.calls) == MAX_REFUSALS
-        lanes.clock.advance(0.02)
+        callers.clock.advance(0.02)
         await asyncio.gather(*tasks)
-        await lanes.close()
-    assert {lane(call) for call in server.calls[MAX_REFUSALS:]} == set("abcde")
+        await callers.close()
+    assert {caller_name(call) for call in server.calls[MAX_REFUSALS:]} == set("abcde")
 
 
-async def test_the_first_answer_ends_the_pause() -> None:
-    """A call that was under way before the pause comes back well: nobody goes on waiting."""
+async def test_first_answer_ends_the_shared_pause() -> None:
+    """A call that started before the pause succeeds, so new calls stop waiting."""
 
     def answer(call: Call) -> Answer:
-        if lane(call) == "slow":
+        if caller_name(call) == "slow":
             return replace(says("Done."), held=True)
         return limited("2") if call.number <= MAX_REFUSALS else says("Done.")
 
     with ChatServer(answer) as server:
-        lanes = Lanes(server)
-        slow = asyncio.create_task(lanes.ask("slow"))
+        callers = Callers(server)
+        slow = asyncio.create_task(callers.ask("slow"))
         await until(lambda: server.calls, "the slow call")
-        refused = await lanes.refused("abc")
-        new = asyncio.create_task(lanes.ask("new"))
+        refused = await callers.refused("abc")
+        new = asyncio.create_task(callers.ask("new"))
         await settled()
         assert len(server.calls) == 1 + MAX_REFUSALS, "it waits as long as the pause holds"
         server.release()
@@ -121,56 +121,56 @@ async def test_the_first_answer_ends_the_pause() -> None:
         await new
         assert not any(task.done() for task in refused), "each waits as it was told"
         await cancelled(refused)
-        await lanes.close()
+        await callers.close()
 
 
-async def test_an_answer_in_between_starts_the_count_anew() -> None:
+async def test_answer_between_refusals_resets_the_count() -> None:
     script = [limited("0.05"), limited("0.05"), says("Done."), limited("2"), says("Done.")]
     with ChatServer(script) as server:
-        lanes = Lanes(server)
-        answered = asyncio.create_task(lanes.ask("a"))
+        callers = Callers(server)
+        first_call = asyncio.create_task(callers.ask("a"))
         for refusals in (1, 2):
-            await until(lambda number=refusals: lanes.refusals == number, "a refusal")
-            lanes.clock.advance(0.06)
-        await answered
-        (late,) = await lanes.refused("b")
-        assert lanes.shared.remaining_s() == 0.0
+            await until(lambda number=refusals: callers.refusals == number, "a refusal")
+            callers.clock.advance(0.06)
+        await first_call
+        (late,) = await callers.refused("b")
+        assert callers.shared.remaining_s() == 0.0
         await cancelled([late])
-        await lanes.close()
+        await callers.close()
 
 
-async def test_another_provider_goes_on() -> None:
+async def test_pause_does_not_affect_another_provider() -> None:
     def answer(call: Call) -> Answer:
-        return says("Done.") if lane(call) == "other" else limited("2")
+        return says("Done.") if caller_name(call) == "other" else limited("2")
 
     with ChatServer(answer) as server:
-        lanes = Lanes(server)
-        refused = await lanes.refused("abc")
-        assert lanes.shared.remaining_s() == 2.0
-        await lanes.ask("other", RateLimitPause())
-        assert lanes.shared.remaining_s() == 2.0
+        callers = Callers(server)
+        refused = await callers.refused("abc")
+        assert callers.shared.remaining_s() == 2.0
+        await callers.ask("other", RateLimitPause())
+        assert callers.shared.remaining_s() == 2.0
         await cancelled(refused)
-        await lanes.close()
+        await callers.close()
 
 
-async def test_nobody_waits_for_longer_than_any_call_has_patience() -> None:
-    """The clock stands still, so a call that waited would never return."""
+async def test_retry_after_beyond_the_time_limit_fails_without_waiting() -> None:
+    """The clock stands still, so a call that waits would never return."""
     with ChatServer(limited("60")) as server:
-        lanes = Lanes(server)
+        callers = Callers(server)
         for name in "abcd":
             with pytest.raises(CallFailed, match="asks to wait 60 s"):
-                await lanes.ask(name)
-        await lanes.close()
+                await callers.ask(name)
+        await callers.close()
     assert len(server.calls) == 4
 
 
-async def test_a_call_that_would_be_paused_beyond_its_patience_is_given_up() -> None:
+async def test_call_fails_when_a_second_wait_would_exceed_its_time_limit() -> None:
     with ChatServer(limited("4")) as server:
-        lanes = Lanes(server)
-        refused = await lanes.refused("abcdef")
-        lanes.clock.advance(4.1)
+        callers = Callers(server)
+        refused = await callers.refused("abcdef")
+        callers.clock.advance(4.1)
         outcomes = await asyncio.gather(*refused, return_exceptions=True)
-        await lanes.close()
+        await callers.close()
     assert all(isinstance(outcome, CallFailed) for outcome in outcomes)
     assert len(server.calls) == 12, "none waits a second time: it would end after its six seconds"
 

@@ -1,4 +1,4 @@
-"""Prices, per call."""
+"""Prices of calls."""
 
 import pytest
 
@@ -7,9 +7,9 @@ from evalscribe.model.chat import Usage
 
 
 def cost(model: str, **tokens: int) -> float:
-    found = price_of(model)
-    assert found is not None
-    return found.cost(Usage(**tokens))
+    price = price_of(model)
+    assert price is not None
+    return price.cost(Usage(**tokens))
 
 
 @pytest.mark.parametrize(
@@ -25,24 +25,24 @@ def cost(model: str, **tokens: int) -> float:
         ("anthropic/claude-opus-5-5", {}, 0.0),
     ],
 )
-def test_cost_of_one_call(model: str, tokens: dict[str, int], usd: float) -> None:
+def test_cost_of_a_call_by_model_and_token_kind(model: str, tokens: dict[str, int], usd: float) -> None:
     assert cost(model, **tokens) == pytest.approx(usd)
 
 
-def test_a_model_without_a_price_has_none() -> None:
+def test_unknown_model_has_no_price() -> None:
     assert price_of("anthropic/claude-unheard-of") is None
     assert price_of("elsewhere/claude-opus-5-5") is None
 
 
-def test_the_worst_case_writes_everything_to_the_cache() -> None:
-    found = price_of("anthropic/claude-opus-5-5")
-    assert found is not None
-    assert found.worst(1_000_000, 0) == pytest.approx(5.0)
+def test_worst_case_prices_all_input_as_cache_writes() -> None:
+    price = price_of("anthropic/claude-opus-5-5")
+    assert price is not None
+    assert price.worst(1_000_000, 0) == pytest.approx(5.0)
 
 
-def test_a_batch_costs_half_of_everything() -> None:
-    found = price_of("anthropic/claude-haiku-5-5")
-    assert found is not None
+def test_batch_price_is_half_of_the_full_price() -> None:
+    price = price_of("anthropic/claude-haiku-5-5")
+    assert price is not None
     short = Usage(calls=1, input_tokens=90_000, output_tokens=1000, cache_read_tokens=10_000, cache_write_tokens=5_000)
     for usage in (short, short.model_copy(update={"input_tokens": 200_000})):
-        assert found.batch().cost(usage) == pytest.approx(found.cost(usage) / 2)
+        assert price.batch().cost(usage) == pytest.approx(price.cost(usage) / 2)

@@ -1,4 +1,4 @@
-"""Trying again, within a bound on attempts and on time."""
+"""Retries, limited in number and time."""
 
 import asyncio
 
@@ -29,13 +29,13 @@ async def ask(*script: Answer, patience: RetryPolicy = QUICK) -> tuple[Reply | E
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503, 529])
-async def test_overload_and_then_an_answer(status: int) -> None:
+async def test_overloaded_call_is_retried_until_it_succeeds(status: int) -> None:
     reply, server = await ask(failure(status), failure(status), submit())
     assert isinstance(reply, Reply)
     assert (len(server.calls), reply.usage.calls) == (3, 1)
 
 
-async def test_overload_without_end_concerns_this_call() -> None:
+async def test_persistent_overload_fails_this_call_for_free() -> None:
     error, server = await ask(failure(529, "overloaded_error", "Overloaded"))
     assert isinstance(error, CallFailed)
     assert "529: Overloaded" in error.reason
@@ -43,44 +43,44 @@ async def test_overload_without_end_concerns_this_call() -> None:
     assert (len(server.calls), error.free) == (3, True)
 
 
-async def test_retry_after_is_waited_for() -> None:
+async def test_retry_waits_for_retry_after() -> None:
     reply, server = await ask(failure(429, retry_after="0.5"), submit())
     assert isinstance(reply, Reply)
     assert server.calls[1].at - server.calls[0].at >= 0.5
 
 
-async def test_retry_after_beyond_the_bound_is_not() -> None:
-    """A call that waited would take ten minutes."""
+async def test_retry_after_beyond_the_time_limit_fails_at_once() -> None:
+    """A call that waits would take ten minutes."""
     error, server = await ask(failure(429, retry_after="600"))
     assert isinstance(error, CallFailed)
     assert "asks to wait 600 s" in error.reason
     assert len(server.calls) == 1
 
 
-async def test_waits_grow_up_to_a_bound() -> None:
+async def test_retry_waits_double_up_to_a_maximum() -> None:
     patience = RetryPolicy()
     assert [patience.wait(n) for n in range(1, 8)] == [0.5, 1.0, 2.0, 4.0, 8.0, 8.0, 8.0]
 
 
-async def test_a_wrong_key_is_not_tried_again() -> None:
+async def test_wrong_key_is_not_retried() -> None:
     error, server = await ask(failure(401))
     assert isinstance(error, AccessError)
     assert len(server.calls) == 1
 
 
-async def test_a_bad_request_is_not_tried_again() -> None:
+async def test_bad_request_is_not_retried() -> None:
     error, server = await ask(failure(400))
     assert isinstance(error, CallFailed)
     assert len(server.calls) == 1
 
 
-async def test_a_dropped_connection_is_tried_again() -> None:
+async def test_dropped_connection_is_retried() -> None:
     reply, server = await ask(Answer(cut="reset"), submit())
     assert isinstance(reply, Reply)
     assert len(server.calls) == 2
 
 
-async def test_a_host_that_is_not_there_ends_the_command() -> None:
+async def test_unreachable_host_raises_unavailable_error() -> None:
     with MessagesServer() as server:
         url = server.url
     model = RetryingModel(AnthropicModel("claude-x", "key", url), QUICK)
@@ -89,7 +89,7 @@ async def test_a_host_that_is_not_there_ends_the_command() -> None:
     await model.close()
 
 
-async def test_what_failed_attempts_consumed_is_counted() -> None:
+async def test_usage_of_failed_attempts_is_counted() -> None:
     lost = TransientFailure("half an answer")
     lost.usage = Usage(calls=1, output_tokens=10)
     model = RetryingModel(ScriptedModel([lost, text_reply("x", usage=Usage(calls=1, output_tokens=5))]), QUICK)
@@ -101,7 +101,7 @@ async def test_what_failed_attempts_consumed_is_counted() -> None:
     assert raised.value.usage == Usage(calls=3, output_tokens=30)
 
 
-async def test_a_wait_is_left_at_once_when_cancelled() -> None:
+async def test_retry_wait_can_be_cancelled() -> None:
     with MessagesServer(failure(429, retry_after="60")) as server:
         model = RetryingModel(AnthropicModel("claude-x", "key", server.url), RetryPolicy())
         task = asyncio.create_task(model.complete(ASKED))
@@ -112,8 +112,8 @@ async def test_a_wait_is_left_at_once_when_cancelled() -> None:
         await model.close()
 
 
-async def test_a_budget_without_room_is_told_as_that() -> None:
-    """It concerns every other call of the run, not this one alone."""
+async def test_exhausted_budget_raises_budget_exceeded() -> None:
+    """It affects all further calls of the run, so it is not an ordinary failed call."""
     poor = BudgetedModel(ScriptedModel([text_reply("never")]), Budget(tokens=1), None)
     with pytest.raises(BudgetExceeded, match="has no room") as raised:
         await RetryingModel(poor, QUICK).complete(ASKED)

@@ -1,4 +1,4 @@
-"""The fake that ships."""
+"""The scripted model fake."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from support.scripted_model import ScriptedModel, text_reply, tool_reply
 ASKED = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
 
 
-async def test_a_script_is_played_step_by_step() -> None:
+async def test_scripted_model_plays_its_steps_in_order() -> None:
     model = ScriptedModel(
         [text_reply("one"), lambda request: text_reply(request.system), CallFailed("gone"), tool_reply(("submit", {}))]
     )
@@ -22,7 +22,7 @@ async def test_a_script_is_played_step_by_step() -> None:
     assert len(model.requests) == 5
 
 
-async def test_a_prepared_text_is_heard_word_by_word() -> None:
-    heard: list[str] = []
-    await ScriptedModel([text_reply(" Two words.\n")]).complete(ASKED, heard.append)
-    assert heard == [" Two", " words.", "\n"]
+async def test_scripted_model_streams_text_word_by_word() -> None:
+    pieces: list[str] = []
+    await ScriptedModel([text_reply(" Two words.\n")]).complete(ASKED, pieces.append)
+    assert pieces == [" Two", " words.", "\n"]

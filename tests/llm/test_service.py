@@ -1,4 +1,4 @@
-"""Models by name: keys, packages, one budget and one pause for all that ask the same provider."""
+"""Opening models by name: keys, packages, the shared budget and the rate-limit pause per provider."""
 
 import asyncio
 import sys
@@ -26,7 +26,7 @@ QUICK = RetryPolicy(attempts=3, first_wait_s=0.01, longest_wait_s=0.02, total_s=
 
 
 def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str) -> ModelService:
-    """With a key for the providers that are named."""
+    """Return a service with a key for each provider in `urls`."""
 
     def find(name: str) -> Access | None:
         url = urls.get(name)
@@ -35,23 +35,23 @@ def service(tokens: int | None = 100_000, usd: float | None = None, **urls: str)
     return ModelService(find, Budget(usd=usd, tokens=tokens), patience=QUICK)
 
 
-def test_rubrics_may_name_just_the_providers_that_can_be_asked() -> None:
+def test_rubric_providers_equal_the_supported_providers() -> None:
     assert tuple(PROVIDERS) == rubric.MODEL_OPTION_PROVIDERS
 
 
 @pytest.mark.parametrize("name", ["", "rules", "claude", "/x", "anthropic", "anthropic/", "mistral/large", "OpenAI/x"])
-def test_what_names_no_model(name: str) -> None:
+def test_invalid_model_name_error_lists_providers(name: str) -> None:
     with pytest.raises(UsageError, match="anthropic, openai, openrouter, google"):
         service().open(name, "judge")
 
 
-def test_a_model_of_openrouter_keeps_its_slashes() -> None:
+def test_openrouter_model_name_keeps_its_slashes() -> None:
     provider, model = parse_model_name("openrouter/vendor/model:free")
     assert (provider.name, model) == ("openrouter", "vendor/model:free")
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_missing_key_is_one_line_that_names_the_variable(provider: str) -> None:
+def test_missing_key_error_names_the_variable_in_one_line(provider: str) -> None:
     with pytest.raises(AccessError) as raised:
         service().open(f"{provider}/x", "judge")
     message = str(raised.value)
@@ -60,7 +60,9 @@ def test_a_missing_key_is_one_line_that_names_the_variable(provider: str) -> Non
 
 
 @pytest.mark.parametrize("provider", ["openai", "openrouter", "google"])
-def test_a_missing_package_is_one_line_that_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, provider: str) -> None:
+def test_missing_package_error_gives_the_install_command_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, provider: str
+) -> None:
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(UsageError) as raised:
         service(**{provider: "http://127.0.0.1:9"}).open(f"{provider}/x", "judge")
@@ -69,22 +71,26 @@ def test_a_missing_package_is_one_line_that_says_how_to_get_it(monkeypatch: pyte
     assert len(message.splitlines()) == 1
 
 
-def test_a_model_without_a_price_needs_a_bound_in_tokens() -> None:
+def test_unpriced_model_requires_a_token_budget() -> None:
     urls = {"openai": "http://127.0.0.1:9"}
     with pytest.raises(UsageError, match="`max_tokens`"):
         service(tokens=None, usd=5.0, **urls).open("openai/of-tomorrow", "judge")
     assert service(usd=5.0, **urls).open("openai/of-tomorrow", "judge").id == "openai/of-tomorrow"
 
 
-def test_the_window_is_the_providers_unless_it_is_set() -> None:
+def test_context_window_setting_changes_openai_models_but_not_anthropic_ones() -> None:
     local, window = {"openai": "http://127.0.0.1:9", "anthropic": "http://127.0.0.1:9"}, {}
-    for given in (None, 8192):
-        models = ModelService(lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=given)
-        window[given] = [models.open(name, "judge").context_tokens for name in ("openai/x", "anthropic/claude-x")]
+    for context_tokens in (None, 8192):
+        models = ModelService(
+            lambda name: Access(url=local[name], url_origin=HERE), Budget(), context_tokens=context_tokens
+        )
+        window[context_tokens] = [
+            models.open(name, "judge").context_tokens for name in ("openai/x", "anthropic/claude-x")
+        ]
     assert window == {None: [32_768, 1_000_000], 8192: [8192, 1_000_000]}
 
 
-async def test_stages_and_providers_spend_from_one_budget() -> None:
+async def test_stages_and_providers_share_one_budget() -> None:
     with ChatServer(says("Done.")) as chat, MessagesServer(claude_says("Done.")) as claude:
         models = service(tokens=3_350, openai=chat.url, anthropic=claude.url)
         await models.open("openai/x", "tag").complete(ASKED)
@@ -100,7 +106,7 @@ async def test_stages_and_providers_spend_from_one_budget() -> None:
     assert (len(chat.calls), len(claude.calls)) == (2, 1)
 
 
-async def test_models_of_one_provider_pause_together_and_the_others_go_on() -> None:
+async def test_rate_limit_pause_is_shared_within_a_provider_only() -> None:
     def answer(call: Call) -> Answer:
         return failure(429, retry_after="0.5") if call.number < 3 else says("Done.")
 

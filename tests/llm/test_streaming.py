@@ -1,4 +1,4 @@
-"""Answers that are heard while they are written, over real connections that break in every way."""
+"""Streamed answers over real connections that break in many ways."""
 
 import asyncio
 import json
@@ -39,13 +39,13 @@ def vendor(request: pytest.FixtureRequest) -> Vendor:
 
 
 def stream(vendor: Vendor, text: str = LONG) -> tuple[bytes, ...]:
-    """The pieces of an answer, as the vendor sends them."""
+    """Return the chunks of an answer, as the vendor sends them."""
     body = json.loads(vendor.says(text).body)
     return tuple(messages_server.events(body) if vendor is ANTHROPIC else chat_server.chunks(body))
 
 
 def texts_in(vendor: Vendor, text: str = LONG) -> int:
-    """How many of the pieces come before the first text was all sent."""
+    """Return how many chunks it takes until the first text is sent completely."""
     return next(n for n, piece in enumerate(stream(vendor, text)) if b"Because" in piece) + 1
 
 
@@ -60,43 +60,43 @@ def error_event(vendor: Vendor) -> bytes:
 
 
 async def hear_each(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[Outcome, list[str]]]:
-    """What came of one attempt at each, and what was heard of it."""
-    told: list[tuple[Outcome, list[str]]] = []
+    """Make one attempt at each answer; return each outcome with the text chunks delivered."""
+    outcomes: list[tuple[Outcome, list[str]]] = []
     with vendor.server(answers) as server:
         model = vendor.model(server.url)
         for _ in answers:
             heard: list[str] = []
             try:
-                told.append((await model.complete(ASKED, heard.append), heard))
+                outcomes.append((await model.complete(ASKED, heard.append), heard))
             except CallFailed as failure:
-                told.append((failure, heard))
+                outcomes.append((failure, heard))
         await model.close()
     assert len(server.calls) == len(answers)
-    return told
+    return outcomes
 
 
 async def hear(vendor: Vendor, answer: Answer) -> tuple[Outcome, list[str]]:
-    (told,) = await hear_each(vendor, [answer])
-    return told
+    (outcome,) = await hear_each(vendor, [answer])
+    return outcome
 
 
 async def failures(vendor: Vendor, answers: Sequence[Answer]) -> list[tuple[CallFailed, str]]:
-    """The failures that these answers come to, and what was heard before."""
-    told: list[tuple[CallFailed, str]] = []
+    """Return the failure and the delivered text for each answer."""
+    failed_calls: list[tuple[CallFailed, str]] = []
     for outcome, heard in await hear_each(vendor, answers):
         assert isinstance(outcome, CallFailed)
         assert (outcome.free, outcome.usage) == (False, Usage()), "what it cost is not known"
-        told.append((outcome, "".join(heard)))
-    return told
+        failed_calls.append((outcome, "".join(heard)))
+    return failed_calls
 
 
 async def failed(vendor: Vendor, *pieces: bytes) -> tuple[CallFailed, str]:
-    (told,) = await failures(vendor, [Answer(pieces=pieces)])
-    return told
+    (failed_call,) = await failures(vendor, [Answer(pieces=pieces)])
+    return failed_call
 
 
 async def timed_out(vendor: Vendor, *pieces: bytes, every_s: float, texts: int = 0) -> CallFailed:
-    """The failure of a call that reached the server, and heard at least `texts` first texts, before its time limit."""
+    """Return the failure of a call that timed out after receiving at least `texts` first texts."""
 
     async def attempt(limit_s: float) -> tuple[CallFailed, str, int]:
         heard: list[str] = []
@@ -107,13 +107,15 @@ async def timed_out(vendor: Vendor, *pieces: bytes, every_s: float, texts: int =
             await model.close()
         return raised.value, "".join(heard), len(server.calls)
 
-    failure, _, calls = await with_longer_limits(attempt, lambda told: told[2] and told[1].count("Because") >= texts)
+    failure, _, calls = await with_longer_limits(
+        attempt, lambda result: result[2] and result[1].count("Because") >= texts
+    )
     assert calls == 1
     assert (failure.free, failure.usage) == (False, Usage()), "what it cost is not known"
     return failure
 
 
-async def test_an_answer_is_heard_before_it_is_finished(vendor: Vendor) -> None:
+async def test_text_is_delivered_before_the_answer_is_complete(vendor: Vendor) -> None:
     sent: list[int] = []
     heard: list[str] = []
     with vendor.server(replace(vendor.says(LONG), every_s=0.02)) as server:
@@ -201,14 +203,14 @@ COMPLETIONS = {
 
 
 @pytest.mark.parametrize("name", MESSAGES)
-async def test_a_message_is_the_same_heard_or_whole(name: str) -> None:
+async def test_streamed_message_equals_the_whole_message(name: str) -> None:
     whole, streamed, heard = await both(ANTHROPIC, MESSAGES[name])
     assert whole == streamed
     assert heard == whole.text
 
 
 @pytest.mark.parametrize("name", COMPLETIONS)
-async def test_a_completion_is_the_same_heard_or_whole(name: str) -> None:
+async def test_streamed_completion_equals_the_whole_completion(name: str) -> None:
     whole, streamed, heard = await both(OPENAI, COMPLETIONS[name])
     assert whole == streamed
     assert heard == whole.text
@@ -227,7 +229,7 @@ BLOCKS = st.one_of(
 
 @settings(max_examples=60)
 @given(st.lists(BLOCKS, max_size=4), st.integers(1, 9))
-def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], every: int) -> None:
+def test_any_message_is_reassembled_from_any_chunks(blocks: list[dict[str, Any]], every: int) -> None:
     body = json.loads(messages_server.message(*blocks).body)
     written, heard = StreamedMessage(), list[str]()
     hearing = TextForwarder(heard.append)
@@ -242,21 +244,21 @@ def test_any_message_in_any_pieces_is_built_again(blocks: list[dict[str, Any]], 
 
 @settings(max_examples=60)
 @given(TEXT, st.lists(st.dictionaries(TEXT, TEXT, max_size=2), max_size=3), st.integers(1, 9))
-def test_any_completion_in_any_pieces_is_built_again(text: str, inputs: list[dict[str, Any]], every: int) -> None:
+def test_any_completion_is_reassembled_from_any_chunks(text: str, inputs: list[dict[str, Any]], every: int) -> None:
     calls = json.loads(chat_server.use(*(("n", fields) for fields in inputs)).body)["choices"][0]["message"]
     answer = chat_server.completion({**calls, "content": text}, "stop")
     written = StreamedCompletion()
-    told = [
+    chunks = [
         json.loads(piece[6:])
         for piece in chat_server.chunks(json.loads(answer.body), every)
         if piece[:6] == b"data: " and piece != chat_server.DONE
     ]
-    assert "".join(written.take(chunk) for chunk in told) == text
+    assert "".join(written.take(chunk) for chunk in chunks) == text
     assert reply_of(written.body(), None) == reply_of(json.loads(answer.body), None)
 
 
-async def test_the_wire_may_cut_anywhere(vendor: Vendor) -> None:
-    """Every byte by itself: characters, lines and events are cut in two. Line ends of both kinds."""
+async def test_stream_split_into_single_bytes_is_read_correctly(vendor: Vendor) -> None:
+    """Every byte is sent alone, so characters, lines and events are split; with LF and CRLF line ends."""
     data = b"".join(stream(vendor))
     ends = (data, data.replace(b"\n", b"\r\n"))
     answers = [Answer(pieces=tuple(whole[at : at + 1] for at in range(len(whole)))) for whole in ends]
@@ -265,7 +267,7 @@ async def test_the_wire_may_cut_anywhere(vendor: Vendor) -> None:
         assert "".join(heard) == outcome.text == LONG
 
 
-async def test_a_character_cut_in_two_halves_is_heard_whole() -> None:
+async def test_split_surrogate_pair_is_delivered_as_one_character() -> None:
     halves = [
         event("content_block_delta", index=0, delta={"type": "text_delta", "text": half})
         for half in ("a\ud83d", "\udd0cb\ud83d")
@@ -277,12 +279,12 @@ async def test_a_character_cut_in_two_halves_is_heard_whole() -> None:
     assert heard == ["a", "\U0001f50cb", "?"]
 
 
-async def test_thinking_is_not_heard_and_keeps_nobody_waiting() -> None:
+async def test_thinking_is_not_delivered_as_text() -> None:
     _, _, heard = await both(ANTHROPIC, messages_server.message(thinking(), {"type": "text", "text": "So."}))
     assert heard == "So."
 
 
-async def test_an_error_before_the_first_text_may_pass(vendor: Vendor) -> None:
+async def test_stream_error_before_the_first_text_is_transient(vendor: Vendor) -> None:
     begun = stream(vendor)[: texts_in(vendor) - 1]
     failure, heard = await failed(vendor, *begun, error_event(vendor))
     assert isinstance(failure, TransientFailure)
@@ -290,7 +292,7 @@ async def test_an_error_before_the_first_text_may_pass(vendor: Vendor) -> None:
     assert heard == ""
 
 
-async def test_an_error_after_the_first_text_is_final(vendor: Vendor) -> None:
+async def test_stream_error_after_the_first_text_is_final(vendor: Vendor) -> None:
     failure, heard = await failed(vendor, *stream(vendor)[: texts_in(vendor)], error_event(vendor))
     assert not isinstance(failure, TransientFailure)
     assert "the answer broke off" in failure.reason
@@ -308,7 +310,7 @@ async def test_an_error_after_the_first_text_is_final(vendor: Vendor) -> None:
         ("no object", "broke off its answer"),
     ],
 )
-async def test_every_error_in_a_stream_says_what_it_is(error: object, says: str) -> None:
+async def test_stream_error_reason_describes_the_error(error: object, says: str) -> None:
     failure, _ = await failed(ANTHROPIC, stream(ANTHROPIC)[0], event("error", error=error))
     assert says in failure.reason
 
@@ -326,23 +328,23 @@ def broken(vendor: Vendor, at: int) -> Iterator[tuple[str, tuple[bytes, ...]]]:
     )
 
 
-async def test_half_an_answer_is_never_taken_for_a_whole_one(vendor: Vendor) -> None:
+async def test_broken_stream_always_fails(vendor: Vendor) -> None:
     cases = [case for at in (texts_in(vendor) - 1, texts_in(vendor) + 1) for case in broken(vendor, at)]
-    told = await failures(vendor, [Answer(pieces=pieces) for _, pieces in cases])
-    for (name, _), (failure, heard) in zip(cases, told, strict=True):
+    failed_calls = await failures(vendor, [Answer(pieces=pieces) for _, pieces in cases])
+    for (name, _), (failure, heard) in zip(cases, failed_calls, strict=True):
         assert LONG.startswith(heard), name
         assert not (heard and isinstance(failure, TransientFailure)), name
         assert ("the answer broke off" in failure.reason) == bool(heard), name
-    assert {bool(heard) for _, heard in told} == {True, False}
+    assert {bool(heard) for _, heard in failed_calls} == {True, False}
 
 
-async def test_no_event_at_all_is_no_answer(vendor: Vendor) -> None:
+async def test_stream_without_events_is_a_final_failure(vendor: Vendor) -> None:
     answers = [Answer(pieces=(piece,)) for piece in (b"\n", b": keep-alive\n\n", b"hello\n\n")]
     for failure, _ in await failures(vendor, answers):
         assert not isinstance(failure, TransientFailure)
 
 
-async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
+async def test_lines_that_are_not_events_are_ignored(vendor: Vendor) -> None:
     garbage = (b": ping\n\n", b"hello: world\n", b"\n\n", keep_alive(vendor))
     pieces = tuple(part for piece in stream(vendor) for part in (*garbage, piece))
     outcome, heard = await hear(vendor, Answer(pieces=pieces))
@@ -350,7 +352,7 @@ async def test_lines_that_are_no_events_are_left_out(vendor: Vendor) -> None:
     assert "".join(heard) == outcome.text == LONG
 
 
-async def test_a_stream_that_stalls_is_left(vendor: Vendor) -> None:
+async def test_stalled_stream_times_out(vendor: Vendor) -> None:
     for at, final in ((1, False), (texts_in(vendor), True)):
         pieces = (b"".join(stream(vendor)[:at]), b"".join(stream(vendor)[at:]))
         failure = await timed_out(vendor, *pieces, every_s=PATIENCE_S, texts=int(final))
@@ -363,7 +365,7 @@ async def test_keep_alives_do_not_keep_a_stalled_stream_alive(vendor: Vendor) ->
     assert "in time" in (await timed_out(vendor, *pieces, every_s=0.05)).reason
 
 
-async def test_a_stream_that_drips_for_ever_is_left(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_endless_slow_stream_times_out(vendor: Vendor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt, "MAX_STREAM_FACTOR", 1)
     begun = stream(vendor)
     drip = begun[texts_in(vendor) - 1]
@@ -378,12 +380,12 @@ class Deaf(Exception):
 
 
 async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], error: type[BaseException]) -> Usage:
-    """What is counted of an answer that nobody wants to hear any more; the server knows at once."""
+    """Abort a streaming call with `leaving`, check that the server notices at once, and return the counted usage."""
     budget = Budget(tokens=100_000)
     with vendor.server(replace(vendor.says("word " * 2000), every_s=0.1)) as server:
         model = vendor.model(server.url)
-        asked = RetryingModel(BudgetedModel(model, budget, None), SOON)
-        task = asyncio.create_task(asked.complete(ASKED, lambda _: leaving(task)))
+        retrying_model = RetryingModel(BudgetedModel(model, budget, None), SOON)
+        task = asyncio.create_task(retrying_model.complete(ASKED, lambda _: leaving(task)))
         with pytest.raises(error):
             await task
         assert await asyncio.to_thread(server.ended.wait, PATIENCE_S)
@@ -393,14 +395,14 @@ async def leave(vendor: Vendor, leaving: Callable[[asyncio.Task[Reply]], None], 
     return budget.spent
 
 
-async def test_an_ear_that_fails_ends_the_call_at_once(vendor: Vendor) -> None:
+async def test_exception_in_on_text_ends_the_call_at_once(vendor: Vendor) -> None:
     def fails(_: object) -> None:
         raise Deaf
 
     assert await leave(vendor, fails, Deaf) == worst_case(ASKED, None)
 
 
-async def test_a_call_that_is_cancelled_ends_at_once(vendor: Vendor) -> None:
+async def test_cancelled_streaming_call_ends_at_once(vendor: Vendor) -> None:
     assert await leave(vendor, lambda task: task.cancel() and None, asyncio.CancelledError) == worst_case(ASKED, None)
 
 
@@ -419,7 +421,7 @@ async def persist(vendor: Vendor, *answers: Answer) -> tuple[Reply | CallFailed,
     return outcome, "".join(heard), budget.spent, len(server.calls)
 
 
-async def test_what_passes_is_repeated_until_something_was_heard(vendor: Vendor) -> None:
+async def test_transient_failures_are_retried_before_any_text_was_delivered(vendor: Vendor) -> None:
     unheard = Answer(pieces=(stream(vendor)[0], error_event(vendor)))
     outcome, heard, spent, calls = await persist(vendor, vendor.failure(529), unheard, vendor.says(LONG))
     assert isinstance(outcome, Reply)
@@ -428,7 +430,7 @@ async def test_what_passes_is_repeated_until_something_was_heard(vendor: Vendor)
     assert spent == outcome.usage == worst_case(ASKED, None) + known, "529 was free, the broken stream was not"
 
 
-async def test_what_was_heard_is_not_said_again(vendor: Vendor) -> None:
+async def test_call_is_not_retried_after_text_was_delivered(vendor: Vendor) -> None:
     half = Answer(pieces=(*stream(vendor)[: texts_in(vendor)], error_event(vendor)))
     outcome, heard, spent, calls = await persist(vendor, half, vendor.says(LONG))
     assert isinstance(outcome, CallFailed)
@@ -436,13 +438,13 @@ async def test_what_was_heard_is_not_said_again(vendor: Vendor) -> None:
     assert spent == outcome.usage == worst_case(ASKED, None)
 
 
-async def test_a_stream_without_usage_counts_at_its_worst() -> None:
+async def test_stream_without_usage_counts_its_worst_case() -> None:
     outcome, _, spent, _ = await persist(OPENAI, chat_server.says(LONG, usage=None))
     assert isinstance(outcome, Reply)
     assert spent == outcome.usage == worst_case(ASKED, None)
 
 
-async def test_a_server_that_does_not_stream_is_heard_at_once(vendor: Vendor) -> None:
+async def test_non_streaming_server_delivers_the_text_in_one_piece(vendor: Vendor) -> None:
     outcome, heard = await hear(replace(vendor, server=ScriptedServer), vendor.says(LONG))
     assert isinstance(outcome, Reply)
     assert heard == [LONG]
@@ -463,7 +465,7 @@ def refuses(word: str, text: str) -> Script:
         ("stream", "Unsupported value: 'stream' does not support true with this model.", [True, None, None]),
     ],
 )
-async def test_a_word_of_the_stream_that_a_service_refuses_is_left_out(word: str, text: str, sent: list[Any]) -> None:
+async def test_rejected_stream_parameter_is_omitted_from_then_on(word: str, text: str, sent: list[Any]) -> None:
     heard: list[str] = []
     with OPENAI.server(refuses(word, text)) as server:
         model = OPENAI.model(server.url)
@@ -475,7 +477,7 @@ async def test_a_word_of_the_stream_that_a_service_refuses_is_left_out(word: str
     assert ["stream_options" in call.body for call in server.calls] == [True, False, False]
 
 
-def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
+def build_reply(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
     written = StreamedCompletion()
     for delta in chunks:
         written.take({"choices": [{"index": 0, "delta": delta}]})
@@ -485,7 +487,7 @@ def built(*chunks: dict[str, Any], stop: str = "tool_calls") -> Reply:
     return reply_of(written.body(), None)
 
 
-def called(index: int | None, call_id: str | None, name: str | None, arguments: str) -> dict[str, Any]:
+def tool_call_chunk(index: int | None, call_id: str | None, name: str | None, arguments: str) -> dict[str, Any]:
     function = {"name": name, "arguments": arguments}
     return {"tool_calls": [{"index": index, "id": call_id, "type": "function", "function": function}]}
 
@@ -496,45 +498,45 @@ TWO = [("read", {"path": "a"}), ("s", {"n": 1})]
 @pytest.mark.parametrize(
     "chunks",
     [
-        [called(0, "a", "read", '{"path": "a"}'), called(1, "b", "s", '{"n": 1}')],
-        [called(0, "a", "read", '{"path": "a"}'), called(0, "b", "s", '{"n": 1}')],
-        [called(None, None, "read", '{"path": "a"}'), called(None, None, "s", '{"n": 1}')],
+        [tool_call_chunk(0, "a", "read", '{"path": "a"}'), tool_call_chunk(1, "b", "s", '{"n": 1}')],
+        [tool_call_chunk(0, "a", "read", '{"path": "a"}'), tool_call_chunk(0, "b", "s", '{"n": 1}')],
+        [tool_call_chunk(None, None, "read", '{"path": "a"}'), tool_call_chunk(None, None, "s", '{"n": 1}')],
         [
-            called(0, "a", "read", '{"pa'),
-            called(1, "b", "s", '{"n'),
-            called(0, None, None, 'th": "a"}'),
-            called(1, "b", "s", '": 1}'),
+            tool_call_chunk(0, "a", "read", '{"pa'),
+            tool_call_chunk(1, "b", "s", '{"n'),
+            tool_call_chunk(0, None, None, 'th": "a"}'),
+            tool_call_chunk(1, "b", "s", '": 1}'),
         ],
         [
-            called(0, "a", "read", ""),
-            called(0, "", "", '{"path": '),
-            called(0, "a", "read", '"a"}'),
-            called(1, "b", "s", '{"n": 1}'),
+            tool_call_chunk(0, "a", "read", ""),
+            tool_call_chunk(0, "", "", '{"path": '),
+            tool_call_chunk(0, "a", "read", '"a"}'),
+            tool_call_chunk(1, "b", "s", '{"n": 1}'),
         ],
     ],
     ids=["whole", "one index", "no index", "in turns", "names repeated"],
 )
-def test_calls_of_tools_in_every_services_pieces(chunks: list[dict[str, Any]]) -> None:
-    reply = built(*chunks)
+def test_tool_calls_are_reassembled_from_every_chunk_format(chunks: list[dict[str, Any]]) -> None:
+    reply = build_reply(*chunks)
     assert [(call.name, call.input) for call in reply.tool_calls] == TWO
     assert len({call.id for call in reply.tool_calls}) == 2
 
 
-def test_arguments_may_come_as_the_object_that_they_stand_for() -> None:
+def test_tool_arguments_may_be_an_object() -> None:
     whole = {"name": "read", "arguments": {"path": "a"}}
-    reply = built({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": whole}]})
+    reply = build_reply({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": whole}]})
     assert [(call.name, call.input) for call in reply.tool_calls] == TWO[:1]
 
 
-async def test_what_ends_all_calls_is_not_free_once_an_answer_was_begun() -> None:
-    """The next call is told; of this one nobody says what it consumed."""
+async def test_billing_error_in_a_begun_stream_is_not_free() -> None:
+    """The error ends the command, but the usage of this call is unknown."""
     billing = {"type": "billing_error", "message": "Your credit balance is too low"}
     failure, heard = await failed(ANTHROPIC, stream(ANTHROPIC)[0], event("error", error=billing))
     assert heard == ""
     assert "credit" in str(failure)
 
 
-def test_the_pieces_of_a_thought_are_one_again() -> None:
+def test_reasoning_chunks_with_one_index_are_merged() -> None:
     pieces = [
         {"type": "reasoning.text", "text": "The ", "index": 0, "format": "f"},
         {"type": "reasoning.text", "text": "port.", "index": 0, "signature": None},
@@ -544,13 +546,13 @@ def test_the_pieces_of_a_thought_are_one_again() -> None:
         {"type": "reasoning.text", "text": "No index."},
         {"type": "reasoning.text", "text": "Nor here."},
     ]
-    reply = built(*({"reasoning_details": [piece]} for piece in pieces), {"content": "So."}, stop="stop")
+    reply = build_reply(*({"reasoning_details": [piece]} for piece in pieces), {"content": "So."}, stop="stop")
     first, *others = reply.raw["reasoning_details"]
     assert first == {"type": "reasoning.text", "text": "The port.", "index": 0, "format": "f", "signature": "sig"}
     assert others == pieces[3:]
 
 
-async def test_an_error_that_a_service_puts_into_a_choice_is_one() -> None:
+async def test_error_inside_a_choice_fails_the_call() -> None:
     wrong = {
         "choices": [
             {
@@ -566,8 +568,8 @@ async def test_an_error_that_a_service_puts_into_a_choice_is_one() -> None:
     assert "Upstream" in failure.reason
 
 
-async def test_a_message_that_never_tells_its_length_is_told_at_its_worst() -> None:
-    """What stands in its first event is no count of the answer."""
+async def test_message_without_output_tokens_counts_its_worst_case() -> None:
+    """The output tokens in the first event do not count the whole answer."""
     untold = tuple(piece.replace(b'"usage": {"output_tokens": 100}', b'"usage": {}') for piece in stream(ANTHROPIC))
     assert untold != stream(ANTHROPIC)
     outcome, heard, spent, _ = await persist(ANTHROPIC, Answer(pieces=untold))
@@ -576,7 +578,7 @@ async def test_a_message_that_never_tells_its_length_is_told_at_its_worst() -> N
     assert spent == outcome.usage == worst_case(ASKED, None)
 
 
-async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
+async def test_usage_in_every_chunk_is_read_as_a_running_total() -> None:
     pieces = [
         chat_server.chunk({"content": word}, stop, usage={"prompt_tokens": 5, "completion_tokens": n})
         for n, (word, stop) in enumerate([("a", None), ("b", "stop")], 1)
@@ -586,7 +588,7 @@ async def test_usage_that_comes_with_every_chunk_is_a_total_so_far() -> None:
     assert (outcome.text, outcome.usage.input_tokens, outcome.usage.output_tokens) == ("ab", 5, 2)
 
 
-def test_a_text_that_was_not_heard_so_is_no_answer() -> None:
+def test_mismatch_between_delivered_and_final_text_fails() -> None:
     hearing = TextForwarder(lambda _: None)
     hearing.forward("other")
     with pytest.raises(CallFailed, match="do not match its whole text"):

@@ -1,4 +1,4 @@
-"""Intervals against published values, and their edges."""
+"""Wilson interval and kappa against published values, and edge cases."""
 
 import pytest
 import scipy
@@ -11,49 +11,49 @@ from evalscribe.statistics.intervals import wilson_interval
     ("successes", "trials", "low", "high"),
     [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)],
 )
-def test_wilson_agrees_with_the_published_interval(successes: int, trials: int, low: float, high: float) -> None:
+def test_wilson_interval_matches_published_values(successes: int, trials: int, low: float, high: float) -> None:
     interval = wilson_interval(successes, trials)
     assert interval.low == pytest.approx(low, abs=5e-4)
     assert interval.high == pytest.approx(high, abs=5e-4)
 
 
-def test_nothing_tried_says_nothing() -> None:
+def test_wilson_interval_of_no_trials_is_0_to_1() -> None:
     assert wilson_interval(0, 0) == (0.0, 1.0)
 
 
-def test_more_confidence_is_a_wider_interval() -> None:
+def test_higher_confidence_gives_a_wider_interval() -> None:
     narrow, wide = wilson_interval(7, 20, 0.9), wilson_interval(7, 20, 0.99)
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
 @pytest.mark.parametrize("trials", [1, 2, 7, 50, 1000])
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
-def test_wilson_is_scipys(trials: int, confidence: float) -> None:
+def test_wilson_interval_matches_scipy(trials: int, confidence: float) -> None:
     for successes in {0, 1, trials // 3, trials - 1, trials}:
         scipys = scipy.stats.binomtest(successes, trials).proportion_ci(confidence_level=confidence, method="wilson")
         assert wilson_interval(successes, trials, confidence) == pytest.approx((scipys.low, scipys.high), abs=1e-12)
 
 
-def test_kappa_of_the_table_that_cohen_published() -> None:
+def test_kappa_matches_cohens_published_example() -> None:
     """Cohen (1960), table 1: 200 pairs."""
-    found = kappa([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
-    assert found is not None
-    assert found.value == pytest.approx(0.492, abs=1e-3)
+    estimate = kappa([[88, 14, 18], [10, 40, 10], [2, 6, 12]])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.492, abs=1e-3)
 
 
-def test_the_interval_of_kappa_is_that_of_fleiss_cohen_and_everitt() -> None:
-    """Their example (1969): shares 0.53 0.05 0.02 / 0.11 0.14 0.05 / 0.01 0.06 0.03 of 200, variance 0.002885."""
-    found = kappa([[106, 10, 4], [22, 28, 10], [2, 12, 6]])
-    assert found is not None
-    assert found.value == pytest.approx(0.429, abs=1e-3)
-    deviation = (found.interval.high - found.value) / 1.959964
+def test_kappa_interval_matches_fleiss_cohen_and_everitt() -> None:
+    """Fleiss et al. (1969): shares 0.53 0.05 0.02 / 0.11 0.14 0.05 / 0.01 0.06 0.03 of 200, variance 0.002885."""
+    estimate = kappa([[106, 10, 4], [22, 28, 10], [2, 12, 6]])
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.429, abs=1e-3)
+    deviation = (estimate.interval.high - estimate.value) / 1.959964
     assert deviation**2 == pytest.approx(0.002885, abs=5e-6)
 
 
-def test_perfect_agreement_is_one_and_perfect_disagreement_minus_one() -> None:
-    found = kappa([[5, 0], [0, 5]])
-    assert found is not None
-    assert found.value == 1
+def test_kappa_is_1_for_full_agreement_and_minus_1_for_full_disagreement() -> None:
+    estimate = kappa([[5, 0], [0, 5]])
+    assert estimate is not None
+    assert estimate.value == 1
     opposite = kappa([[0, 5], [5, 0]])
     assert opposite is not None
     assert opposite.value == -1
@@ -69,16 +69,16 @@ def test_perfect_agreement_is_one_and_perfect_disagreement_minus_one() -> None:
         ([[3, 0], [2, 0]], 0.0, -0.923, 0.706),
     ],
 )
-def test_few_pairs_without_spread_are_no_certainty(
+def test_kappa_interval_has_width_when_the_estimated_variance_is_zero(
     table: list[list[int]], value: float, low: float, high: float
 ) -> None:
-    """By hand: Wilson's ends of 10 of 10, 200 of 200, 0 of 1 and 3 of 5, less luck of 1/2, 1/2, 0 and 3/5."""
-    found = kappa(table)
-    assert found is not None
-    assert found.value == pytest.approx(value)
-    assert found.interval == pytest.approx((low, high), abs=1e-3)
+    """By hand: Wilson bounds of 10/10, 200/200, 0/1 and 3/5, corrected for chance of 1/2, 1/2, 0 and 3/5."""
+    estimate = kappa(table)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(value)
+    assert estimate.interval == pytest.approx((low, high), abs=1e-3)
 
 
 @pytest.mark.parametrize("table", [[], [[0]], [[7]], [[0, 0], [0, 7]]])
-def test_where_luck_explains_everything_there_is_no_kappa(table: list[list[int]]) -> None:
+def test_kappa_is_none_when_chance_agreement_is_1(table: list[list[int]]) -> None:
     assert kappa(table) is None

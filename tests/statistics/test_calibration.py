@@ -1,4 +1,4 @@
-"""A judge beside people: tables worked out by hand, and the edges."""
+"""Judge against human labels: hand-calculated tables and edge cases."""
 
 from collections.abc import Mapping
 
@@ -7,31 +7,31 @@ import pytest
 from evalscribe.statistics.agreement import Calibration, LabelPair
 
 TABLE = {("cat", "cat"): 4, ("cat", "dog"): 1, ("dog", "cat"): 2, ("dog", "dog"): 2, ("bird", "bird"): 1}
-"""Rows people, columns judge."""
+"""(human label, judge label) and number of pairs."""
 
 
-def made(table: Mapping[tuple[str, str | None], int]) -> Calibration:
+def calibrate(table: Mapping[tuple[str, str | None], int]) -> Calibration:
     return Calibration(
-        [LabelPair(expected=truth, predicted=said) for (truth, said), n in table.items() for _ in range(n)],
+        [LabelPair(expected=truth, predicted=predicted) for (truth, predicted), n in table.items() for _ in range(n)],
         labels=("cat", "dog", "bird"),
     )
 
 
-def test_agreement_precision_recall_and_balance_of_a_table_worked_out_by_hand() -> None:
-    found = made(TABLE)
-    assert (found.judged, found.right, found.agreement) == (10, 7, 0.7)
-    assert [score.recall for score in found.scores] == [4 / 5, 2 / 4, 1.0]
-    assert [score.precision for score in found.scores] == [4 / 6, 2 / 3, 1.0]
-    assert found.balanced == pytest.approx((0.8 + 0.5 + 1) / 3)
-    assert found.commonest == 0.5
-    assert found.kappa is not None
-    assert found.kappa.value == pytest.approx((0.7 - 0.43) / (1 - 0.43))
-    assert found.confusion("dog", "cat") == 2
-    assert found.interval.low == pytest.approx(0.3968, abs=5e-4)
+def test_calibration_metrics_match_a_hand_calculation() -> None:
+    calibration = calibrate(TABLE)
+    assert (calibration.judged, calibration.right, calibration.agreement) == (10, 7, 0.7)
+    assert [score.recall for score in calibration.scores] == [4 / 5, 2 / 4, 1.0]
+    assert [score.precision for score in calibration.scores] == [4 / 6, 2 / 3, 1.0]
+    assert calibration.balanced == pytest.approx((0.8 + 0.5 + 1) / 3)
+    assert calibration.commonest == 0.5
+    assert calibration.kappa is not None
+    assert calibration.kappa.value == pytest.approx((0.7 - 0.43) / (1 - 0.43))
+    assert calibration.confusion("dog", "cat") == 2
+    assert calibration.interval.low == pytest.approx(0.3968, abs=5e-4)
 
 
-def test_pairs_of_one_cluster_count_once_in_the_intervals() -> None:
-    alone = made({pair: 4 * count for pair, count in TABLE.items()})
+def test_clustered_pairs_widen_the_intervals() -> None:
+    alone = calibrate({pair: 4 * count for pair, count in TABLE.items()})
     together = Calibration(
         [pair.model_copy(update={"cluster": str(number // 4)}) for number, pair in enumerate(alone.pairs)]
     )
@@ -42,41 +42,41 @@ def test_pairs_of_one_cluster_count_once_in_the_intervals() -> None:
     assert together.kappa.interval.low < alone.kappa.interval.low - 0.1
 
 
-def test_what_was_not_judged_is_no_disagreement_and_is_counted() -> None:
-    found = made({**TABLE, ("dog", None): 10})
-    assert (found.unjudged, found.judged) == (10, 10)
-    assert (found.agreement, found.agreement_over_all) == (0.7, 0.35)
-    assert found.score("dog").recall == 0.5
+def test_unjudged_pairs_are_counted_and_excluded_from_agreement() -> None:
+    calibration = calibrate({**TABLE, ("dog", None): 10})
+    assert (calibration.unjudged, calibration.judged) == (10, 10)
+    assert (calibration.agreement, calibration.agreement_over_all) == (0.7, 0.35)
+    assert calibration.score("dog").recall == 0.5
 
 
-def test_one_label_on_both_sides_has_no_kappa() -> None:
-    found = made({("cat", "cat"): 5})
-    assert found.agreement == 1.0
-    assert found.kappa is None
-    assert found.score("dog").recall is None
-    assert found.score("dog").precision is None
+def test_kappa_is_none_with_a_single_label() -> None:
+    calibration = calibrate({("cat", "cat"): 5})
+    assert calibration.agreement == 1.0
+    assert calibration.kappa is None
+    assert calibration.score("dog").recall is None
+    assert calibration.score("dog").precision is None
 
 
-def test_a_judge_who_always_says_the_same_is_worth_nothing_beyond_luck() -> None:
-    found = made({("cat", "cat"): 5, ("dog", "cat"): 5})
-    assert found.kappa is not None
-    assert found.kappa.value == 0
-    assert found.balanced == 0.5
-    assert found.score("dog").precision is None
+def test_constant_judge_has_zero_kappa() -> None:
+    calibration = calibrate({("cat", "cat"): 5, ("dog", "cat"): 5})
+    assert calibration.kappa is not None
+    assert calibration.kappa.value == 0
+    assert calibration.balanced == 0.5
+    assert calibration.score("dog").precision is None
 
 
 @pytest.mark.parametrize("table", [{}, {("cat", None): 3}])
-def test_nothing_judged_says_nothing(table: Mapping[tuple[str, str | None], int]) -> None:
-    found = made(table)
-    assert found.agreement is None
-    assert found.balanced is None
-    assert found.commonest is None
-    assert found.kappa is None
-    assert found.interval == (0.0, 1.0)
+def test_metrics_are_none_without_judged_pairs(table: Mapping[tuple[str, str | None], int]) -> None:
+    calibration = calibrate(table)
+    assert calibration.agreement is None
+    assert calibration.balanced is None
+    assert calibration.commonest is None
+    assert calibration.kappa is None
+    assert calibration.interval == (0.0, 1.0)
 
 
-def test_a_label_that_only_the_judge_says_is_in_the_table() -> None:
-    found = made({("cat", "fish"): 1, ("cat", "cat"): 1})
-    assert found.labels == ("cat", "dog", "bird", "fish")
-    assert found.score("fish").precision == 0
-    assert found.balanced == 0.5
+def test_label_used_only_by_the_judge_is_in_the_table() -> None:
+    calibration = calibrate({("cat", "fish"): 1, ("cat", "cat"): 1})
+    assert calibration.labels == ("cat", "dog", "bird", "fish")
+    assert calibration.score("fish").precision == 0
+    assert calibration.balanced == 0.5

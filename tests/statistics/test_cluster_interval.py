@@ -1,4 +1,4 @@
-"""The interval of a share of grouped tries: its coverage, and its edges."""
+"""Coverage and edge cases of the interval of a rate of clustered trials."""
 
 import random
 from collections import Counter
@@ -10,47 +10,47 @@ from evalscribe.statistics.intervals import TrialCluster, cluster_interval, wils
 RUNS = 400
 
 
-def drawn(toss: random.Random, groups: int, tries: int, share: float, likeness: float) -> Counter[TrialCluster]:
-    """Groups whose own chances vary around `share`; a likeness near 1 makes tries of a group all alike."""
+def draw_clusters(
+    toss: random.Random, groups: int, trials: int, share: float, likeness: float
+) -> Counter[TrialCluster]:
+    """Draw clusters whose pass rates vary around `share`; with `likeness` near 1 the trials of a cluster are alike."""
     spread = (1 - likeness) / likeness
     chances = (toss.betavariate(share * spread, (1 - share) * spread) for _ in range(groups))
-    return Counter(TrialCluster(sum(toss.random() < chance for _ in range(tries)), tries) for chance in chances)
+    return Counter(TrialCluster(sum(toss.random() < chance for _ in range(trials)), trials) for chance in chances)
 
 
-@pytest.mark.parametrize(("groups", "tries"), [(10, 5), (50, 3)])
+@pytest.mark.parametrize(("groups", "trials"), [(10, 5), (50, 3)])
 @pytest.mark.parametrize("share", [0.5, 0.9])
 @pytest.mark.parametrize("likeness", [0.05, 0.6])
-def test_the_share_lies_in_the_interval_as_often_as_it_says(
-    groups: int, tries: int, share: float, likeness: float
-) -> None:
+def test_cluster_interval_keeps_its_coverage(groups: int, trials: int, share: float, likeness: float) -> None:
     toss = random.Random(4)
-    found = [cluster_interval(drawn(toss, groups, tries, share, likeness)) for _ in range(RUNS)]
-    assert sum(low <= share <= high for low, high in found) / RUNS >= 0.93
+    intervals = [cluster_interval(draw_clusters(toss, groups, trials, share, likeness)) for _ in range(RUNS)]
+    assert sum(low <= share <= high for low, high in intervals) / RUNS >= 0.93
 
 
-def test_where_one_source_has_most_of_the_items_it_does_not_count_as_one_of_many() -> None:
-    """Nine sources with an item each and one with ten, the items of a source all alike."""
+def test_cluster_interval_keeps_its_coverage_with_one_dominant_cluster() -> None:
+    """Nine clusters have one item and one has ten; all items of a cluster have the same outcome."""
     toss = random.Random(5)
-    found = []
+    intervals = []
     for _ in range(RUNS):
         passed = [toss.random() < 0.9 for _ in range(10)]
-        found.append(
+        intervals.append(
             cluster_interval(
                 Counter([TrialCluster(10 * passed[0], 10), *(TrialCluster(int(one), 1) for one in passed[1:])])
             )
         )
-    assert sum(low <= 0.9 <= high for low, high in found) / RUNS >= 0.93
+    assert sum(low <= 0.9 <= high for low, high in intervals) / RUNS >= 0.93
 
 
-def test_tries_of_an_item_are_not_as_many_observations() -> None:
-    """20 items that always or never pass say no more in five tries than in one."""
+def test_trials_of_one_item_do_not_count_as_independent_observations() -> None:
+    """Five trials of 20 items that always or never pass carry no more information than one trial."""
     low, high = cluster_interval({TrialCluster(5, 5): 15, TrialCluster(0, 5): 5})
     naive = wilson_interval(75, 100)
     assert high - low > 1.5 * (naive.high - naive.low)
 
 
-def test_a_larger_share_never_has_a_lower_lower_end() -> None:
-    """So that a perfect run is not told to be worse than one with a failed try."""
+def test_perfect_rate_has_a_higher_lower_bound_than_an_almost_perfect_one() -> None:
+    """Otherwise a perfect run would look worse than one with a failed trial."""
     perfect = {TrialCluster(5, 5): 20}
     almost = {TrialCluster(5, 5): 19, TrialCluster(4, 5): 1}
     assert cluster_interval(perfect).low > cluster_interval(almost).low
@@ -58,11 +58,11 @@ def test_a_larger_share_never_has_a_lower_lower_end() -> None:
 
 
 @pytest.mark.parametrize("clusters", [{}, {TrialCluster(3, 3): 1}])
-def test_one_group_says_nothing_about_others(clusters: dict[TrialCluster, int]) -> None:
+def test_interval_of_at_most_one_cluster_is_0_to_1(clusters: dict[TrialCluster, int]) -> None:
     assert cluster_interval(clusters) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("passed", [0, 2])
-def test_the_seen_share_is_inside(passed: int) -> None:
+def test_observed_rate_lies_inside_the_interval(passed: int) -> None:
     low, high = cluster_interval({TrialCluster(passed, 2): 3})
     assert low <= passed / 2 <= high

@@ -1,4 +1,4 @@
-"""Intervals of rates, means and balanced accuracy, and stated confidence against observed agreement."""
+"""Intervals of rates, means and balanced accuracy; reliability of stated confidence."""
 
 import random
 from math import inf
@@ -34,7 +34,7 @@ def test_rate_of_clusters_has_a_cluster_interval_and_ignores_empty_clusters() ->
     assert estimate_rate([TrialCluster(0, 0)]) is None
 
 
-def test_difference_of_rates_is_newcombes_published_example() -> None:
+def test_difference_of_rates_matches_newcombes_published_example() -> None:
     """Newcombe 1998, Table II, example (a): 56/70 against 48/80, method 10 gives 0.0524 to 0.3339."""
     first, second = (
         ValueWithInterval(56 / 70, wilson_interval(56, 70)),
@@ -46,13 +46,13 @@ def test_difference_of_rates_is_newcombes_published_example() -> None:
 
 
 def test_mean_of_single_values_has_students_interval() -> None:
-    found = estimate_mean([[1.0], [2.0], [3.0]])
-    assert found is not None
-    assert found.value == 2.0
-    assert found.interval.high - 2.0 == pytest.approx(4.302653 / 3**0.5)
+    mean = estimate_mean([[1.0], [2.0], [3.0]])
+    assert mean is not None
+    assert mean.value == 2.0
+    assert mean.interval.high - 2.0 == pytest.approx(4.302653 / 3**0.5)
 
 
-def test_repeated_values_of_a_cluster_add_nothing() -> None:
+def test_repeated_values_of_a_cluster_do_not_narrow_the_mean_interval() -> None:
     once, thrice = estimate_mean([[1.0], [2.0], [4.0]]), estimate_mean([[1.0] * 3, [2.0] * 3, [4.0] * 3])
     assert once is not None
     assert thrice is not None
@@ -61,8 +61,8 @@ def test_repeated_values_of_a_cluster_add_nothing() -> None:
     assert estimate_mean([[]]) is None
 
 
-def drawn(toss: random.Random, groups: int) -> Calibration:
-    """Evals in one to three runs: mostly with one label, and mostly judged alike."""
+def draw_calibration(toss: random.Random, groups: int) -> Calibration:
+    """Draw clusters of one to three evals that mostly share one label and one outcome."""
     pairs = []
     for group in range(groups):
         usual, luck = toss.choices(list(TRUE_RECALLS), (0.6, 0.15, 0.15, 0.1))[0], toss.random()
@@ -73,34 +73,34 @@ def drawn(toss: random.Random, groups: int) -> Calibration:
     return Calibration(pairs)
 
 
-def test_the_interval_of_balanced_accuracy_keeps_its_coverage() -> None:
+def test_balanced_accuracy_interval_keeps_its_coverage() -> None:
     toss, held = random.Random(5), 0
     true = sum(TRUE_RECALLS.values()) / 4
     for _ in range(RUNS):
-        interval = drawn(toss, 40).balanced_interval
+        interval = draw_calibration(toss, 40).balanced_interval
         assert interval is not None
         held += interval.low <= true <= interval.high
     assert held / RUNS > 0.91
 
 
-def test_recall_has_an_interval_of_its_own_clusters() -> None:
-    pairs = [LabelPair(expected="cat", predicted=said, cluster="a") for said in ("cat", "cat", "dog")]
+def test_recall_interval_uses_only_clusters_of_its_label() -> None:
+    pairs = [LabelPair(expected="cat", predicted=predicted, cluster="a") for predicted in ("cat", "cat", "dog")]
     pairs += [LabelPair(expected="dog", predicted="dog", cluster=cluster) for cluster in "ab"]
-    found = Calibration(pairs)
-    assert found.recall("cat") == ValueWithInterval(2 / 3, Interval(0.0, 1.0))
-    assert found.recall("dog") == ValueWithInterval(1.0, wilson_interval(2, 2))
-    assert found.recall("bird") is None
+    calibration = Calibration(pairs)
+    assert calibration.recall("cat") == ValueWithInterval(2 / 3, Interval(0.0, 1.0))
+    assert calibration.recall("dog") == ValueWithInterval(1.0, wilson_interval(2, 2))
+    assert calibration.recall("bird") is None
     assert Calibration([]).balanced_interval is None
 
 
-def test_reliability_of_a_table_worked_out_by_hand() -> None:
+def test_reliability_matches_a_hand_calculation() -> None:
     stated = [*((0.9, right) for right in (True, True, True, False)), (0.41, True), (0.45, False), (0.0, False)]
-    found = reliability(stated)
-    assert found is not None
-    assert [(one.low, one.high, one.verdicts) for one in found.bins] == [(0.0, 0.1, 1), (0.4, 0.5, 2), (0.8, 0.9, 4)]
-    assert [one.agreement for one in found.bins] == [0, 0.5, 0.75]
-    assert found.calibration_error == pytest.approx((2 * 0.07 + 4 * 0.15) / 7)
-    assert found.brier == pytest.approx((3 * 0.01 + 0.81 + 0.59**2 + 0.45**2) / 7)
+    result = reliability(stated)
+    assert result is not None
+    assert [(one.low, one.high, one.verdicts) for one in result.bins] == [(0.0, 0.1, 1), (0.4, 0.5, 2), (0.8, 0.9, 4)]
+    assert [one.agreement for one in result.bins] == [0, 0.5, 0.75]
+    assert result.calibration_error == pytest.approx((2 * 0.07 + 4 * 0.15) / 7)
+    assert result.brier == pytest.approx((3 * 0.01 + 0.81 + 0.59**2 + 0.45**2) / 7)
 
 
 def test_reliability_of_nothing_is_none() -> None:

@@ -1,4 +1,4 @@
-"""The exact test against enumeration, scipy and published tables."""
+"""Sign-flip test and Holm correction against enumeration, scipy and published tables."""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -28,7 +28,7 @@ def enumerated(differences: Sequence[Fraction]) -> float:
 
 @given(st.lists(SOME, min_size=1, max_size=9))
 @settings(max_examples=60)
-def test_it_is_what_enumerating_every_flip_gives(differences: list[Fraction]) -> None:
+def test_p_value_matches_enumeration_of_all_sign_flips(differences: list[Fraction]) -> None:
     result = sign_flip_test(differences)
     assert result.exact
     assert result.p_value == pytest.approx(enumerated(differences), abs=1e-12)
@@ -43,11 +43,11 @@ def test_it_is_what_enumerating_every_flip_gives(differences: list[Fraction]) ->
         pytest.param(6, 0, 0.03125, id="six are"),
     ],
 )
-def test_with_single_trials_it_is_mcnemars_exact(better: int, worse: int, p: float) -> None:
+def test_sign_flip_test_of_single_trials_equals_mcnemars_exact_test(better: int, worse: int, p: float) -> None:
     assert sign_flip_test(single(better, worse, 20)).p_value == pytest.approx(p, abs=5e-5)
 
 
-def test_the_survey_agresti_is_significant() -> None:
+def test_agrestis_approval_survey_is_significant() -> None:
     """1,600 people asked twice: 150 changed to disapproval, 86 to approval (McNemar's z² is 17.36)."""
     result = sign_flip_test(single(86, 150, 1364))
     assert result.p_value == pytest.approx(scipy.stats.binomtest(86, 236).pvalue, rel=1e-9)
@@ -60,13 +60,13 @@ def test_large_counts_agree_with_scipy(better: int, worse: int) -> None:
     assert sign_flip_test(single(better, worse)).p_value == pytest.approx(expected, rel=1e-7)
 
 
-def test_the_order_and_the_direction_do_not_matter() -> None:
+def test_p_value_ignores_order_and_direction_of_differences() -> None:
     differences = [Fraction(n, 4) for n in (3, -1, 2, 4, -2, 0, 1)]
     assert sign_flip_test(differences) == sign_flip_test(reversed([-one for one in differences]))
 
 
-def test_what_takes_too_long_is_drawn_the_same_each_time_and_about_right() -> None:
-    """Of very many differences the sum is normal."""
+def test_sampled_p_value_is_deterministic_and_close_to_normal() -> None:
+    """The sum of very many differences is approximately normal."""
     fine = [Fraction((n * n) % 997 - 470, 10_007) for n in range(3_000)]
     result = sign_flip_test(fine)
     assert not result.exact
@@ -77,7 +77,7 @@ def test_what_takes_too_long_is_drawn_the_same_each_time_and_about_right() -> No
     assert sign_flip_test([Fraction(n % 9 - 3, 8) for n in range(20_000)]).p_value == pytest.approx(1 / (DRAWS + 1))
 
 
-def test_holm_corrects_for_how_many_there_are() -> None:
+def test_holm_correction_matches_a_worked_example() -> None:
     """The worked example of Holm's procedure: the smallest times four, the next times three …"""
     corrected = holm({"a": 0.01, "b": 0.04, "c": 0.03, "d": 0.005})
     assert corrected == pytest.approx({"a": 0.03, "b": 0.06, "c": 0.06, "d": 0.02})

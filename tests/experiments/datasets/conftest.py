@@ -1,4 +1,4 @@
-"""A store of datasets, shared: opening one takes longer than most tests do."""
+"""Dataset store shared by the session, because opening one takes longer than most tests."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -23,7 +23,7 @@ def datasets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DatasetStore]
 
 @pytest.fixture(scope="session")
 def make(datasets: DatasetStore) -> Callable[[], Dataset]:
-    """A dataset that is empty."""
+    """Create an empty dataset."""
     numbers = count()
     return lambda: create_dataset(datasets, f"set {next(numbers)}", "", NOW)
 

@@ -1,4 +1,4 @@
-"""Use cases of datasets over a real store."""
+"""Dataset operations on a real store."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -50,7 +50,7 @@ def _upload(datasets: DatasetStore, dataset: Dataset, path: Path, *, partial: bo
 
 @settings(max_examples=25)
 @given(items=st.lists(ITEMS, min_size=1, max_size=4, unique_by=lambda item: item.key))
-def test_an_export_that_is_uploaded_and_published_is_the_same(
+def test_export_upload_and_publish_round_trip_keeps_every_item(
     datasets: DatasetStore, make: Callable[[], Dataset], items: list[Item]
 ) -> None:
     one, other = make(), make()
@@ -66,7 +66,7 @@ def test_an_export_that_is_uploaded_and_published_is_the_same(
     assert "".join(f"{line}\n" for line in version_lines(datasets.items(second.id), "jsonl")) == exported
 
 
-def test_publishing_what_is_a_version_already_makes_none(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_publishing_an_unchanged_draft_returns_the_existing_version(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items(1, 2))
     first = publish_version(datasets, dataset, "one", NOW)
     assert (first.new, first.version.number, first.version.items) == (True, 1, 2)
@@ -77,7 +77,7 @@ def test_publishing_what_is_a_version_already_makes_none(datasets: DatasetStore,
     assert [item.input for item in datasets.items(first.version.id)] == [1, 2], "the draft changes no version"
 
 
-def test_a_version_is_named_by_number_id_or_latest(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_version_is_found_by_number_id_or_latest(datasets: DatasetStore, dataset: Dataset) -> None:
     with pytest.raises(NotFoundError, match="nothing has been published yet: publish one with `evalscribe"):
         find_dataset_version(datasets, dataset, "latest")
     datasets.put(dataset.id, _items(1))
@@ -93,7 +93,7 @@ def test_a_version_is_named_by_number_id_or_latest(datasets: DatasetStore, datas
         find_dataset_version(datasets, None, "1")
 
 
-def test_a_version_of_another_dataset_is_not_found(
+def test_version_of_another_dataset_is_not_found(
     datasets: DatasetStore, dataset: Dataset, make: Callable[[], Dataset]
 ) -> None:
     other = make()
@@ -102,7 +102,7 @@ def test_a_version_of_another_dataset_is_not_found(
         find_dataset_version(datasets, dataset, publish_version(datasets, other, "", NOW).version.id)
 
 
-def test_a_dataset_is_found_by_id_or_name(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_dataset_is_found_by_id_or_name_and_invalid_names_are_refused(datasets: DatasetStore, dataset: Dataset) -> None:
     assert find_dataset(datasets, dataset.id) == find_dataset(datasets, dataset.name) == dataset
     with pytest.raises(NotFoundError, match="dataset 'nope' not found; available: "):
         find_dataset(datasets, "nope")
@@ -111,7 +111,7 @@ def test_a_dataset_is_found_by_id_or_name(datasets: DatasetStore, dataset: Datas
             create_dataset(datasets, name, "", NOW)
 
 
-def test_what_changed_between_versions_and_the_draft(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_compare_versions_lists_added_removed_changed_and_moved_items(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items("a", "b", "c"))
     publish_version(datasets, dataset, "", NOW)
     assert compare_versions(datasets, dataset, "1", "draft").same
@@ -126,7 +126,7 @@ def test_what_changed_between_versions_and_the_draft(datasets: DatasetStore, dat
     assert (back.added, back.removed, back.base.items, back.other.items) == ((), ("new",), 4, 3)
 
 
-def test_order_alone_makes_another_version(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_reordering_items_publishes_a_new_version(datasets: DatasetStore, dataset: Dataset) -> None:
     items = _items(1, 2)
     for order in (items, items[::-1]):
         datasets.drop(dataset.id, ["k0", "k1"])
@@ -138,7 +138,7 @@ def test_order_alone_makes_another_version(datasets: DatasetStore, dataset: Data
     assert (done.added, done.removed, done.changed) == ((), (), ())
 
 
-def test_duplicates_and_which_of_them_go(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_duplicates_are_grouped_and_only_later_ones_are_removable(datasets: DatasetStore, dataset: Dataset) -> None:
     items = [
         Item(key="a", input=1, expected_output=2, split="train"),
         Item(key="b", input=1),
@@ -158,7 +158,7 @@ def test_duplicates_and_which_of_them_go(datasets: DatasetStore, dataset: Datase
     assert remove_duplicates(datasets, dataset, []).items == 0
 
 
-def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
+def test_file_with_an_invalid_line_is_refused_unless_partial(
     datasets: DatasetStore, dataset: Dataset, folder: Path
 ) -> None:
     path = folder / "f.jsonl"
@@ -173,7 +173,7 @@ def test_nothing_is_stored_of_a_file_with_a_bad_line_unless_some_of_it_will_do(
 
 
 class _Watched:
-    """As many items as wanted, and how many were read and stored when."""
+    """Item source and store in one; records how many items were read ahead of being stored."""
 
     problems, bad, hidden = (), 0, 0
 
@@ -191,13 +191,15 @@ class _Watched:
         return AddedCounts(new=len(items))
 
 
-def test_a_file_is_stored_as_it_is_read(dataset: Dataset) -> None:
+def test_upload_stores_items_in_batches_while_reading(dataset: Dataset) -> None:
     watched = _Watched(2100)
     done = upload_items(cast(DatasetStore, watched), dataset, "f", lambda: watched, partial=True)
     assert (done.added.new, watched.stored, watched.most) == (2100, 2100, AT_ONCE)
 
 
-def test_what_came_before_a_break_is_kept(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
+def test_partial_upload_of_a_truncated_file_keeps_the_items_before_the_cut(
+    datasets: DatasetStore, dataset: Dataset, folder: Path
+) -> None:
     path = folder / "f.json"
     path.write_text("[" + '{"input": 1},' * 700 + '{"input": ')
     done = upload_items(datasets, dataset, "f.json", lambda: open_items(path, "f.json"), partial=True)
@@ -205,15 +207,15 @@ def test_what_came_before_a_break_is_kept(datasets: DatasetStore, dataset: Datas
     assert str(done.stopped).startswith("f.json: invalid JSON")
 
 
-def test_a_file_without_items(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
+def test_file_without_items_is_refused(datasets: DatasetStore, dataset: Dataset, folder: Path) -> None:
     path = folder / "f.jsonl"
-    for content, said in (("", "^f.jsonl contains no items"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
+    for content, message in (("", "^f.jsonl contains no items"), ("x\n" * 30, "f.jsonl:1: .*(?s:.)*and 10 more\n")):
         path.write_text(content)
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             _upload(datasets, dataset, path)
 
 
-def test_an_example_that_was_typed(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_add_item_parses_fields_and_refuses_invalid_ones(datasets: DatasetStore, dataset: Dataset) -> None:
     first = add_item(datasets, dataset, NewItem('{"q": 1}', "words", '{"n": 1}', "[{}]", "dev", "c", "one"))
     assert first.item == Item(
         key="one",
@@ -226,17 +228,17 @@ def test_an_example_that_was_typed(datasets: DatasetStore, dataset: Dataset) -> 
     )
     assert add_item(datasets, dataset, NewItem("[urgent] help")).item.input == "[urgent] help"
     assert add_item(datasets, dataset, NewItem("[urgent] help")).added.same == 1
-    for example, said in (
+    for example, message in (
         (NewItem('{"a": 1, "a": 2}'), "`input`: an object has the member `a` twice"),
         (NewItem("x", metadata="{"), "`metadata`: invalid JSON"),
         (NewItem("x", events="{}"), "`events` is not a list"),
         (NewItem("x", key=" "), "`key` is not a valid name"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             add_item(datasets, dataset, example)
 
 
-def test_items_are_taken_out_all_or_none(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_remove_items_removes_all_or_none(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, _items(1, 2))
     with pytest.raises(NotFoundError, match="has no item nope"):
         remove_items(datasets, dataset, ["k0", "nope"])
@@ -244,7 +246,7 @@ def test_items_are_taken_out_all_or_none(datasets: DatasetStore, dataset: Datase
     assert [item.key for item in datasets.draft(dataset.id)] == ["k1"]
 
 
-def test_no_cluster_is_in_two_splits_and_new_items_move_none(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_split_keeps_clusters_together_and_existing_items_in_place(datasets: DatasetStore, dataset: Dataset) -> None:
     shares = checked_shares({"train": 0.2, "dev": 0.4, "test": 0.4})
     items = [Item(key=f"k{n}", input=n, cluster=f"c{n // 3}" if n % 2 else None) for n in range(1200)]
     datasets.put(dataset.id, items[:900])
@@ -262,20 +264,20 @@ def test_no_cluster_is_in_two_splits_and_new_items_move_none(datasets: DatasetSt
     assert any(split_of(item, shares, 1) != item.split for item in draft)
 
 
-@pytest.mark.parametrize("given", [{"train": 0.5}, {"train": 1.5, "test": -0.5}, {"train": 0.5, "dev": 0.6}])
-def test_shares_that_make_no_whole(given: dict[str, float | None]) -> None:
+@pytest.mark.parametrize("shares", [{"train": 0.5}, {"train": 1.5, "test": -0.5}, {"train": 0.5, "dev": 0.6}])
+def test_split_shares_must_sum_to_one(shares: dict[str, float | None]) -> None:
     with pytest.raises(UsageError, match="sum to 1"):
-        checked_shares(given)
+        checked_shares(shares)
     assert checked_shares({"train": 0.5, "dev": None, "test": 0.5}) == {"train": 0.5, "test": 0.5}
     assert list(checked_shares({"train": None})) == ["train", "dev", "test"]
 
 
-def test_an_empty_draft_is_not_dealt_out(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_splitting_an_empty_draft_is_refused(datasets: DatasetStore, dataset: Dataset) -> None:
     with pytest.raises(UsageError, match="has no items"):
         split_draft(datasets, dataset, {"test": 1.0}, 0)
 
 
-def test_a_dataset_in_short_and_in_full(datasets: DatasetStore, dataset: Dataset) -> None:
+def test_dataset_summary_and_listing_count_items_and_versions(datasets: DatasetStore, dataset: Dataset) -> None:
     datasets.put(dataset.id, [Item(key="a", input="x\ny" * 50, expected_output=0, split="dev", cluster="c")])
     version = publish_version(datasets, dataset, "", NOW).version
     full = summarise_dataset(datasets, dataset)
@@ -290,7 +292,7 @@ def test_a_dataset_in_short_and_in_full(datasets: DatasetStore, dataset: Dataset
     assert "\n" not in item.input
 
 
-def test_a_table_of_items() -> None:
+def test_csv_export_quotes_values_and_unknown_format_is_refused() -> None:
     items = [Item(key="a,b", input={"q": 1}, expected_output=False), Item(key="b", input='x\n"y"')]
     head, first, second = version_lines(items, "csv")
     assert head == "key,input,expected_output,metadata,events,split,cluster,source"

@@ -1,4 +1,4 @@
-"""What is known of a target's work."""
+"""Traces built from target replies."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ def calls(*tools: tuple[str, str]) -> dict[str, Any]:
     return {"role": "assistant", "tool_calls": named}
 
 
-def test_calls_of_tools_are_matched_with_their_answers() -> None:
-    told = transcript(
+def test_tool_calls_are_matched_with_their_results_by_id() -> None:
+    agent_transcript = transcript(
         calls(("1", "search"), ("2", "book")),
         {"role": "tool", "tool_call_id": "2", "error": "no seat"},
         {"role": "tool", "tool_call_id": "1", "content": "found"},
         {"role": "assistant", "content": "sorry"},
     )
-    trace = build_trace(TargetReply(output="sorry", transcript=told, duration_ms=5))
+    trace = build_trace(TargetReply(output="sorry", transcript=agent_transcript, duration_ms=5))
     assert trace.tools == (
         ToolUse(tool="search", arguments={"for": "search"}),
         ToolUse(tool="book", arguments={"for": "book"}, failed=True, error="no seat"),
@@ -33,24 +33,29 @@ def test_calls_of_tools_are_matched_with_their_answers() -> None:
     assert (trace.model_calls, trace.tokens, trace.duration_ms, trace.recorded) == (2, None, 5, True)
 
 
-def test_answers_without_an_id_belong_to_the_calls_before_them_in_order() -> None:
-    told = transcript(calls(("", "a"), ("", "b")), {"role": "tool", "content": "1"}, {"role": "tool", "error": "no"})
-    assert [use.failed for use in build_trace(TargetReply(output=1, transcript=told)).tools] == [False, True]
+def test_tool_results_without_an_id_are_matched_in_order() -> None:
+    agent_transcript = transcript(
+        calls(("", "a"), ("", "b")), {"role": "tool", "content": "1"}, {"role": "tool", "error": "no"}
+    )
+    assert [use.failed for use in build_trace(TargetReply(output=1, transcript=agent_transcript)).tools] == [
+        False,
+        True,
+    ]
 
 
-def test_an_answer_without_messages_tells_nothing_of_tools() -> None:
+def test_trace_without_messages_is_not_recorded() -> None:
     trace = build_trace(TargetReply(output=1, state={"cart": []}, duration_ms=7))
     assert (trace.recorded, trace.tools, trace.model_calls) == (False, (), None)
     assert (trace.duration_ms, trace.state) == (7, {"cart": []})
 
 
-def test_usage_says_more_of_calls_than_messages_do() -> None:
+def test_usage_overrides_the_number_of_calls_in_the_transcript() -> None:
     usage = Usage(calls=3, input_tokens=10, output_tokens=5)
     trace = build_trace(TargetReply(output=1, transcript=transcript({"role": "assistant"}), usage=usage))
     assert (trace.model_calls, trace.tokens) == (3, 15)
 
 
-def test_a_failed_try_has_its_reason_among_the_errors() -> None:
+def test_reason_of_a_failed_trial_is_among_the_trace_errors() -> None:
     trace = build_trace(TargetFailure(reason="ValueError: no", transcript=transcript(calls(("1", "a")))))
     assert trace.errors == ("ValueError: no",)
     assert [use.tool for use in trace.tools] == ["a"]

@@ -1,4 +1,4 @@
-"""The rule of passing, case by case."""
+"""Trial verdicts and binding thresholds."""
 
 import pytest
 
@@ -27,17 +27,17 @@ def binding(name: str, *, required: bool = True, threshold: float | None = None)
         pytest.param({"a": PASSED}, "unscored", id="a missing score is no pass"),
     ],
 )
-def test_required_scorers_decide(results: dict[str, ScoreResult], expected: ItemVerdict) -> None:
+def test_required_scorers_decide_the_verdict(results: dict[str, ScoreResult], expected: ItemVerdict) -> None:
     assert trial_verdict("ok", results, [binding("a"), binding("b")]) == expected
 
 
-def test_what_is_not_required_decides_nothing() -> None:
+def test_optional_scorers_do_not_affect_the_verdict() -> None:
     bindings = [binding("a"), binding("b", required=False)]
     assert trial_verdict("ok", {"a": PASSED, "b": FAILED}, bindings) == "passed"
     assert trial_verdict("ok", {"a": PASSED, "b": BROKEN}, bindings) == "passed"
 
 
-def test_without_an_answer_nothing_passes() -> None:
+def test_trial_without_an_answer_is_an_error() -> None:
     assert trial_verdict("error", {}, [binding("a", required=False)]) == "error"
     assert trial_verdict("timeout", {"a": PASSED}, [binding("a")]) == "error"
 
@@ -45,12 +45,10 @@ def test_without_an_answer_nothing_passes() -> None:
 @pytest.mark.parametrize(
     ("value", "threshold", "passes"), [(0.7, 0.7, True), (0.69, 0.7, False), (0.2, None, False), (0.2, 0.1, True)]
 )
-def test_a_bindings_threshold_replaces_the_scorers_own_rule(
-    value: float, threshold: float | None, passes: bool
-) -> None:
-    said = ScoreResult(value=value, passed=False, explanation="so similar")
-    assert apply_threshold(said, binding("a", threshold=threshold)).passed is passes
+def test_binding_threshold_overrides_the_scorer_result(value: float, threshold: float | None, passes: bool) -> None:
+    score = ScoreResult(value=value, passed=False, explanation="so similar")
+    assert apply_threshold(score, binding("a", threshold=threshold)).passed is passes
 
 
-def test_a_threshold_makes_no_score_of_a_broken_scorer() -> None:
+def test_binding_threshold_leaves_a_broken_score_unchanged() -> None:
     assert apply_threshold(BROKEN, binding("a", threshold=0.5)) == BROKEN

@@ -9,7 +9,7 @@ from support.scripted_experiments import ExperimentLab
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Callable[..., ExperimentLab]]:
-    """Makes a lab with so many items and this config; closed at the end."""
+    """Function that creates a lab with the given number of items and config; labs are closed after the test."""
     with ExitStack() as opened:
         yield lambda items=4, **config: opened.enter_context(closing(ExperimentLab(tmp_path, items, **config)))
 

@@ -1,4 +1,4 @@
-"""Experiments made, changed and launched."""
+"""Creating, updating and launching experiments."""
 
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +30,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def test_a_whole_definition(lab: Labs) -> None:
+def test_create_experiment_stores_a_complete_definition(lab: Labs) -> None:
     one = lab()
     experiment, version = create_experiment(
         one.workspace, resolve_options(one.workspace, ExperimentOptions(**WHOLE, config='{"passed_threshold": 1}'))
@@ -42,7 +42,7 @@ def test_a_whole_definition(lab: Labs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "said"),
+    ("without", "message"),
     [
         ("name", "`name`"),
         ("dataset_id", "`dataset_id`"),
@@ -50,14 +50,14 @@ def test_a_whole_definition(lab: Labs) -> None:
         ("builtin_scorers", "`builtin_scorer`"),
     ],
 )
-def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
-    given = {name: value for name, value in WHOLE.items() if name != without}
-    with pytest.raises(UsageError, match=said):
-        resolve_options(lab().workspace, ExperimentOptions(**given))
+def test_missing_option_is_named(lab: Labs, without: str, message: str) -> None:
+    options = {name: value for name, value in WHOLE.items() if name != without}
+    with pytest.raises(UsageError, match=message):
+        resolve_options(lab().workspace, ExperimentOptions(**options))
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         (TargetOptions(type="robot"), "`target_type` 'robot' is unknown; use one of component"),
         (TargetOptions(type="component"), "`deployment_id`"),
@@ -68,13 +68,13 @@ def test_what_is_missing_is_named(lab: Labs, without: str, said: str) -> None:
         (TargetOptions(type="judge"), "`judge`"),
     ],
 )
-def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetOptions, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_invalid_target_error_names_its_option(lab: Labs, target: TargetOptions, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         resolve_options(lab().workspace, ExperimentOptions(**{**WHOLE, "target": target}))
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "message"),
     [
         ({"dataset_id": "nix"}, "dataset 'nix' not found; available: letters"),
         ({"dataset_version_id": "7"}, "no version '7'"),
@@ -85,13 +85,13 @@ def test_a_wrong_target_is_told_by_its_option(lab: Labs, target: TargetOptions, 
         ({"target": TargetOptions(type="prompt", prompt_id="nix")}, "prompt 'nix' not found"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[str, Any], said: str) -> None:
-    with pytest.raises(NotFoundError, match=said.replace("7", "'?7'?")):
+def test_unknown_reference_error_lists_available_ones(lab: Labs, option: dict[str, Any], message: str) -> None:
+    with pytest.raises(NotFoundError, match=message.replace("7", "'?7'?")):
         resolve_options(lab().workspace, ExperimentOptions(**{**WHOLE, **option}))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"threshold": 1}', ": unknown key 'threshold'; keys: .*passed_threshold"),
         ('{"passed_threshold": 1.5}', "passed_threshold: .*less than or equal to 1"),
@@ -103,47 +103,47 @@ def test_what_is_not_there_is_told_with_what_there_is(lab: Labs, option: dict[st
         ("", "invalid JSON"),
     ],
 )
-def test_a_config_that_is_none(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=f"`config`.*{said}"):
+def test_invalid_config_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=f"`config`.*{message}"):
         merged_config(ExperimentConfig(), text)
 
 
-def test_keys_of_a_config_replace_what_was_there_and_null_takes_back() -> None:
+def test_config_keys_override_earlier_ones_and_null_resets_them() -> None:
     before = ExperimentConfig(passed_threshold=0.9, repetitions=3)
     assert merged_config(before, '{"repetitions": null, "concurrency": 8}') == ExperimentConfig(
         passed_threshold=0.9, concurrency=8
     )
 
 
-def test_a_name_is_taken_once(lab: Labs) -> None:
+def test_duplicate_experiment_name_is_refused(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="quality"):
         create_experiment(one.workspace, one.wanted)
 
 
-def test_an_equal_definition_is_the_same_version(lab: Labs) -> None:
+def test_equal_definition_returns_the_existing_version(lab: Labs) -> None:
     one = lab()
-    asked = ExperimentOptions(config='{"repetitions": 2}')
-    definition = apply_options(one.workspace, version_options(one.experiment, one.version), asked)
+    options = ExperimentOptions(config='{"repetitions": 2}')
+    definition = apply_options(one.workspace, version_options(one.experiment, one.version), options)
     second = update_experiment(one.workspace, one.experiment, definition)
     assert (second.number, update_experiment(one.workspace, one.experiment, one.wanted).id) == (2, one.version.id)
     assert update_experiment(one.workspace, one.experiment, definition) == second
     assert [each.number for each in one.workspace.store.experiments.experiment_versions(one.experiment.id)] == [1, 2]
 
 
-def test_a_run_keeps_the_version_that_it_began_with(lab: Labs) -> None:
+def test_run_keeps_its_version_when_the_experiment_changes(lab: Labs) -> None:
     one = lab(items=3, repetitions=2)
     run = one.run(name="pr-1", concurrency=9, budget_usd=2.0)
     update_experiment(
         one.workspace, one.experiment, one.wanted.model_copy(update={"config": ExperimentConfig(repetitions=5)})
     )
-    found = one.workspace.store.experiment_runs.run("pr-1")
-    assert found == run
+    stored_run = one.workspace.store.experiment_runs.run("pr-1")
+    assert stored_run == run
     assert (run.experiment_version_id, run.deployment_id) == (one.version.id, "dep-1")
     assert (run.repetitions, run.concurrency, run.tries, run.budget_usd) == (2, 9, 6, 2.0)
 
 
-def test_a_config_of_a_run_makes_a_version_that_later_runs_do_not_have(lab: Labs) -> None:
+def test_run_config_creates_a_version_that_later_runs_do_not_use(lab: Labs) -> None:
     one = lab(passed_threshold=0.5)
     run = one.run(config='{"repetitions": 3}')
     version = one.workspace.store.experiments.experiment_version(run.experiment_version_id)
@@ -153,7 +153,7 @@ def test_a_config_of_a_run_makes_a_version_that_later_runs_do_not_have(lab: Labs
     assert again.experiment_version_id == one.version.id
 
 
-def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
+def test_candidate_deployment_must_have_the_same_component(lab: Labs) -> None:
     one = lab()
     add = one.workspace.store.experiments.add_deployment
     add(deployment("dep-2", "candidate"))
@@ -166,14 +166,14 @@ def test_a_candidate_build_has_the_same_component(lab: Labs) -> None:
         one.run(deployment="older")
 
 
-def test_an_archived_experiment_is_not_run(lab: Labs) -> None:
+def test_archived_experiment_cannot_be_run(lab: Labs) -> None:
     one = lab()
     one.workspace.store.experiments.set_status(one.experiment.id, "archived")
     with pytest.raises(UsageError, match="is archived"):
         one.run(experiment=one.workspace.store.experiments.experiment("quality"))
 
 
-def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
+def test_id_of_another_kind_is_recognised_in_the_error(lab: Labs) -> None:
     workspace = lab().workspace
     with pytest.raises(
         NotFoundError, match=r"experiment 'dsv-0a1b2c3d' \(which looks like the id of a dataset version\) not found"
@@ -186,7 +186,7 @@ def test_an_id_of_another_kind_is_told_as_such(lab: Labs) -> None:
         run_named(workspace, experiment.id)
 
 
-def test_a_name_that_holds_a_secret_is_not_stored(lab: Labs) -> None:
+def test_run_name_containing_a_secret_is_refused(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="`name` contains what looks like a secret") as refused:
         one.run(name=SECRET)

@@ -1,4 +1,4 @@
-"""Judges as targets: asked about what an item holds, through the judges and the memory of an analysis."""
+"""Judge targets: they judge the evidence in an item with the judges and the cache of an analysis."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ PAID = Usage(calls=1, input_tokens=10, cost_usd=0.5)
 
 
 class Models:
-    """`Models` of one that plays a script."""
+    """`Models` fake whose model plays a script."""
 
     def __init__(self, script: Iterable[Step]) -> None:
         self.model = ScriptedModel(script, MODEL)
@@ -82,7 +82,7 @@ def call(value: JsonValue = FROZEN, repetition: int = 1, timeout_s: float = 60.0
     return TargetCall(run_id="r", item_key="k", repetition=repetition, input=value, timeout_s=timeout_s)
 
 
-async def test_the_rules_say_what_they_say_of_the_evidence_alone() -> None:
+async def test_rules_target_gives_the_same_verdict_as_the_rules_judge() -> None:
     async with opened("rules") as target:
         reply = await target.answer(call())
     assert isinstance(reply, TargetReply)
@@ -95,20 +95,20 @@ async def test_the_rules_say_what_they_say_of_the_evidence_alone() -> None:
     assert reply.model == alone.judge
 
 
-async def test_what_an_analysis_was_told_is_not_asked_again_but_for_repetitions() -> None:
+async def test_verdict_is_cached_per_repetition() -> None:
     models = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
     async with opened(MODEL, models=models) as target:
-        first, known, again = [await target.answer(call(repetition=n)) for n in (1, 1, 2)]
+        first, cached, again = [await target.answer(call(repetition=n)) for n in (1, 1, 2)]
     assert isinstance(first, TargetReply)
-    assert isinstance(known, TargetReply)
-    assert first.output == known.output
-    assert [one.usage and one.usage.cost_usd for one in (first, known, again)] == [0.5, 0, 0.5]
+    assert isinstance(cached, TargetReply)
+    assert first.output == cached.output
+    assert [one.usage and one.usage.cost_usd for one in (first, cached, again)] == [0.5, 0, 0.5]
     assert len(models.model.requests) == 2
     text = models.model.requests[0].messages[0].text
     assert "return n + n + 1" in text
 
 
-async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) -> None:
+async def test_analysis_reuses_the_verdict_cached_by_an_experiment(workspace: Path) -> None:
     async with opened("rules") as target:
         await target.answer(call())
     with Workspace() as stored:
@@ -118,7 +118,7 @@ async def test_an_analysis_knows_what_an_experiment_was_told(workspace: Path) ->
     assert answer.cached
 
 
-async def test_a_made_up_quotation_is_counted_as_unverified() -> None:
+async def test_invented_citation_is_counted_as_unverified() -> None:
     made_up = {"role": "output", "path": "twice.py", "first": 1, "last": 1, "text": "nobody wrote this"}
     models = Models([tool_reply(("submit", {**VERDICT, "citations": [made_up]}))] * 9)
     async with opened(MODEL, models=models) as target:
@@ -129,18 +129,18 @@ async def test_a_made_up_quotation_is_counted_as_unverified() -> None:
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "message"),
     [(text_reply("", "refusal", PAID), "refused"), (RuntimeError("a bug"), "the judge broke: RuntimeError: a bug")],
 )
-async def test_no_verdict_is_no_answer_with_the_reason(step: Step, said: str) -> None:
+async def test_missing_verdict_fails_the_item_with_its_reason(step: Step, message: str) -> None:
     async with opened(MODEL, models=Models([step] * 5)) as target:
         failed = await target.answer(call())
     assert isinstance(failed, TargetFailure)
     assert failed.kind == "error"
-    assert said in failed.reason
+    assert message in failed.reason
 
 
-async def test_a_judge_that_hangs_is_a_timeout() -> None:
+async def test_hanging_judge_times_out() -> None:
     class Hanging(ScriptedModel):
         async def complete(self, *_: object) -> object:  # type: ignore[override]
             await asyncio.sleep(60)
@@ -154,7 +154,7 @@ async def test_a_judge_that_hangs_is_a_timeout() -> None:
     assert (failed.kind, failed.reason) == ("timeout", "no verdict within 0.05 s")
 
 
-async def test_a_budget_without_room_ends_the_run() -> None:
+async def test_exhausted_budget_raises_instead_of_failing_the_item() -> None:
     models = BudgetedModels(Models([BudgetExceeded("the budget of $1.00 has no room")]))  # type: ignore[arg-type]
     async with opened(MODEL, models=models) as target:
         with pytest.raises(UnavailableError, match="no room: add `budget`"):
@@ -162,7 +162,7 @@ async def test_a_budget_without_room_ends_the_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("judge", "rubric", "value", "said"),
+    ("judge", "rubric", "value", "message"),
     [
         ("rules", "failure", {"question": "why?"}, "no evidence of a failed eval: evidence: Field required"),
         ("rules", "failure", "text", "no evidence of a failed eval"),
@@ -171,17 +171,17 @@ async def test_a_budget_without_room_ends_the_run() -> None:
         (MODEL, "polite", {"evidence": {}, "provider": "p", "model": "m"}, "evidence.eval: Field required"),
     ],
 )
-async def test_an_item_that_holds_nothing_to_judge_says_so(
-    judge: str, rubric: str, value: JsonValue, said: str
+async def test_item_without_evidence_or_agent_run_fails_naming_the_problem(
+    judge: str, rubric: str, value: JsonValue, message: str
 ) -> None:
     async with opened(judge, rubric) as target:
         failed = await target.answer(call(value))
     assert isinstance(failed, TargetFailure)
-    assert said in failed.reason
+    assert message in failed.reason
 
 
 @pytest.mark.parametrize("shape", [lambda value: value, lambda value: {"agent_run": value}])
-async def test_any_rubric_judges_agent_runs_in_its_own_words(shape: Callable[[JsonValue], JsonValue]) -> None:
+async def test_workspace_rubric_judges_agent_runs_with_its_own_labels(shape: Callable[[JsonValue], JsonValue]) -> None:
     models = Models([text_reply(f"<response>{json.dumps(POLITE)}</response>", usage=PAID)] * 2)
     item = shape(run("run-1"))
     async with opened(MODEL, "polite", models) as target:
@@ -194,20 +194,20 @@ async def test_any_rubric_judges_agent_runs_in_its_own_words(shape: Callable[[Js
     assert len(models.model.requests) == 2
 
 
-async def test_a_rubric_that_the_rules_cannot_answer_by_ends_the_run() -> None:
+async def test_rules_judge_refuses_a_rubric_it_cannot_answer() -> None:
     async with opened("rules", "polite") as target:
         with pytest.raises(UsageError, match="the rules cannot answer by polite@1"):
             await target.answer(call())
 
 
-async def test_a_cascade_that_says_no_models_is_refused() -> None:
+async def test_cascade_without_recorded_models_is_refused() -> None:
     with pytest.raises(UsageError, match="does not record the models of its cascade"):
         async with opened("cascade"):
             pass
 
 
-async def test_the_models_of_a_cascade_are_those_of_the_version_and_not_of_the_file(workspace: Path) -> None:
+async def test_cascade_uses_the_models_of_the_version_and_not_of_the_settings(workspace: Path) -> None:
     (workspace / "evalscribe.toml").write_text('[cascade]\ntag = "local/other"\njudge = "local/other"\n')
-    asked = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
-    async with opened("cascade", models=asked, cascade=CascadeParts(tag=MODEL, judge=MODEL, rules=True)) as target:
+    models = Models([tool_reply(("submit", VERDICT), usage=PAID)] * 2)
+    async with opened("cascade", models=models, cascade=CascadeParts(tag=MODEL, judge=MODEL, rules=True)) as target:
         assert isinstance(await target.answer(call()), TargetReply)

@@ -1,4 +1,4 @@
-"""Scores of stored tries made anew."""
+"""Rescoring of stored trials."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +18,7 @@ Labs = Callable[..., ExperimentLab]
 
 
 class Kind(EqualityScorer):
-    """Passes all that there is."""
+    """Scorer that passes every trial."""
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
         self.requests.append(request)
@@ -28,7 +28,7 @@ class Kind(EqualityScorer):
 def show_nothing(_done: int, _total: int) -> None: ...
 
 
-def opened(*scorers: ScorerRunner):  # type: ignore[no-untyped-def]
+def open_runners(*scorers: ScorerRunner):  # type: ignore[no-untyped-def]
     @asynccontextmanager
     async def open(
         _workspace: Workspace, _run: ExperimentRun, _version: ExperimentVersion
@@ -44,16 +44,16 @@ def half(call: TargetCall) -> TargetReply | TargetFailure:
     return TargetReply(output=call.item_key if call.item_key == "k0" else "wrong")
 
 
-async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> None:
+async def test_rescoring_supersedes_scores_and_updates_verdicts(lab: Labs) -> None:
     one = lab(items=3)
     run = await one.work(one.run(), ScriptedTarget(half))
     before = one.workspace.store.experiment_runs.scores_digest(run.id)
     kind = Kind()
     seen: list[tuple[int, int]] = []
-    told = await rescore_run(
-        one.workspace, run, lambda *done: seen.append(done), reason="too strict", runners=opened(kind)
+    result = await rescore_run(
+        one.workspace, run, lambda *done: seen.append(done), reason="too strict", runners=open_runners(kind)
     )
-    assert (told.tries, told.scores, told.changed, told.run.archived) == (3, 2, 1, True)
+    assert (result.tries, result.scores, result.changed, result.run.archived) == (3, 2, 1, True)
     assert seen == [(3, 3)]
     assert one.verdicts(run) == {"k0/1": "passed", "k1/1": "passed", "k2/1": "error"}
     current = list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))
@@ -68,17 +68,17 @@ async def test_new_scores_supersede_the_old_and_verdicts_follow(lab: Labs) -> No
     assert kind.requests[1].expected == "k1"
 
 
-async def test_the_same_again_changes_no_verdict_and_keeps_history(lab: Labs) -> None:
+async def test_rescoring_with_the_same_scorer_changes_no_verdict_and_keeps_history(lab: Labs) -> None:
     one = lab(items=2)
     run = await one.work(one.run(), ScriptedTarget(answer_key))
     for _ in range(2):
-        told = await rescore_run(one.workspace, run, show_nothing, runners=opened(EqualityScorer()))
-        assert told.changed == 0
+        result = await rescore_run(one.workspace, run, show_nothing, runners=open_runners(EqualityScorer()))
+        assert result.changed == 0
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id, superseded=True)))) == 6
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 2
 
 
-async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) -> None:
+async def test_rescoring_one_scorer_combines_with_stored_scores_of_the_others(lab: Labs) -> None:
     one = lab(items=1)
     update_experiment(
         one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("equal"), binding("kind"))})
@@ -86,23 +86,23 @@ async def test_one_scorer_alone_is_weighed_with_what_the_others_said(lab: Labs) 
     run = one.run(experiment=one.workspace.store.experiments.experiment("quality"))
     run = await one.work(run, ScriptedTarget(lambda _: TargetReply(output="wrong")), (EqualityScorer(), Kind("kind")))
     strict = EqualityScorer("kind")
-    told = await rescore_run(
-        one.workspace, run, show_nothing, scorers=("kind",), runners=opened(EqualityScorer(), strict)
+    result = await rescore_run(
+        one.workspace, run, show_nothing, scorers=("kind",), runners=open_runners(EqualityScorer(), strict)
     )
-    assert (told.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
+    assert (result.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
     with pytest.raises(UsageError, match="`scorer` 'nix' is not in version 2; scorers: equal, kind"):
-        await rescore_run(one.workspace, run, show_nothing, scorers=("nix",), runners=opened())
+        await rescore_run(one.workspace, run, show_nothing, scorers=("nix",), runners=open_runners())
 
 
-async def test_by_the_scorers_of_another_version(lab: Labs) -> None:
+async def test_rescoring_can_use_the_scorers_of_another_version(lab: Labs) -> None:
     one = lab(items=1)
     run = await one.work(one.run(), ScriptedTarget(lambda _: TargetReply(output="wrong")))
     update_experiment(one.workspace, one.experiment, one.wanted.model_copy(update={"bindings": (binding("kind"),)}))
-    told = await rescore_run(one.workspace, run, show_nothing, version="2", runners=opened(Kind("kind")))
-    assert (told.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
+    result = await rescore_run(one.workspace, run, show_nothing, version="2", runners=open_runners(Kind("kind")))
+    assert (result.changed, one.verdicts(run)) == (1, {"k0/1": "passed"})
 
 
-async def test_what_has_not_ended_is_not_scored_again(lab: Labs) -> None:
+async def test_rescoring_a_queued_run_is_refused(lab: Labs) -> None:
     one = lab()
     with pytest.raises(UsageError, match="is queued"):
-        await rescore_run(one.workspace, one.run(), show_nothing, runners=opened())
+        await rescore_run(one.workspace, one.run(), show_nothing, runners=open_runners())

@@ -1,4 +1,4 @@
-"""A budget without room ends a run, any other failed call only its try."""
+"""An exhausted budget ends a run; any other failed call fails only its trial."""
 
 import pytest
 
@@ -12,7 +12,7 @@ REQUEST = Request(system="", messages=())
 
 
 class Failing:
-    """`Models` with one model, whose calls fail so."""
+    """`Models` fake with one model whose calls raise the given error."""
 
     id = "example/model"
     context_tokens = 1000
@@ -34,7 +34,7 @@ class Failing:
     async def close(self) -> None: ...
 
 
-async def test_no_room_concerns_all_tries() -> None:
+async def test_exhausted_budget_ends_the_run() -> None:
     model = BudgetedModels(Failing(BudgetExceeded("the budget of $1 has no room for another call"))).open(
         "example/model", "target"
     )
@@ -42,13 +42,13 @@ async def test_no_room_concerns_all_tries() -> None:
         await model.complete(REQUEST)
 
 
-async def test_a_failed_call_concerns_its_try() -> None:
+async def test_failed_call_fails_only_its_trial() -> None:
     model = BudgetedModels(Failing(CallFailed("refused"))).open("example/model", "target")
     with pytest.raises(CallFailed, match="refused"):
         await model.complete(REQUEST)
 
 
-async def test_a_budget_says_that_it_has_no_room() -> None:
+async def test_budget_exceeded_error_is_free() -> None:
     with pytest.raises(BudgetExceeded) as raised:
         async with Budget(usd=1.0).hold(Usage(cost_usd=2.0), "target"):
             pass

@@ -1,4 +1,4 @@
-"""The worker of a run: what is stored, what is done again, and how it ends."""
+"""Worker of a run: storing, resuming, cancelling and errors."""
 
 import asyncio
 import shutil
@@ -21,10 +21,10 @@ from support.scripted_experiments import EqualityScorer, ExperimentLab, Scripted
 
 Labs = Callable[..., ExperimentLab]
 NEVER_S = 3600.0
-"""Later than anybody waits."""
+"""Longer than any test waits."""
 
 
-async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
+async def test_run_executes_scores_and_archives_every_item(lab: Labs) -> None:
     one = lab(items=4, repetitions=2, concurrency=3)
     run = one.run()
 
@@ -51,7 +51,7 @@ async def test_every_item_is_tried_scored_and_archived(lab: Labs) -> None:
     assert [(step.name, step.status, step.error) for step in broke.steps] == [("target", "failed", "ValueError: no")]
 
 
-async def test_a_record_holds_all_that_the_try_gave(lab: Labs) -> None:
+async def test_archived_record_holds_everything_from_the_trial(lab: Labs) -> None:
     one = lab(items=1)
     run = one.run()
     transcript = Transcript.model_validate({"messages": [{"role": "assistant", "content": "hm"}]})
@@ -75,18 +75,18 @@ async def test_a_record_holds_all_that_the_try_gave(lab: Labs) -> None:
     assert [message.content for message in record.transcripts[0].messages] == ["hm"]
 
 
-async def test_a_run_is_archived_while_it_waits_and_in_the_order_of_its_items(lab: Labs) -> None:
+async def test_items_are_archived_during_the_run_in_dataset_order(lab: Labs) -> None:
     one = lab(items=40, concurrency=4)
     run = one.run()
     seen: list[int] = []
-    answered = {"k3": asyncio.Event(), "k10": asyncio.Event()}
+    answer_events = {"k3": asyncio.Event(), "k10": asyncio.Event()}
     waits_for = {"k0": "k3", "k7": "k10"}
 
     async def answer(call: TargetCall) -> TargetReply:
         if call.item_key in waits_for:
-            await answered[waits_for[call.item_key]].wait()
-        if call.item_key in answered:
-            answered[call.item_key].set()
+            await answer_events[waits_for[call.item_key]].wait()
+        if call.item_key in answer_events:
+            answer_events[call.item_key].set()
         if call.item_key == "k39":
             seen.append(len(one.workspace.store.runs.graded(run.id)))
         return answer_key(call)
@@ -99,7 +99,7 @@ async def test_a_run_is_archived_while_it_waits_and_in_the_order_of_its_items(la
     assert (archived.passed, archived.total, archived.status) == (40, 40, "completed")
 
 
-async def test_a_try_that_takes_for_ever_does_not_keep_the_others_in_memory(lab: Labs) -> None:
+async def test_items_are_archived_while_the_first_trial_hangs(lab: Labs) -> None:
     one = lab(items=230, concurrency=2)
     run = one.run()
     enough = asyncio.Event()
@@ -115,7 +115,7 @@ async def test_a_try_that_takes_for_ever_does_not_keep_the_others_in_memory(lab:
     assert {each.eval.name for each in one.workspace.store.runs.graded(run.id)} == {f"k{n}" for n in range(230)}
 
 
-async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
+async def test_resumed_run_does_not_repeat_stored_trials(lab: Labs) -> None:
     one = lab(items=6, concurrency=1)
     run = one.run()
 
@@ -136,7 +136,7 @@ async def test_what_is_stored_is_never_tried_again(lab: Labs) -> None:
     assert len(list(one.workspace.store.experiment_runs.scores(ScoreQuery(run_id=run.id)))) == 6
 
 
-async def test_tries_under_way_are_kept_when_another_ends_the_run(lab: Labs) -> None:
+async def test_trials_in_progress_are_stored_when_another_ends_the_run(lab: Labs) -> None:
     one = lab(items=8, concurrency=2)
     run = one.run()
 
@@ -151,22 +151,22 @@ async def test_tries_under_way_are_kept_when_another_ends_the_run(lab: Labs) -> 
     assert one.verdicts(run) == {"k1/1": "passed"}
 
 
-async def test_a_cancelled_run_ends_its_tries(lab: Labs) -> None:
+async def test_cancelling_a_run_stops_its_trials(lab: Labs) -> None:
     one = lab(items=4, concurrency=2)
     run = one.run()
     target = ScriptedTarget(answer_key, latency_s=NEVER_S)
     worker = asyncio.create_task(one.work(run, target))
     await target.begun.wait()
-    told = await cancel_run(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
-    assert told.state == "cancelled"
+    cancelled = await cancel_run(one.workspace, one.workspace.store.experiment_runs.run(run.id) or run)
+    assert cancelled.state == "cancelled"
     assert (await worker).state == "cancelled"
     assert target.closed == 1
     with pytest.raises(UsageError, match="has already ended"):
-        await cancel_run(one.workspace, told)
+        await cancel_run(one.workspace, cancelled)
 
 
 async def test_cancelling_waits_until_the_worker_releases_the_run(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that the next command can delete or resume it."""
+    """Otherwise the next command could not delete or resume the run."""
     monkeypatch.setattr("evalscribe.experiments.control.CLAIM_POLL_S", 0)
     one = lab()
     run = one.run()
@@ -181,7 +181,7 @@ async def test_cancelling_waits_until_the_worker_releases_the_run(lab: Labs, mon
     assert (await cancelling).state == "cancelled"
 
 
-async def test_a_run_that_nobody_works_on_is_cancelled_and_not_begun_later(lab: Labs) -> None:
+async def test_queued_run_can_be_cancelled_and_starts_only_after_resume(lab: Labs) -> None:
     one = lab()
     run = one.run()
     assert (await cancel_run(one.workspace, run)).state == "cancelled"
@@ -192,7 +192,7 @@ async def test_a_run_that_nobody_works_on_is_cancelled_and_not_begun_later(lab: 
     assert (await one.work(run, target)).state == "completed"
 
 
-async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_second_worker_is_refused(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evalscribe.experiments.worker.CLAIM_S", 0.2)
     one = lab()
     run = one.run()
@@ -213,7 +213,7 @@ async def test_a_second_worker_leaves(lab: Labs, monkeypatch: pytest.MonkeyPatch
     assert (await worker).state == "completed"
 
 
-async def test_a_signal_leaves_the_run_resumable(lab: Labs) -> None:
+async def test_interrupted_run_can_be_resumed(lab: Labs) -> None:
     one = lab()
     run = one.run()
     target = ScriptedTarget(answer_key, latency_s=NEVER_S)
@@ -230,7 +230,7 @@ async def test_a_signal_leaves_the_run_resumable(lab: Labs) -> None:
     assert (await one.work(run, ScriptedTarget(answer_key))).state == "completed"
 
 
-async def test_a_bug_is_told_and_not_swallowed(lab: Labs) -> None:
+async def test_unexpected_exception_propagates_and_is_recorded_as_a_bug(lab: Labs) -> None:
     one = lab()
     run = one.run()
 
@@ -244,7 +244,7 @@ async def test_a_bug_is_told_and_not_swallowed(lab: Labs) -> None:
     assert (ended.state, ended.reason) == ("failed", "this is a bug: ZeroDivisionError: ours")
 
 
-async def test_nothing_is_tried_once_the_budget_is_spent(lab: Labs) -> None:
+async def test_run_stops_when_its_budget_is_spent(lab: Labs) -> None:
     one = lab(items=5, concurrency=1)
     run = one.run(budget_usd=1.0)
 
@@ -261,7 +261,7 @@ async def test_nothing_is_tried_once_the_budget_is_spent(lab: Labs) -> None:
     assert one.workspace.store.experiment_runs.spent(run.id) == 2.5
 
 
-async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_target_times_out(lab: Labs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evalscribe.experiments.trials.LATE_S", 0.02)
     one = lab(items=1, timeout_s=0.03)
     run = one.run()
@@ -270,7 +270,7 @@ async def test_a_target_that_never_answers_is_a_time_out(lab: Labs, monkeypatch:
     assert (item.status, item.verdict, item.error) == ("timeout", "error", "no answer within 0.03 s")
 
 
-async def test_what_cannot_be_stored_fails_its_try_only(lab: Labs) -> None:
+async def test_unstorable_output_fails_only_its_trial(lab: Labs) -> None:
     one = lab(items=2)
     run = one.run()
     odd = float("nan")
@@ -281,7 +281,7 @@ async def test_what_cannot_be_stored_fails_its_try_only(lab: Labs) -> None:
     assert (first.error or "").startswith("its output cannot be stored: ")
 
 
-async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the_target(lab: Labs) -> None:
+async def test_scorers_see_their_dependencies_and_targets_see_no_expected_output(lab: Labs) -> None:
     one = lab(items=1)
     wanted = one.wanted.model_copy(update={"bindings": (binding("equal"), binding("after", depends_on=("equal",)))})
     update_experiment(one.workspace, one.experiment, wanted)
@@ -299,23 +299,23 @@ async def test_scorers_see_those_that_they_depend_on_and_no_expected_reaches_the
     assert "k0" not in repr(seen[0].model_dump(exclude={"item_key"}))
 
 
-async def test_each_try_is_stored_before_its_lane_takes_the_next(lab: Labs) -> None:
+async def test_each_trial_is_stored_before_its_worker_starts_the_next(lab: Labs) -> None:
     one = lab(items=30, concurrency=4)
     run = one.run()
-    asked: list[str] = []
+    asked_items: list[str] = []
     under_way: list[int] = []
 
     def answer(call: TargetCall) -> TargetReply:
-        asked.append(call.item_key)
-        under_way.append(len(asked) - sum(one.workspace.store.experiment_runs.tally(run.id).values()))
+        asked_items.append(call.item_key)
+        under_way.append(len(asked_items) - sum(one.workspace.store.experiment_runs.tally(run.id).values()))
         return answer_key(call)
 
     assert (await one.work(run, ScriptedTarget(answer))).state == "completed"
-    assert len(asked) == 30
+    assert len(asked_items) == 30
     assert max(under_way) <= 4
 
 
-async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:
+async def test_run_without_a_worker_is_reported(lab: Labs) -> None:
     one = lab()
     run = one.run()
     began = one.workspace.store.experiment_runs.begin(run.id, "here:1", "2026-11-21T12:00:00.000+00:00")
@@ -332,7 +332,7 @@ async def test_a_run_without_a_worker_is_told_as_such(lab: Labs) -> None:
     assert not has_no_worker(one.workspace.store.experiment_runs, await one.work(run, ScriptedTarget(answer_key)))
 
 
-async def test_a_run_on_a_server(server_lab: ExperimentLab) -> None:
+async def test_run_completes_on_postgres(server_lab: ExperimentLab) -> None:
     run = server_lab.run()
     ended = await server_lab.work(run, ScriptedTarget(answer_key, latency_s=0.01))
     assert (ended.state, ended.archived, set(server_lab.verdicts(run).values())) == ("completed", True, {"passed"})
@@ -340,8 +340,8 @@ async def test_a_run_on_a_server(server_lab: ExperimentLab) -> None:
         resume_run(server_lab.workspace, ended, None)
 
 
-async def test_a_run_whose_store_is_removed_ends_with_a_word(lab: Labs, tmp_path: Path) -> None:
-    """What is written into a removed file is kept nowhere, and still paid for."""
+async def test_run_stops_with_an_error_when_its_store_is_removed(lab: Labs, tmp_path: Path) -> None:
+    """Trials written to a removed store are lost although they were paid for."""
     one = lab(items=400, concurrency=1)
     target = ScriptedTarget(lambda call: TargetReply(output=call.item_key), latency_s=0.02)
     working = asyncio.create_task(one.work(one.run(), target))

@@ -1,4 +1,4 @@
-"""One score by one scorer, as an experiment would get it."""
+"""Fixture that runs one scorer on one request, as an experiment does."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,7 +13,7 @@ Scored = Callable[..., Awaitable[ScoreResult]]
 
 @pytest.fixture
 def scored() -> Scored:
-    """`scored("contains", {"pattern": "x"}, output="xy")`; the rest are fields of the request."""
+    """Call as `scored("contains", {"pattern": "x"}, output="xy")`; further keywords are fields of the request."""
     return _scored
 
 

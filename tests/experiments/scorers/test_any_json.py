@@ -1,4 +1,4 @@
-"""Whatever an item holds: a result is whole, or says why there is none."""
+"""Scorer results are consistent for arbitrary JSON values."""
 
 import asyncio
 from typing import Any
@@ -66,7 +66,7 @@ SPECS = [
 
 @settings(max_examples=60)
 @given(request=REQUESTS)
-def test_every_scorer_gives_a_whole_result_for_any_json(request: ScorerRequest) -> None:
+def test_every_scorer_returns_a_consistent_result_for_any_json(request: ScorerRequest) -> None:
     for result in asyncio.run(_scored(request)):
         whole(result)
 
@@ -89,7 +89,7 @@ def whole(result: ScoreResult) -> None:
 
 
 @pytest.mark.parametrize("nested", [50, 200])
-async def test_deep_values_are_compared_or_refused(scored: Any, nested: int) -> None:
+async def test_deeply_nested_values_give_a_consistent_result(scored: Any, nested: int) -> None:
     deep: Any = 1
     for _ in range(nested):
         deep = [deep]
@@ -101,7 +101,7 @@ async def test_deep_values_are_compared_or_refused(scored: Any, nested: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("selector", "output", "said"),
+    ("selector", "output", "message"),
     [
         ("output.a", {"b": 1}, "the output has no a; it is an object"),
         ("output.a.b", {"a": [1, 2]}, "a of the output has no b; it is a list of 2"),
@@ -112,10 +112,10 @@ async def test_deep_values_are_compared_or_refused(scored: Any, nested: int) -> 
         ("metadata.gold", None, "the metadata has no gold"),
     ],
 )
-async def test_a_field_that_is_not_there_is_no_score(scored: Any, selector: str, output: Any, said: str) -> None:
+async def test_missing_field_is_an_input_error(scored: Any, selector: str, output: Any, message: str) -> None:
     result = await scored("contains", {"pattern": "x", "output_field": selector}, output=output)
     assert (result.status, result.error_type) == ("error", "input_error")
-    assert said in result.explanation
+    assert message in result.explanation
 
 
 @pytest.mark.parametrize(
@@ -129,14 +129,14 @@ async def test_a_field_that_is_not_there_is_no_score(scored: Any, selector: str,
         ("input", None),
     ],
 )
-async def test_fields_lead_to_members_and_items(scored: Any, selector: str, output: Any) -> None:
+async def test_field_selector_reads_object_members_and_list_items(scored: Any, selector: str, output: Any) -> None:
     config = {"pattern": "x", "output_field": selector}
     assert (await scored("contains", config, output=output, input="x", metadata={"gold": ["x"]})).passed
 
 
 @pytest.mark.parametrize("schema", [{"multipleOf": 0.1}, {"items": {"multipleOf": 0.1}}])
-async def test_a_number_beyond_every_float_is_an_error_of_its_item(schema: dict[str, Any]) -> None:
+async def test_integer_beyond_float_range_is_an_input_error(schema: dict[str, Any]) -> None:
     ready = scorer_runner(scorer_spec("json_schema", {"schema": schema}))
-    found = await ready.score(ScorerRequest(input=None, output=10**400 if "items" not in schema else [10**400]))
+    result = await ready.score(ScorerRequest(input=None, output=10**400 if "items" not in schema else [10**400]))
     await ready.close()
-    assert (found.status, found.error_type) == ("error", "input_error")
+    assert (result.status, result.error_type) == ("error", "input_error")

@@ -1,4 +1,4 @@
-"""structured_assertions: its language, its bounds, its scores."""
+"""structured_assertions: expression language, limits and scores."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def config(*expressions: str, **more: Any) -> dict[str, Any]:
         ("output.score == 5e-1", True),
     ],
 )
-async def test_conditions(scored: Any, expression: str, holds: bool) -> None:
+async def test_assertion_expressions_evaluate_as_expected(scored: Any, expression: str, holds: bool) -> None:
     result = await scored(
         "structured_assertions", config(expression), output=OUTPUT, expected=3, input={"want": 7, "quote": 'say "hi" é'}
     )
@@ -71,7 +71,7 @@ async def test_conditions(scored: Any, expression: str, holds: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("output.absent == 1", "assertion n0: the output has no absent"),
         ("output.items.9 == 1", "items of the output has no 9; it is a list of 3"),
@@ -86,13 +86,13 @@ async def test_conditions(scored: Any, expression: str, holds: bool) -> None:
         ("expected == 3", "the item has no expected output"),
     ],
 )
-async def test_what_cannot_be_told_is_no_score(scored: Any, expression: str, said: str) -> None:
+async def test_unevaluable_assertion_is_an_input_error(scored: Any, expression: str, message: str) -> None:
     result = await scored("structured_assertions", config("output.ok", expression), output=OUTPUT)
     assert (result.status, result.error_type, result.passed) == ("error", "input_error", None)
-    assert said.replace("n0", "n1") in result.explanation
+    assert message.replace("n0", "n1") in result.explanation
 
 
-async def test_the_score_is_the_share_that_holds(scored: Any) -> None:
+async def test_score_is_the_share_of_assertions_that_hold(scored: Any) -> None:
     three = config("output.ok", "output.count == 3", "output.count == 4")
     result = await scored("structured_assertions", three, output=OUTPUT)
     assert (result.value, result.passed) == (pytest.approx(2 / 3), False)
@@ -102,30 +102,30 @@ async def test_the_score_is_the_share_that_holds(scored: Any) -> None:
     assert (await scored("structured_assertions", {**three, "score_threshold": 0.6}, output=OUTPUT)).passed
 
 
-async def test_text_that_is_json_has_fields(scored: Any) -> None:
+async def test_fields_are_read_from_json_text(scored: Any) -> None:
     assert (await scored("structured_assertions", config("output.a == 1"), output='{"a": 1}')).passed
     plain = await scored("structured_assertions", config("output.a == 1"), output="a is 1")
     assert plain.error_type == "input_error"
 
 
-async def test_only_what_an_assertion_names_must_be_there(scored: Any) -> None:
+async def test_unused_missing_fields_are_ignored(scored: Any) -> None:
     more = config("output == 1", input_field="input.absent", expected_field="expected.absent")
     assert (await scored("structured_assertions", more, output=1)).passed
 
 
-async def test_fields_are_bound_before_paths_are_read(scored: Any) -> None:
+async def test_paths_are_relative_to_the_configured_fields(scored: Any) -> None:
     more = config("output.b == expected", output_field="output.wide.a.0", expected_field="metadata.gold")
     assert (await scored("structured_assertions", more, output=OUTPUT, metadata={"gold": 7})).passed
 
 
-async def test_more_than_a_mebibyte_is_not_looked_at(scored: Any) -> None:
+async def test_output_over_one_mebibyte_is_an_input_error(scored: Any) -> None:
     result = await scored("structured_assertions", config("size(output) > 1"), output="x" * 2**20)
     assert result.error_type == "input_error"
     assert (await scored("structured_assertions", config("size(output) > 1"), output="x" * (2**20 - 2))).passed
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "message"),
     [
         ("", "has the end at character 1 instead of a value"),
         ("output.a ==", "has the end at character 12"),
@@ -154,14 +154,14 @@ async def test_more_than_a_mebibyte_is_not_looked_at(scored: Any) -> None:
         ('output == "' + "é" * 2_048 + '"', "is longer than 4096 bytes"),
     ],
 )
-def test_what_is_no_assertion_is_refused_when_it_is_made(expression: str, said: str) -> None:
+def test_invalid_expression_is_refused_when_the_spec_is_created(expression: str, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         scorer_spec("structured_assertions", config("output.ok", expression))
     assert "assertions.1.expr" in str(refused.value)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_the_bounds_themselves_are_allowed() -> None:
+def test_expressions_at_the_size_limits_are_accepted() -> None:
     scorer_spec("structured_assertions", config(" && ".join(["output.ok"] * 65)))
     scorer_spec("structured_assertions", config("(" * 32 + "output.ok" + ")" * 32))
     scorer_spec("structured_assertions", config(*["output.ok"] * 64))

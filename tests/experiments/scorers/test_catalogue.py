@@ -1,4 +1,4 @@
-"""Names and configurations: what there is, what is refused when it is attached, and with which words."""
+"""Scorer names, aliases, configs and bindings: listing, translation and validation errors."""
 
 import json
 import re
@@ -32,7 +32,7 @@ CANONICAL = [
 ]
 
 
-def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
+def test_list_scorers_gives_summary_aliases_and_required_keys() -> None:
     listed = {one.name: one for one in list_scorers()}
     assert [name for name, one in listed.items() if one.of is None and not one.needs_model] == CANONICAL
     assert {name for name, one in listed.items() if one.needs_model} == {"llm_judge", "correctness", "faithfulness"}
@@ -49,7 +49,7 @@ def test_every_scorer_is_listed_with_its_line_and_its_other_names() -> None:
     assert listed["json_schema"].required == ("schema",)
 
 
-def test_every_config_is_described_as_json_schema() -> None:
+def test_config_schemas_are_closed_for_scorers_without_a_model() -> None:
     for one in list_scorers():
         properties = one.config_schema.get("properties", {})
         assert all(key == key.strip("_") for key in properties), one.name
@@ -68,13 +68,15 @@ def test_every_config_is_described_as_json_schema() -> None:
         ("duration_under", {"max_ms": 5}, "limits", {"max_duration_ms": 5.0}),
     ],
 )
-def test_another_name_is_a_setting_of_a_scorer(name: str, config: Any, canonical: str, translated: Any) -> None:
-    made = scorer_spec(name, config)
-    assert (made.name, made.scorer) == (name, canonical)
-    assert {key: value for key, value in made.config.items() if value is not None} == translated
+def test_alias_translates_its_config_to_the_canonical_scorer(
+    name: str, config: Any, canonical: str, translated: Any
+) -> None:
+    built_spec = scorer_spec(name, config)
+    assert (built_spec.name, built_spec.scorer) == (name, canonical)
+    assert {key: value for key, value in built_spec.config.items() if value is not None} == translated
 
 
-def test_defaults_are_written_out() -> None:
+def test_spec_config_includes_defaults() -> None:
     assert scorer_spec("exact_match", {}).config == {
         "output_field": "output",
         "expected_field": "expected",
@@ -84,15 +86,19 @@ def test_defaults_are_written_out() -> None:
     assert scorer_spec("exact_match", {}).id != scorer_spec("exact_match", {"case_sensitive": False}).id
 
 
-def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
+def test_stored_spec_creates_the_same_scorer() -> None:
     for name, config in (("tool_called", {"tool": "a"}), ("json_schema", {"schema": {"type": "object"}})):
-        made = scorer_spec(name, config)
-        again = type(made).model_validate_json(made.model_dump_json())
-        assert (again.id, scorer_runner(again).name, scorer_runner(again).depends_on) == (made.id, name, ())
+        built_spec = scorer_spec(name, config)
+        stored_spec = type(built_spec).model_validate_json(built_spec.model_dump_json())
+        assert (stored_spec.id, scorer_runner(stored_spec).name, scorer_runner(stored_spec).depends_on) == (
+            built_spec.id,
+            name,
+            (),
+        )
 
 
 @pytest.mark.parametrize(
-    ("name", "config", "said"),
+    ("name", "config", "message"),
     [
         ("contains", {}, 'pattern is missing; write {"name": "contains", "config": {"pattern": "…'),
         ("contains", {"pattern": ""}, "pattern must have at least 1 character"),
@@ -147,15 +153,15 @@ def test_a_spec_makes_its_scorer_after_it_was_stored() -> None:
         ("json_schema", {"schema": {"patternProperties": {"(a": {}}}}, "schema is not a JSON Schema"),
     ],
 )
-def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, said: str) -> None:
+def test_invalid_config_is_refused_naming_scorer_key_and_rule(name: str, config: Any, message: str) -> None:
     with pytest.raises(UsageError) as refused:
         scorer_spec(name, config)
     assert str(refused.value).startswith(f"scorer {name}: ")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("exactmatch", "did you mean exact_match"),
         ("", "scorers: exact_match, contains"),
@@ -166,29 +172,35 @@ def test_a_wrong_config_is_refused_naming_key_and_rule(name: str, config: Any, s
         ("conciseness", "criteria of llm_judge"),
     ],
 )
-def test_a_name_that_is_none_says_what_to_use(name: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_unknown_scorer_name_suggests_an_alternative(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         scorer_spec(name, {})
 
 
-def test_names_of_scorers_are_nobody_elses() -> None:
+def test_scorer_names_and_aliases_are_reserved() -> None:
     assert all(is_reserved(name) for name in (*CANONICAL, "tool_called", "llm_judge", *REFUSED))
     assert not is_reserved("polite")
 
 
-def test_a_bare_name_is_a_binding() -> None:
+def test_bare_name_is_a_required_binding() -> None:
     bound = parse_binding(" json_valid ")
     assert (bound.spec, bound.required, bound.threshold) == (scorer_spec("json_valid", {}), True, None)
 
 
-def test_a_binding_may_say_more() -> None:
-    said = {"name": "contains", "config": {"pattern": "x"}, "as": "has_x", "required": False, "threshold": 0.5}
-    bound = parse_binding(json.dumps(said))
+def test_binding_json_sets_name_required_and_threshold() -> None:
+    binding_fields = {
+        "name": "contains",
+        "config": {"pattern": "x"},
+        "as": "has_x",
+        "required": False,
+        "threshold": 0.5,
+    }
+    bound = parse_binding(json.dumps(binding_fields))
     assert (bound.spec.name, bound.spec.scorer, bound.required, bound.threshold) == ("has_x", "contains", False, 0.5)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ('{"name":"contains","config":{"pattern":"x"}', "invalid JSON"),
         ('{"name":"contains","name":"exact_match"}', "twice"),
@@ -202,6 +214,6 @@ def test_a_binding_may_say_more() -> None:
         ("contains", "pattern is missing"),
     ],
 )
-def test_a_wrong_binding_is_refused(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(said)):
+def test_invalid_binding_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
         parse_binding(text)

@@ -1,4 +1,4 @@
-"""`@scorer`: what a function may return and what becomes of it, how it is called, and what cannot be a scorer."""
+"""`@scorer`: return values, calling conventions and invalid definitions."""
 
 import asyncio
 import inspect
@@ -18,15 +18,15 @@ Scored = tuple[str, float | None, bool | None]
 ASKED = {"input": "hello", "output": "good morning", "config": {"word": "morning"}}
 
 
-def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> ScoreResult:
-    """As the process does that it runs in."""
+def call_scorer(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> ScoreResult:
+    """Call the scorer as its host process does."""
     returned = getattr(function, CALL)(payload)
 
     async def awaited() -> object:
         return await returned
 
-    said = asyncio.run(awaited()) if inspect.isawaitable(returned) else returned
-    return ScoreResult.model_validate(json.loads(json.dumps(said)))
+    result_fields = asyncio.run(awaited()) if inspect.isawaitable(returned) else returned
+    return ScoreResult.model_validate(json.loads(json.dumps(result_fields)))
 
 
 @pytest.mark.parametrize(
@@ -62,21 +62,19 @@ def called(function: Callable[..., object], payload: dict[str, Any] = ASKED) -> 
         pytest.param({"status": "great", "passed": True}, ("error", None, None), id="unknown-status"),
     ],
 )
-def test_what_a_function_returns_is_a_score_or_an_error_and_never_a_zero_by_accident(
-    returned: object, scored: Scored
-) -> None:
+def test_returned_value_becomes_a_score_or_an_error(returned: object, scored: Scored) -> None:
     result = parse_result(returned)
     assert (result.status, result.value, result.passed) == scored
     assert result.explanation.strip()
     assert (result.error_type is not None) == (result.status == "error")
 
 
-def test_an_error_names_what_was_returned() -> None:
+def test_error_names_the_returned_type_or_unknown_key() -> None:
     assert "it returned str; it must return a ScoreResult, a bool" in parse_result("x").explanation
     assert "'pass'; keys: status, value, score, passed" in parse_result({"pass": 1}).explanation
 
 
-def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
+def test_scorer_accepts_one_or_two_arguments_sync_or_async() -> None:
     @scorer
     def one(request: ScorerRequest) -> bool:
         return request.output == "good morning"
@@ -97,39 +95,39 @@ def test_functions_of_one_and_of_two_arguments_sync_and_async() -> None:
 
         return say()
 
-    assert [called(each).passed for each in (one, two, later, behind)] == [True, True, True, True]
+    assert [call_scorer(each).passed for each in (one, two, later, behind)] == [True, True, True, True]
     assert one(ScorerRequest(input=1, output=2)) is False, "it stays callable as it is"
 
 
-def test_peers_and_trace_reach_the_function() -> None:
+def test_function_receives_peer_scores_and_trace() -> None:
     @scorer(depends_on=("json_valid",))
     def after(request: ScorerRequest) -> dict[str, Any]:
         peer = request.peer_scores["json_valid"]
         return {"passed": peer.passed, "label": str(request.trace and request.trace.tokens)}
 
     peer = ScoreResult(value=1, passed=True, explanation="it is").model_dump(mode="json")
-    result = called(after, {**ASKED, "peer_scores": {"json_valid": peer}, "trace": {"tokens": 7}})
+    result = call_scorer(after, {**ASKED, "peer_scores": {"json_valid": peer}, "trace": {"tokens": 7}})
     assert (result.passed, result.label) == (True, "7")
     about = getattr(after, ABOUT)
     assert (about["name"], about["depends_on"]) == ("after", ["json_valid"])
 
 
-def test_what_it_raises_is_not_swallowed_here() -> None:
+def test_exception_of_the_function_propagates() -> None:
     @scorer
     def broken(request: ScorerRequest) -> bool:
         raise KeyError("nobody")
 
     with pytest.raises(KeyError):
-        called(broken)
+        call_scorer(broken)
 
 
 @pytest.mark.parametrize("scope", ["run", "trace", "span", "session", "fleet_run"])
-def test_every_scope_but_item_is_refused(scope: str) -> None:
+def test_scopes_other_than_item_are_refused(scope: str) -> None:
     with pytest.raises(UsageError, match="a scorer sees one item of a run"):
         scorer(scope=scope)
 
 
-def test_a_function_that_cannot_be_called_so_is_refused() -> None:
+def test_function_with_wrong_parameters_is_refused() -> None:
     with pytest.raises(UsageError, match=r"\(request\) or \(ctx, request\)"):
 
         @scorer
@@ -137,6 +135,6 @@ def test_a_function_that_cannot_be_called_so_is_refused() -> None:
             return True
 
 
-def test_the_package_offers_the_names() -> None:
+def test_package_exports_scorer_and_score_result() -> None:
     assert evalscribe.scorer is scorer
     assert evalscribe.ScoreResult is ScoreResult

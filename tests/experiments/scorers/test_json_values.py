@@ -1,4 +1,4 @@
-"""json_valid, numeric_range, json_schema: cases of their rules."""
+"""Tests of json_valid, numeric_range and json_schema."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ from evalscribe.model.score import ScorerRequest
         (None, False),
     ],
 )
-async def test_json_valid(scored: Any, output: Any, passed: bool) -> None:
+async def test_json_valid_accepts_only_standard_json(scored: Any, output: Any, passed: bool) -> None:
     result = await scored("json_valid", output=output)
     assert (result.status, result.passed, result.label) == ("ok", passed, "valid" if passed else "invalid")
 
 
 @pytest.mark.parametrize(("name", "config"), [("json_valid", None), ("json_schema", {"schema": {"type": "object"}})])
-async def test_where_text_stops_being_json_is_evidence(scored: Any, name: str, config: Any) -> None:
+async def test_evidence_locates_the_json_syntax_error(scored: Any, name: str, config: Any) -> None:
     text = '{"a": 1,\n "b": nope}'
     result = await scored(name, config, output=text)
     assert result.evidence == {"line": 2, "column": 7, "at": 15, "near": text}
@@ -44,11 +44,11 @@ async def test_where_text_stops_being_json_is_evidence(scored: Any, name: str, c
     assert beyond.evidence == {"output": "1e999"}, "the reader names no place"
 
 
-async def test_a_number_that_is_judged_is_evidence(scored: Any) -> None:
+async def test_numeric_range_evidence_holds_the_parsed_number(scored: Any) -> None:
     assert (await scored("numeric_range", {"max": 3}, output=" 7 ")).evidence == {"output": 7.0}
 
 
-async def test_a_null_output_is_told_as_none(scored: Any) -> None:
+async def test_json_valid_explains_that_null_is_no_output(scored: Any) -> None:
     assert (await scored("json_valid", output=None)).explanation == "there is no output"
 
 
@@ -77,7 +77,9 @@ async def test_a_null_output_is_told_as_none(scored: Any) -> None:
         ({"min": 0}, [1], "parse_error"),
     ],
 )
-async def test_numeric_range(scored: Any, config: Any, output: Any, label: str) -> None:
+async def test_numeric_range_labels_values_in_range_out_of_range_or_unparsable(
+    scored: Any, config: Any, output: Any, label: str
+) -> None:
     result = await scored("numeric_range", config, output=output)
     assert (result.status, result.label, result.passed) == ("ok", label, label == "in_range")
 
@@ -108,21 +110,23 @@ POINT = {
         ({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"const": 1}]}, [2], "invalid"),
     ],
 )
-async def test_json_schema(scored: Any, schema: Any, output: Any, label: str) -> None:
+async def test_json_schema_labels_outputs_valid_invalid_or_unparsable(
+    scored: Any, schema: Any, output: Any, label: str
+) -> None:
     result = await scored("json_schema", {"schema": schema}, output=output)
     assert (result.status, result.label, result.passed) == ("ok", label, label == "valid")
 
 
-async def test_json_schema_tells_every_problem_with_its_place(scored: Any) -> None:
+async def test_json_schema_lists_every_error_with_its_path_and_keyword(scored: Any) -> None:
     result = await scored("json_schema", {"schema": POINT}, output={"tags": ["a", 3], "z\u202e": None})
-    said = {error["said"] for error in result.metadata["errors"]}
-    assert 'output has members that the schema does not allow: ["z\N{REPLACEMENT CHARACTER}"]' in said
+    messages = {error["said"] for error in result.metadata["errors"]}
+    assert 'output has members that the schema does not allow: ["z\N{REPLACEMENT CHARACTER}"]' in messages
     assert result.explanation == "output.tags[1] must be of type string, is 3 (a number) (3 problems)"
     places = {(error["path"], error["keyword"]) for error in result.metadata["errors"]}
     assert places == {("output", "additionalProperties"), ("output", "required"), ("output.tags[1]", "type")}
 
 
-async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_catastrophic_schema_pattern_is_a_timeout_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_scorers, "LONGEST_S", 2.0)
     ready = scorer_runner(scorer_spec("json_schema", {"schema": {"pattern": "^(a+)+$"}}))
     good = await ready.score(ScorerRequest(input=None, output='"aaa"'))
@@ -135,7 +139,7 @@ async def test_a_pattern_in_a_schema_that_takes_for_ever_is_no_score(monkeypatch
 
 
 @pytest.mark.parametrize("nested", [False, True], ids=["here", "in a process"])
-async def test_values_nested_without_end_are_no_score(scored: Any, nested: bool) -> None:
+async def test_deeply_nested_output_of_recursive_schema_is_an_input_error(scored: Any, nested: bool) -> None:
     schema = {"$defs": {"n": {"items": {"$ref": "#/$defs/n"}, **({"uniqueItems": True} if nested else {})}}}
     output = "[" * 900 + "]" * 900
     result = await scored("json_schema", {"schema": {**schema, "$ref": "#/$defs/n"}}, output=output)

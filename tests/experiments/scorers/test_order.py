@@ -1,4 +1,4 @@
-"""In which order scorers are asked."""
+"""Execution order of scorers."""
 
 import pytest
 
@@ -18,24 +18,24 @@ def names(**needs: str) -> str:
     return " ".join(binding.spec.name for binding in order_bindings(bindings(**needs)))
 
 
-def test_each_comes_after_what_it_depends_on_and_else_as_given() -> None:
+def test_scorers_follow_their_dependencies_and_otherwise_keep_their_order() -> None:
     assert names(c="a b", b="a", a="", d="") == "a b c d"
     assert names(z="", y="", x="z") == "z y x"
 
 
 @pytest.mark.parametrize(
-    ("needs", "said"),
+    ("needs", "message"),
     [
         ({"a": "b", "b": "a", "c": ""}, "cyclic dependency: a, b"),
         ({"a": "a"}, "cyclic dependency: a"),
         ({"a": "nobody"}, "a depends on nobody, which is not attached"),
     ],
 )
-def test_circles_and_missing_ones_are_refused(needs: dict[str, str], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_cyclic_and_missing_dependencies_are_refused(needs: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         order_bindings(bindings(**needs))
 
 
-def test_names_are_unique() -> None:
+def test_duplicate_scorer_name_is_refused() -> None:
     with pytest.raises(UsageError, match="two scorers are called a"):
         order_bindings([*bindings(a=""), *bindings(a="")])

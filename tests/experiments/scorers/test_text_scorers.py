@@ -1,4 +1,4 @@
-"""exact_match, contains, levenshtein, regex_match: cases of their rules."""
+"""Tests of exact_match, contains, levenshtein and regex_match."""
 
 import asyncio
 from typing import Any
@@ -41,25 +41,25 @@ async def test_exact_match_compares_json_by_type_and_content(
     assert result.label == ("match" if passed else "mismatch")
 
 
-async def test_exact_match_without_anything_expected_is_no_score(scored: Any) -> None:
+async def test_exact_match_without_expected_output_is_an_input_error(scored: Any) -> None:
     result = await scored("exact_match", output=None, expected=None)
     assert (result.status, result.error_type, result.passed, result.value) == ("error", "input_error", None, None)
 
 
-async def test_a_null_inside_what_is_expected_is_expected(scored: Any) -> None:
+async def test_exact_match_accepts_null_as_expected_field_value(scored: Any) -> None:
     config = {"expected_field": "expected.cancelled", "output_field": "output.cancelled"}
     result = await scored("exact_match", config, output={"cancelled": None}, expected={"cancelled": None})
     assert result.passed
 
 
-async def test_exact_match_without_regard_to_case(scored: Any) -> None:
+async def test_case_insensitive_exact_match_folds_values_but_not_keys(scored: Any) -> None:
     config = {"case_sensitive": False}
     assert (await scored("exact_match", config, output={"a": ["STRASSE"]}, expected={"a": ["straße"]})).passed
     assert not (await scored("exact_match", config, output={"A": 1}, expected={"a": 1})).passed
 
 
 @pytest.mark.parametrize(
-    ("output", "expected", "said"),
+    ("output", "expected", "message"),
     [
         ({"a": [1, {"b": "x"}]}, {"a": [1, {"b": "y"}]}, 'output.a[1].b is "x" instead of "y"'),
         ("4", 4, "the text contains that value as JSON"),
@@ -70,11 +70,11 @@ async def test_exact_match_without_regard_to_case(scored: Any) -> None:
         ([0] * 30, [1] * 30, "there are 19 other differences or more"),
     ],
 )
-async def test_the_first_difference_is_told_with_its_place(scored: Any, output: Any, expected: Any, said: str) -> None:
-    assert said in (await scored("exact_match", output=output, expected=expected)).explanation
+async def test_explanation_locates_the_first_difference(scored: Any, output: Any, expected: Any, message: str) -> None:
+    assert message in (await scored("exact_match", output=output, expected=expected)).explanation
 
 
-async def test_what_an_output_says_cannot_hide_in_an_explanation(scored: Any) -> None:
+async def test_explanation_is_printable_and_short_for_hostile_output(scored: Any) -> None:
     result = await scored("exact_match", output="a\u202eb\x07" + "x" * 10_000, expected={"\u2066": 1})
     assert result.explanation.isprintable()
     assert len(result.explanation) < 400
@@ -92,7 +92,7 @@ async def test_what_an_output_says_cannot_hide_in_an_explanation(scored: Any) ->
         ({"pattern": "x"}, "", False),
     ],
 )
-async def test_contains(scored: Any, config: Any, output: Any, passed: bool) -> None:
+async def test_contains_searches_text_and_compact_json(scored: Any, config: Any, output: Any, passed: bool) -> None:
     result = await scored("contains", config, output=output)
     assert (result.status, result.passed) == ("ok", passed)
 
@@ -110,18 +110,20 @@ async def test_contains(scored: Any, config: Any, output: Any, passed: bool) -> 
         ({"threshold": 0.5}, 1234, "1235", 0.75, True),
     ],
 )
-async def test_levenshtein(scored: Any, config: Any, output: Any, expected: Any, value: float, passed: bool) -> None:
+async def test_levenshtein_scores_similarity_against_its_threshold(
+    scored: Any, config: Any, output: Any, expected: Any, value: float, passed: bool
+) -> None:
     result = await scored("levenshtein", config, output=output, expected=expected)
     assert (result.status, result.passed) == ("ok", passed)
     assert result.value == pytest.approx(value)
 
 
-async def test_levenshtein_by_default_passes_only_equal_texts(scored: Any) -> None:
+async def test_levenshtein_passes_only_equal_texts_by_default(scored: Any) -> None:
     assert scorer_spec("levenshtein", {}).config["threshold"] == 1.0
     assert not (await scored("levenshtein", output="hello ", expected="hello")).passed
 
 
-async def test_texts_too_long_to_compare_are_no_score(scored: Any) -> None:
+async def test_levenshtein_of_too_long_texts_is_an_input_error(scored: Any) -> None:
     result = await scored("levenshtein", output="ab" * 100_000, expected="ba" * 100_000)
     assert (result.status, result.error_type) == ("error", "input_error")
     with pytest.raises(CannotScore):
@@ -129,7 +131,7 @@ async def test_texts_too_long_to_compare_are_no_score(scored: Any) -> None:
     assert edit_distance("x" * 10**6 + "a", "x" * 10**6 + "b") == 1
 
 
-def test_edit_distance_is_that_of_the_table() -> None:
+def test_edit_distance_matches_dynamic_programming() -> None:
     words = ("", "a", "ab", "ba", "abcab", "bacb", "ccc", "abcabcabc", "bbbbbbbbbbbbbbbb")
     for one in words:
         for other in words:
@@ -164,7 +166,7 @@ async def test_regex_match_searches_anywhere(scored: Any, pattern: str, output: 
     assert (result.status, result.passed) == ("ok", passed)
 
 
-async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_scored() -> None:
+async def test_catastrophic_regex_times_out_and_the_next_text_is_scored() -> None:
     ready = scorer_runner(scorer_spec("regex_match", {"pattern": "(a|a)+$"}))
     first = await ready.score(ScorerRequest(input=None, output="a" * 60 + "b"))
     second = await ready.score(ScorerRequest(input=None, output="aaa"))
@@ -173,7 +175,7 @@ async def test_a_regular_expression_without_end_is_ended_and_the_next_text_is_sc
     assert second.passed
 
 
-async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:
+async def test_result_of_a_cancelled_search_is_not_used_for_the_next() -> None:
     ready = scorer_runner(scorer_spec("regex_match", {"pattern": "(a|b)*c"}))
     await ready.score(ScorerRequest(input=None, output="c"))
     waiting = asyncio.create_task(ready.score(ScorerRequest(input=None, output="abc" * 10)))
@@ -185,7 +187,7 @@ async def test_an_answer_nobody_waited_for_is_not_taken_for_the_next() -> None:
     assert after.passed is False
 
 
-async def test_a_search_that_takes_long_leaves_the_event_loop_to_others() -> None:
+async def test_long_regex_search_does_not_block_the_event_loop() -> None:
     ready = scorer_runner(scorer_spec("regex_match", {"pattern": "(a|a)+$"}))
     waiting = asyncio.create_task(ready.score(ScorerRequest(input=None, output="a" * 60 + "b")))
     turns = 0

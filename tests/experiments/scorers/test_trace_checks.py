@@ -1,4 +1,4 @@
-"""tool_calls, limits, no_errors, state_equals and their other names: cases of their rules."""
+"""Tests of tool_calls, limits, no_errors, state_equals and their aliases."""
 
 from typing import Any
 
@@ -70,7 +70,7 @@ UNRECORDED = Trace(recorded=False, duration_ms=20.5)
         ("state_equals", {"name": "db", "expected": 3}, 0),
     ],
 )
-async def test_rules_of_traces(scored: Any, name: str, config: Any, value: float) -> None:
+async def test_trace_scorers_compute_the_expected_value(scored: Any, name: str, config: Any, value: float) -> None:
     result = await scored(name, config, trace=TRACE)
     assert (result.status, result.passed) == ("ok", value == 1)
     assert result.value == pytest.approx(value)
@@ -91,35 +91,33 @@ async def test_rules_of_traces(scored: Any, name: str, config: Any, value: float
         ("state_equals", {"name": "db", "expected": 1}, None),
     ],
 )
-async def test_what_nobody_recorded_is_neither_passed_nor_failed(
-    scored: Any, name: str, config: Any, trace: Trace | None
-) -> None:
+async def test_unrecorded_data_is_an_artifact_error(scored: Any, name: str, config: Any, trace: Trace | None) -> None:
     result = await scored(name, config, trace=trace)
     assert (result.status, result.error_type, result.passed) == ("error", "artifact_error", None)
 
 
-async def test_no_call_at_all_can_be_asked_for(scored: Any) -> None:
+async def test_empty_trace_passes_empty_exact_list_and_no_errors(scored: Any) -> None:
     assert (await scored("tool_calls", {"exact": []}, trace=QUIET)).passed
     assert (await scored("no_errors", trace=QUIET)).passed
 
 
-async def test_the_duration_is_known_without_messages(scored: Any) -> None:
+async def test_duration_is_checked_without_recorded_messages(scored: Any) -> None:
     assert (await scored("duration_under", {"max_ms": 21}, trace=UNRECORDED)).passed
 
 
-async def test_a_failed_call_is_an_error_even_where_the_trace_lists_none(scored: Any) -> None:
+async def test_no_errors_fails_on_a_failed_call_missing_from_trace_errors(scored: Any) -> None:
     result = await scored("no_errors", trace=Trace(tools=(FAILED,)))
     assert result.passed is False
     assert "pay: card refused" in result.explanation
 
 
-async def test_a_state_may_be_compared_with_the_expected_output_of_the_item(scored: Any) -> None:
+async def test_state_equals_compares_with_the_expected_output(scored: Any) -> None:
     stock = {"name": "db", "expected_field": "expected.db"}
     assert (await scored("state_equals", stock, trace=TRACE, expected={"db": TRACE.state["db"]})).passed
     assert (await scored("state_equals", {"name": "db"}, trace=TRACE)).error_type == "input_error"
 
 
-async def test_a_share_of_a_state_can_be_enough(scored: Any) -> None:
+async def test_state_equals_passes_at_its_threshold(scored: Any) -> None:
     config = {"name": "db", "threshold": 0.6, "expected": {"orders": [{"id": 8, "paid": True}], "stock": {"boots": 3}}}
     result = await scored("state_equals", config, trace=TRACE)
     assert result.passed
@@ -127,7 +125,7 @@ async def test_a_share_of_a_state_can_be_enough(scored: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"called": ["refund"]}, "refund was not called"),
         ({"not_called": ["pay"]}, "pay was called 2 times"),
@@ -141,11 +139,11 @@ async def test_a_share_of_a_state_can_be_enough(scored: Any) -> None:
         ),
     ],
 )
-async def test_what_was_not_as_it_should_be_is_told(scored: Any, config: Any, said: str) -> None:
-    assert (await scored("tool_calls", config, trace=TRACE)).explanation == said
+async def test_tool_calls_explanation_states_the_mismatch(scored: Any, config: Any, message: str) -> None:
+    assert (await scored("tool_calls", config, trace=TRACE)).explanation == message
 
 
-async def test_the_evidence_is_the_calls(scored: Any) -> None:
+async def test_tool_called_evidence_lists_the_calls(scored: Any) -> None:
     result = await scored("tool_called", {"tool": "refund"}, trace=TRACE)
     assert [call["tool"] for call in result.evidence] == ["search", "pay", "pay"]
     assert result.evidence[1] == {"tool": "pay", "arguments": {"order": 7}, "failed": True}

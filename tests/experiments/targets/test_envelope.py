@@ -1,4 +1,4 @@
-"""One rule for what a target gives."""
+"""Parsing of target replies and envelopes."""
 
 import pytest
 
@@ -21,28 +21,28 @@ from evalscribe.model.target import TargetFailure, TargetReply
         {"messages": []},
     ],
 )
-def test_what_is_no_envelope_is_the_answer(value: object) -> None:
-    told = parse_reply(value)
-    assert isinstance(told, TargetReply)
-    assert told.output == value
+def test_value_without_envelope_keys_is_the_output(value: object) -> None:
+    reply = parse_reply(value)
+    assert isinstance(reply, TargetReply)
+    assert reply.output == value
 
 
-def test_an_answer_that_looks_like_an_envelope_stands_in_one() -> None:
-    told = parse_reply({"output": {"output": 1}})
-    assert isinstance(told, TargetReply)
-    assert told.output == {"output": 1}
+def test_output_that_looks_like_an_envelope_is_kept_inside_an_envelope() -> None:
+    reply = parse_reply({"output": {"output": 1}})
+    assert isinstance(reply, TargetReply)
+    assert reply.output == {"output": 1}
 
 
-def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None:
-    told = parse_reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
-    assert isinstance(told, TargetFailure)
-    assert told.reason == "gave up"
-    assert told.transcript
-    assert told.transcript.messages[0].content == "hi"
+def test_envelope_error_fails_the_trial_and_keeps_the_transcript() -> None:
+    reply = parse_reply({"output": None, "error": "gave\nup", "messages": [{"role": "user", "content": "hi"}]})
+    assert isinstance(reply, TargetFailure)
+    assert reply.reason == "gave up"
+    assert reply.transcript
+    assert reply.transcript.messages[0].content == "hi"
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ({"output": 1, "messages": "hi"}, "`messages` is not a list"),
         ({"output": 1, "messages": [{"role": "robot"}]}, "unknown role"),
@@ -55,23 +55,23 @@ def test_an_error_in_an_envelope_fails_the_try_and_keeps_what_was_done() -> None
         ({"output": 1, "model": 3}, "`model` is not text"),
     ],
 )
-def test_an_envelope_that_cannot_be_read_fails_the_try(value: object, told: str) -> None:
+def test_invalid_envelope_fails_the_trial_naming_the_field(value: object, message: str) -> None:
     failed = parse_reply(value)
     assert isinstance(failed, TargetFailure)
-    assert told in failed.reason
+    assert message in failed.reason
 
 
-def test_hostile_answers_are_kept_as_text_that_can_be_stored() -> None:
+def test_hostile_answers_are_refused_or_sanitised_for_storage() -> None:
     deep: object = []
     for _ in range(200):
         deep = [deep]
     assert isinstance(parse_reply(deep), TargetFailure)
-    told = parse_reply({"a": "\ud800\0"}, log="\0\ud800")
-    assert isinstance(told, TargetReply)
-    told.model_dump_json()
-    assert "\0" not in told.log
+    reply = parse_reply({"a": "\ud800\0"}, log="\0\ud800")
+    assert isinstance(reply, TargetReply)
+    reply.model_dump_json()
+    assert "\0" not in reply.log
 
 
 @pytest.mark.parametrize("text", ["NaN", "1e999", '{"a": 1, "a": 2}', "[" * 5000, "[1", "", "0x1"])
-def test_what_is_not_json_for_all_readers_is_text(text: str) -> None:
+def test_invalid_or_nonstandard_json_is_parsed_as_text(text: str) -> None:
     assert parse_output(text + "\n") == text

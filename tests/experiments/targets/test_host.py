@@ -1,4 +1,4 @@
-"""The process of a user's Python: nothing that a call does takes the others with it, and nothing is left behind."""
+"""The process that hosts user Python code: calls are isolated and processes are cleaned up."""
 
 import asyncio
 import os
@@ -41,21 +41,21 @@ def noisy(input):
 """
 
 
-async def called(host: PythonHost, name: str, value: Any = 1, timeout_s: float = PATIENCE_S) -> HostReply:
+async def call_user(host: PythonHost, name: str, value: Any = 1, timeout_s: float = PATIENCE_S) -> HostReply:
     return await host.call(f"user:{name}", "component", {"input": value, "context": {}}, timeout_s)
 
 
-async def test_who_ends_the_process_fails_alone(hosted: Hosted) -> None:
+async def test_call_that_kills_its_process_fails_and_the_others_are_retried(hosted: Hosted) -> None:
     host = hosted(BAD)
     names = ("slow", "leave", "slow_async", "segfault")
-    slow, left, slow_async, crashed = await asyncio.gather(*(called(host, name) for name in names))
+    slow, left, slow_async, crashed = await asyncio.gather(*(call_user(host, name) for name in names))
     assert left.error == "its process ended (exit code 7)"
     assert crashed.error == "its process ended (SIGSEGV)"
     assert "Segmentation fault" in crashed.log
     assert slow.error is None
     assert slow_async.error is None
-    assert len({slow.value, slow_async.value}) == 2  # each was tried again in a process of its own
-    assert (await called(host, "quick")).error is None
+    assert len({slow.value, slow_async.value}) == 2  # each was retried in a process of its own
+    assert (await call_user(host, "quick")).error is None
 
 
 MEDDLES = """
@@ -79,36 +79,38 @@ NO_REPLIES = (
 )
 
 
-async def test_who_writes_on_the_connection_of_its_process_fails_alone(hosted: Hosted) -> None:
+async def test_call_that_corrupts_the_process_connection_fails_alone(hosted: Hosted) -> None:
     host = hosted(MEDDLES)
-    wrong = [called(host, "says", f"{line}\n") for line in NO_REPLIES]
-    slow, patched, *said = await asyncio.gather(called(host, "slow"), called(host, "patches"), *wrong)
+    wrong = [call_user(host, "says", f"{line}\n") for line in NO_REPLIES]
+    slow, patched, *corrupted = await asyncio.gather(call_user(host, "slow"), call_user(host, "patches"), *wrong)
     assert (slow.error, slow.value) == (None, "mine")
     assert patched.error == "its process sent an invalid reply"
-    assert {one.error for one in said} == {"its process sent an invalid reply"}
+    assert {one.error for one in corrupted} == {"its process sent an invalid reply"}
 
 
-async def test_no_call_can_guess_how_another_is_numbered(hosted: Hosted) -> None:
+async def test_call_cannot_forge_the_reply_of_another(hosted: Hosted) -> None:
     host = hosted(MEDDLES)
     forged = "".join(f'{{"id": {number}, "ms": 1, "value": "forged"}}\n' for number in range(100))
-    slow, says = await asyncio.gather(called(host, "slow"), called(host, "says", forged, 1.0))
+    slow, says = await asyncio.gather(call_user(host, "slow"), call_user(host, "says", forged, 1.0))
     assert (slow.value, says.timed_out) == ("mine", True)
 
 
-async def test_an_exit_is_an_error_like_any_other(hosted: Hosted) -> None:
+async def test_system_exit_is_an_error_and_keeps_the_process(hosted: Hosted) -> None:
     host = hosted(BAD)
-    before = await called(host, "quick")
+    before = await call_user(host, "quick")
     for name in ("exits", "exits_async"):
-        assert re.fullmatch(r"SystemExit: enough \(user\.py:\d+\)", (await called(host, name)).error or "")
-    assert (await called(host, "quick")).value == before.value
+        assert re.fullmatch(r"SystemExit: enough \(user\.py:\d+\)", (await call_user(host, name)).error or "")
+    assert (await call_user(host, "quick")).value == before.value
 
 
-async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Hosted) -> None:
+async def test_timed_out_calls_keep_their_log_and_other_calls_continue(hosted: Hosted) -> None:
     async def calls(limit_s: float) -> tuple[HostReply, HostReply]:
         host = hosted(BAD)
-        pid = (await called(host, "quick")).value
+        pid = (await call_user(host, "quick")).value
         late, also_late, slow = await asyncio.gather(
-            called(host, "loops", timeout_s=limit_s), called(host, "sleeps", timeout_s=limit_s), called(host, "slow")
+            call_user(host, "loops", timeout_s=limit_s),
+            call_user(host, "sleeps", timeout_s=limit_s),
+            call_user(host, "slow"),
         )
         assert slow.value == pid
         return late, also_late
@@ -119,40 +121,40 @@ async def test_what_takes_too_long_keeps_its_log_and_the_others_go_on(hosted: Ho
     assert (late.log, also_late.log) == ("began\n", "began\n")
 
 
-async def test_threads_that_do_not_end_are_left_behind_with_their_process(hosted: Hosted) -> None:
+async def test_process_is_replaced_after_too_many_abandoned_threads(hosted: Hosted) -> None:
     host = hosted(BAD)
-    pid = (await called(host, "quick")).value
-    slow = asyncio.create_task(called(host, "slow"))
+    pid = (await call_user(host, "quick")).value
+    slow = asyncio.create_task(call_user(host, "slow"))
     loops = (
-        with_longer_limits(lambda limit_s: called(host, "loops", timeout_s=limit_s), lambda reply: reply.log)
+        with_longer_limits(lambda limit_s: call_user(host, "loops", timeout_s=limit_s), lambda reply: reply.log)
         for _ in range(MOST_ABANDONED)
     )
     await asyncio.gather(*loops)
-    assert (await called(host, "quick")).value != pid
-    assert (await slow).value == pid  # what was in the old process is finished there
+    assert (await call_user(host, "quick")).value != pid
+    assert (await slow).value == pid  # calls in the old process finish there
     await until(lambda: not alive(int(str(pid))), "its end")
 
 
-async def test_an_async_function_that_does_not_give_way_is_ended(hosted: Hosted) -> None:
+async def test_blocking_async_function_times_out_and_others_continue(hosted: Hosted) -> None:
     host = hosted(BAD)
-    await called(host, "quick")
-    late, slow = await asyncio.gather(called(host, "holds_up", timeout_s=0.3), called(host, "slow_async"))
+    await call_user(host, "quick")
+    late, slow = await asyncio.gather(call_user(host, "holds_up", timeout_s=0.3), call_user(host, "slow_async"))
     assert late.timed_out
     assert slow.error is None
 
 
-async def test_a_log_keeps_its_end(hosted: Hosted) -> None:
-    log = (await called(hosted(BAD), "noisy")).log
+async def test_log_keeps_its_last_20000_characters(hosted: Hosted) -> None:
+    log = (await call_user(hosted(BAD), "noisy")).log
     assert len(log) == 20_000
     assert log.endswith("29998\n29999\n")
 
 
-async def test_closing_ends_what_was_started(hosted: Hosted) -> None:
+async def test_close_ends_the_process_and_its_subprocesses(hosted: Hosted) -> None:
     host = hosted(BAD)
-    pids = (await called(host, "starts")).value
+    pids = (await call_user(host, "starts")).value
     await host.close()
     assert isinstance(pids, list)
-    await asyncio.to_thread(gone, [int(str(pid)) for pid in pids])
+    await asyncio.to_thread(wait_until_ended, [int(str(pid)) for pid in pids])
 
 
 DAEMON = """
@@ -165,15 +167,15 @@ def environment(input): return {name: value for name, value in os.environ.items(
 """
 
 
-async def test_closing_ends_a_daemon_whose_parents_have_ended(hosted: Hosted) -> None:
+async def test_close_ends_daemons_whose_parents_have_exited(hosted: Hosted) -> None:
     host = hosted(DAEMON)
-    pid = int(str((await called(host, "starts")).value))
+    pid = int(str((await call_user(host, "starts")).value))
     assert alive(pid)
     await host.close()
-    await asyncio.to_thread(gone, [pid])
+    await asyncio.to_thread(wait_until_ended, [pid])
 
 
-async def test_what_is_no_business_of_a_component_is_not_in_its_environment(
+async def test_component_environment_excludes_internal_variables(
     hosted: Hosted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = (
@@ -187,16 +189,16 @@ async def test_what_is_no_business_of_a_component_is_not_in_its_environment(
     theirs = ("OPENAI_API_KEY", "GITHUB_SHA")
     for name in (*ours, *theirs):
         monkeypatch.setenv(name, "told")
-    told = (await called(hosted(DAEMON), "environment", [*ours, *theirs])).value
-    assert told == dict.fromkeys(theirs, "told")
+    environment = (await call_user(hosted(DAEMON), "environment", [*ours, *theirs])).value
+    assert environment == dict.fromkeys(theirs, "told")
 
 
-def gone(pids: Sequence[int]) -> None:
-    """Return when all have ended; left alone they would not for an hour."""
+def wait_until_ended(pids: Sequence[int]) -> None:
+    """Wait until all processes have ended; on their own they would sleep for an hour."""
     wait_until(lambda: not any(alive(pid) for pid in pids), "the end of what was started")
 
 
-def test_a_process_whose_parent_is_killed_ends_with_all_that_it_started(tmp_path: Path) -> None:
+def test_process_and_its_subprocesses_end_when_the_parent_is_killed(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(BAD)
     program = f"""
 import asyncio
@@ -216,19 +218,19 @@ asyncio.run(main())
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert all(alive(pid) for pid in pids)
         parent.send_signal(signal.SIGKILL)
-    gone(pids)
+    wait_until_ended(pids)
 
 
-async def test_names_of_the_users_modules_do_not_reach_ours(tmp_path: Path) -> None:
+async def test_user_modules_do_not_shadow_standard_modules(tmp_path: Path) -> None:
     for name in ("json", "asyncio", "http", "plain"):
         (tmp_path / f"{name}.py").write_text(f"NAME = 'the user''s {name}'\n")
     (tmp_path / "user.py").write_text("def fn(input):\n    import plain\n    return plain.NAME\n")
     host = PythonHost(tmp_path, 1)
-    assert (await called(host, "fn")).value == "the users plain"
+    assert (await call_user(host, "fn")).value == "the users plain"
     await host.close()
 
 
-async def test_a_scorer_is_called_through_its_decorator(hosted: Hosted) -> None:
+async def test_decorated_scorer_is_described_and_called(hosted: Hosted) -> None:
     host = hosted(
         "from evalscribe import ScorerRequest, scorer\n\n"
         "@scorer(name='polite', depends_on=('json_valid',), config={'word': 'please'})\n"
@@ -244,15 +246,15 @@ async def test_a_scorer_is_called_through_its_decorator(hosted: Hosted) -> None:
 
 
 @pytest.mark.benchmark
-async def test_many_calls_cost_little(hosted: Hosted, tmp_path: Path) -> None:
-    """The bound is wide: machines differ. What it is today is in tests/benchmarks."""
+async def test_many_calls_stay_below_their_cpu_limit(hosted: Hosted, tmp_path: Path) -> None:
+    """The limit is generous because machines differ; tests/benchmarks measures the actual cost."""
     host = hosted("def fn(input): return input")
-    await called(host, "fn")
+    await call_user(host, "fn")
     with cpu_below(500 * 0.002):
-        await asyncio.gather(*(called(host, "fn", {"text": "x" * 500}) for _ in range(500)))
+        await asyncio.gather(*(call_user(host, "fn", {"text": "x" * 500}) for _ in range(500)))
 
 
-async def test_a_child_that_is_dead_says_so_at_once(tmp_path: Path) -> None:
+async def test_ended_child_is_not_alive_and_ends_twice_safely(tmp_path: Path) -> None:
     (tmp_path / "user.py").write_text(BAD)
     child = await ChildProcess.start(tmp_path, 1, os.environ)
     await child.load("user:quick", "component")

@@ -1,4 +1,4 @@
-"""Addresses: what is sent, what is tried again, and what ends all."""
+"""HTTP targets: request format, retries and errors that end the run."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from support.scripted_server import Answer, Script, ScriptedServer
 Calling = Callable[..., TargetCall]
 
 
-async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailure, ScriptedServer]:
+async def call_target(script: Script, call: TargetCall) -> tuple[TargetReply | TargetFailure, ScriptedServer]:
     with ScriptedServer(script) as server:
         target = HttpTarget(server.url, {"X-Key": "very-secret-1"}, 4)
         try:
@@ -22,9 +22,9 @@ async def answered(script: Script, call: TargetCall) -> tuple[TargetReply | Targ
             await target.close()
 
 
-async def test_a_try_is_one_post_with_its_key(calling: Calling) -> None:
+async def test_trial_is_one_post_with_body_idempotency_key_and_headers(calling: Calling) -> None:
     envelope = {"output": {"ok": True}, "usage": {"input_tokens": 3}}
-    reply, server = await answered(
+    reply, server = await call_target(
         Answer(body=json.dumps(envelope).encode()), calling({"q": "ä"}, item_key="ä/1", metadata={"tier": "gold"})
     )
     assert isinstance(reply, TargetReply)
@@ -43,29 +43,29 @@ async def test_a_try_is_one_post_with_its_key(calling: Calling) -> None:
     assert call.headers["x-key"] == "very-secret-1"
 
 
-async def test_text_that_is_no_json_is_the_answer(calling: Calling) -> None:
-    reply, _ = await answered(Answer(body=b"hello\n"), calling(1))
+async def test_non_json_body_is_the_output_as_text(calling: Calling) -> None:
+    reply, _ = await call_target(Answer(body=b"hello\n"), calling(1))
     assert isinstance(reply, TargetReply)
     assert reply.output == "hello"
 
 
-async def test_a_busy_service_is_asked_again_with_the_same_key(calling: Calling) -> None:
+async def test_busy_service_is_retried_with_the_same_idempotency_key(calling: Calling) -> None:
     busy = Answer(429, headers={"retry-after": "0"})
-    reply, server = await answered([busy, Answer(503), Answer(body=b"1")], calling(1))
+    reply, server = await call_target([busy, Answer(503), Answer(body=b"1")], calling(1))
     assert isinstance(reply, TargetReply)
     assert len({call.headers["idempotency-key"] for call in server.calls}) == 1
     assert len(server.calls) == 3
 
 
-async def test_a_service_that_asks_for_more_patience_than_there_is_fails_the_item(calling: Calling) -> None:
-    failed, server = await answered(Answer(429, headers={"retry-after": "3600"}), calling(1))
+async def test_retry_after_beyond_the_time_limit_fails_the_item(calling: Calling) -> None:
+    failed, server = await call_target(Answer(429, headers={"retry-after": "3600"}), calling(1))
     assert isinstance(failed, TargetFailure)
     assert failed.reason.endswith("answered 429")
     assert len(server.calls) == 1
 
 
-async def test_a_server_error_is_the_items_and_echoes_no_secret(calling: Calling) -> None:
-    failed, server = await answered(Answer(500, b"bad key very-secret-1"), calling(1))
+async def test_server_error_fails_the_item_and_redacts_the_header_secret(calling: Calling) -> None:
+    failed, server = await call_target(Answer(500, b"bad key very-secret-1"), calling(1))
     assert isinstance(failed, TargetFailure)
     assert failed.reason == f"{server.url} answered 500"
     assert failed.log == "bad key [redacted:header]"
@@ -73,7 +73,7 @@ async def test_a_server_error_is_the_items_and_echoes_no_secret(calling: Calling
 
 
 @pytest.mark.parametrize(
-    ("status", "error", "told"),
+    ("status", "error", "message"),
     [
         (401, AccessError, "`header`"),
         (403, AccessError, "`header`"),
@@ -81,23 +81,23 @@ async def test_a_server_error_is_the_items_and_echoes_no_secret(calling: Calling
         (302, UsageError, "redirects"),
     ],
 )
-async def test_what_is_so_for_every_item_ends_the_run(
-    calling: Calling, status: int, error: type[EvalscribeError], told: str
+async def test_access_and_address_errors_raise_instead_of_failing_the_item(
+    calling: Calling, status: int, error: type[EvalscribeError], message: str
 ) -> None:
-    with pytest.raises(error, match=told):
-        await answered(Answer(status, headers={"location": "/other"}), calling(1))
+    with pytest.raises(error, match=message):
+        await call_target(Answer(status, headers={"location": "/other"}), calling(1))
 
 
-async def test_a_slow_answer_and_a_large_one_have_bounds(calling: Calling) -> None:
-    late, _ = await answered(Answer(body=b"1", held=True), calling(1, timeout_s=0.2))
+async def test_slow_and_oversized_answers_fail_the_item(calling: Calling) -> None:
+    late, _ = await call_target(Answer(body=b"1", held=True), calling(1, timeout_s=0.2))
     assert isinstance(late, TargetFailure)
     assert late.kind == "timeout"
-    large, _ = await answered(Answer(body=b"x" * 17_000_000), calling(1))
+    large, _ = await call_target(Answer(body=b"x" * 17_000_000), calling(1))
     assert isinstance(large, TargetFailure)
     assert "more than 16 MiB" in large.reason
 
 
-async def test_who_does_not_answer_fails_the_item_in_time(calling: Calling) -> None:
+async def test_unreachable_service_fails_the_item(calling: Calling) -> None:
     with ScriptedServer(Answer()) as server:
         url = server.url
     target = HttpTarget(url, {}, 1)
@@ -108,7 +108,7 @@ async def test_who_does_not_answer_fails_the_item_in_time(calling: Calling) -> N
     await target.close()
 
 
-async def test_what_one_try_is_told_to_keep_no_other_sends(calling: Calling) -> None:
+async def test_cookies_are_not_sent_by_later_trials(calling: Calling) -> None:
     with ScriptedServer(Answer(body=b"1", headers={"set-cookie": "who=first; Path=/"})) as server:
         target = HttpTarget(server.url, {}, 1)
         for _ in range(2):
@@ -117,8 +117,8 @@ async def test_what_one_try_is_told_to_keep_no_other_sends(calling: Calling) -> 
     assert [call.headers.get("cookie") for call in server.calls] == [None, None]
 
 
-async def test_a_service_that_began_to_answer_is_not_asked_again(calling: Calling) -> None:
-    failed, server = await answered(Answer(body=b"a long answer", cut="half"), calling(1))
+async def test_truncated_answer_is_not_retried(calling: Calling) -> None:
+    failed, server = await call_target(Answer(body=b"a long answer", cut="half"), calling(1))
     assert isinstance(failed, TargetFailure)
     assert len(server.calls) == 1
 
@@ -127,15 +127,13 @@ async def test_a_service_that_began_to_answer_is_not_asked_again(calling: Callin
     ("name", "value"),
     [("ALL_PROXY", "socks5://127.0.0.1:1"), ("HTTP_PROXY", "ftp://x"), ("SSL_CERT_FILE", "/nowhere/at/all")],
 )
-def test_an_environment_in_which_nothing_can_be_reached_is_told(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
-) -> None:
+def test_invalid_proxy_or_certificate_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
     monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=f"no connection can be made with .*{name}"):
         HttpTarget("http://127.0.0.1:1/", {}, 1)
 
 
-def test_a_headers_value_comes_from_the_environment() -> None:
+def test_header_values_come_from_environment_variables() -> None:
     assert header_values({"X-Key": "KEY"}, {"KEY": " value\n"}) == {"X-Key": "value"}
     with pytest.raises(UsageError, match="KEY is not set"):
         header_values({"X-Key": "KEY"}, {})
@@ -146,7 +144,7 @@ def test_a_headers_value_comes_from_the_environment() -> None:
 @pytest.mark.parametrize(
     "url", ["http://", "ftp://x", "http://x:port/", "http://user:secret@x/", "http://x/\r\ny", "http://x/\ud800"]
 )
-def test_what_is_no_address_is_refused_without_its_password(url: str) -> None:
+def test_invalid_url_is_refused_without_echoing_its_password(url: str) -> None:
     with pytest.raises(UsageError) as error:
         validate_url(url)
     assert "secret" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Which target the version of an experiment means."""
+"""Opening the target of an experiment version."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from support.scripted_model import ScriptedModel, text_reply
 
 
 class OneModel:
-    """`Models` of one prepared answer."""
+    """`Models` fake with one prepared answer."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
@@ -54,7 +54,9 @@ def built(folder: Path, *components: Component) -> Deployment:
     return Deployment(id="dep-1", components=components, folder=str(folder), created_at="")
 
 
-async def answered(target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None) -> TargetReply:
+async def target_reply(
+    target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None
+) -> TargetReply:
     call = TargetCall(run_id="r", item_key="k", repetition=1, input={"n": 2})
     with Workspace() as workspace:
         opened = await open_target(workspace, version(target), deployment, models or OneModel(), 2)  # type: ignore[arg-type]
@@ -67,15 +69,15 @@ async def answered(target: TargetSpec, deployment: Deployment | None, models: On
 ECHO = Component(name="echo", kind="cmd", address="cat")
 
 
-async def test_a_component_is_that_of_the_build_that_runs(tmp_path: Path) -> None:
+async def test_component_is_taken_from_the_given_deployment(tmp_path: Path) -> None:
     (tmp_path / "candidate.py").write_text("def echo(input): return [input]")
     target = ComponentTarget(deployment_id="dep-0", component=ECHO)
     candidate = Component(name="echo", kind="python", address="candidate:echo")
-    assert (await answered(target, built(tmp_path, ECHO))).output == {"n": 2}
-    assert (await answered(target, built(tmp_path, candidate))).output == [{"n": 2}]
+    assert (await target_reply(target, built(tmp_path, ECHO))).output == {"n": 2}
+    assert (await target_reply(target, built(tmp_path, candidate))).output == [{"n": 2}]
 
 
-async def test_a_prompt_is_asked_of_its_model() -> None:
+async def test_prompt_target_calls_the_model_of_its_prompt() -> None:
     models = OneModel()
     prompt = TargetPromptVersion(
         id="pv-1",
@@ -85,30 +87,30 @@ async def test_a_prompt_is_asked_of_its_model() -> None:
         messages=(TargetMessage(role="user", content="{{input.n}}+{{input.n}}"),),
         created_at="",
     )
-    assert (await answered(PromptTarget(prompt_id="prompt-1", version=prompt), None, models)).output == "four"
+    assert (await target_reply(PromptTarget(prompt_id="prompt-1", version=prompt), None, models)).output == "four"
     assert models.asked == [("anthropic/m", "target")]
 
 
 @pytest.mark.parametrize(
-    ("there", "error", "told"),
+    ("component_names", "error", "message"),
     [
         (None, NotFoundError, "deployment dep-0"),
         (("other",), UsageError, "has no component echo; its components: other"),
         (("echo", "gone"), NotFoundError, "no longer exists"),
     ],
 )
-async def test_what_cannot_be_run_ends_the_run_before_it_begins(
-    tmp_path: Path, there: tuple[str, ...] | None, error: type[EvalscribeError], told: str
+async def test_missing_deployment_component_or_folder_is_refused(
+    tmp_path: Path, component_names: tuple[str, ...] | None, error: type[EvalscribeError], message: str
 ) -> None:
     deployment = None
-    if there:
-        folder = tmp_path / "gone" if "gone" in there else tmp_path
-        deployment = built(folder, *(ECHO.model_copy(update={"name": name}) for name in there))
-    with pytest.raises(error, match=told):
-        await answered(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
+    if component_names:
+        folder = tmp_path / "gone" if "gone" in component_names else tmp_path
+        deployment = built(folder, *(ECHO.model_copy(update={"name": name}) for name in component_names))
+    with pytest.raises(error, match=message):
+        await target_reply(ComponentTarget(deployment_id="dep-0", component=ECHO), deployment)
 
 
-async def test_a_judge_is_asked_about_the_evidence_of_an_item(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_judge_target_requires_evidence_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError, match="no evidence of a failed eval: evidence: Field required"):
-        await answered(JudgeTarget(judge="rules", rubric="failure"), None)
+        await target_reply(JudgeTarget(judge="rules", rubric="failure"), None)

@@ -1,4 +1,4 @@
-"""Prompts as people write them."""
+"""Parsing of prompt files."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from evalscribe.errors import DataError
 from evalscribe.experiments.definitions import parse_prompt
 
 
-def test_the_same_prompt_in_every_form() -> None:
+def test_yaml_json_markdown_and_text_give_the_same_prompt() -> None:
     forms = {
         "p.yaml": "model: openai/m\nsystem: Be kind.\ntext: Answer {{input}}\nmax_tokens: 9\n",
         "p.json": '{"model": "openai/m", "max_tokens": 9, "messages": ['
@@ -21,7 +21,7 @@ def test_the_same_prompt_in_every_form() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("text: hello", "has no {{input}}"),
         ("text: '{{inputs}}'", "{{inputs}} is not a variable"),
@@ -38,13 +38,13 @@ def test_the_same_prompt_in_every_form() -> None:
         ("a: [", "p.yaml:1"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(text: str, told: str) -> None:
+def test_invalid_prompt_error_names_the_file_and_the_problem(text: str, message: str) -> None:
     with pytest.raises(DataError) as error:
         parse_prompt(text, "p.yaml")
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(error.value).startswith("p.yaml")
 
 
-def test_front_matter_has_an_end() -> None:
+def test_unclosed_front_matter_is_refused() -> None:
     with pytest.raises(DataError, match="no --- line"):
         parse_prompt("---\nmodel: openai/m\nAnswer {{input}}\n", "p.md")

@@ -1,4 +1,4 @@
-"""Prompts as targets: what is asked, and what becomes of the answer."""
+"""Prompt targets: requests and answer parsing."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required"
 
 def prompt(content: str = "Answer {{input.q}}", **changed: Any) -> TargetPromptVersion:
     messages = (TargetMessage(role="system", content="Be kind."), TargetMessage(role="user", content=content))
-    given = {"id": "pv-1", "prompt_id": "prompt-1", "number": 1, "model": "anthropic/m", "created_at": ""}
-    return TargetPromptVersion.model_validate({**given, "messages": messages, **changed})
+    defaults = {"id": "pv-1", "prompt_id": "prompt-1", "number": 1, "model": "anthropic/m", "created_at": ""}
+    return TargetPromptVersion.model_validate({**defaults, "messages": messages, **changed})
 
 
-async def answered(
+async def answer_prompt(
     step: Step, value: Any = None, version: TargetPromptVersion | None = None, repetition: int = 1
 ) -> tuple[TargetReply | TargetFailure, ScriptedModel]:
     model = ScriptedModel([step])
@@ -27,30 +27,30 @@ async def answered(
     return await PromptModelTarget(version or prompt(), model).answer(call), model
 
 
-async def test_the_input_is_filled_in_as_data() -> None:
+async def test_input_is_inserted_as_data_and_not_as_template() -> None:
     value = {"q": "{{input.other}} and $& \\1", "order": {"items": [{"id": 7}]}}
     text = "{{ input.q }} {{input.order.items.0}} {{input.order.items.0.id}}"
-    _, model = await answered(text_reply("ok"), value, prompt(text))
+    _, model = await answer_prompt(text_reply("ok"), value, prompt(text))
     (request,) = model.requests
     assert request.system == "Be kind."
     assert request.messages[0].text == '{{input.other}} and $& \\1 {"id": 7} 7'
 
 
-async def test_a_text_is_put_in_as_it_is_and_an_object_as_json() -> None:
+async def test_text_is_inserted_verbatim_and_other_values_as_json() -> None:
     for value, shown in (("plain", "plain"), ({"a": "ä"}, '{"a": "ä"}'), (3, "3")):
-        _, model = await answered(text_reply("ok"), value, prompt("{{input}}"))
+        _, model = await answer_prompt(text_reply("ok"), value, prompt("{{input}}"))
         assert model.requests[0].messages[0].text == shown
 
 
-async def test_an_input_without_what_the_template_names_fails_unasked() -> None:
-    failed, model = await answered(text_reply("ok"), {"other": 1})
+async def test_input_without_a_template_field_fails_without_a_model_call() -> None:
+    failed, model = await answer_prompt(text_reply("ok"), {"other": 1})
     assert isinstance(failed, TargetFailure)
     assert failed.reason == "the item's input has no 'q', which {{input.q}} names"
     assert not model.requests
 
 
 @pytest.mark.parametrize("text", ["{{name}}", "{{input[0]}}", "{{ input.a | upper }}", "{{inputs}}", "{{}}"])
-def test_nothing_else_stands_in_double_braces(text: str) -> None:
+def test_invalid_template_variables_are_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="is not a variable"):
         TargetMessage(role="user", content=text)
 
@@ -67,8 +67,8 @@ def test_nothing_else_stands_in_double_braces(text: str) -> None:
         ("NaN", "NaN"),
     ],
 )
-async def test_an_object_or_array_is_one_and_everything_else_text(text: str, output: Any) -> None:
-    reply, _ = await answered(text_reply(text, usage=Usage(calls=1, input_tokens=5)))
+async def test_json_objects_and_arrays_are_parsed_and_other_answers_stay_text(text: str, output: Any) -> None:
+    reply, _ = await answer_prompt(text_reply(text, usage=Usage(calls=1, input_tokens=5)))
     assert isinstance(reply, TargetReply)
     assert reply.output == output
     assert reply.usage
@@ -78,29 +78,31 @@ async def test_an_object_or_array_is_one_and_everything_else_text(text: str, out
     assert reply.transcript.messages[1].content == "Answer 1+1"
 
 
-async def test_with_a_schema_the_answer_is_json_always() -> None:
+async def test_answer_is_parsed_and_validated_when_an_output_schema_is_set() -> None:
     version = prompt(output_schema=SCHEMA, effort="low", max_tokens=50)
-    reply, model = await answered(text_reply("3"), version=version, repetition=3)
+    reply, model = await answer_prompt(text_reply("3"), version=version, repetition=3)
     assert isinstance(reply, TargetReply)
     assert reply.output == 3
     (request,) = model.requests
     assert (request.max_tokens, request.effort, request.rollout) == (50, "low", 2)
     assert request.answer_schema
-    failed, _ = await answered(text_reply("three"), version=version)
+    failed, _ = await answer_prompt(text_reply("three"), version=version)
     assert isinstance(failed, TargetFailure)
     assert "output_schema" in failed.reason
 
 
-@pytest.mark.parametrize(("stop", "told"), [("max_tokens", "cut off at 4096 tokens"), ("refusal", "refused to answer")])
-async def test_half_an_answer_is_none(stop: StopReason, told: str) -> None:
-    failed, _ = await answered(text_reply("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
+@pytest.mark.parametrize(
+    ("stop", "message"), [("max_tokens", "cut off at 4096 tokens"), ("refusal", "refused to answer")]
+)
+async def test_truncated_or_refused_answer_fails_and_keeps_its_usage(stop: StopReason, message: str) -> None:
+    failed, _ = await answer_prompt(text_reply("so f", stop=stop, usage=Usage(calls=1, output_tokens=9)))
     assert isinstance(failed, TargetFailure)
-    assert told in failed.reason
+    assert message in failed.reason
     assert failed.usage
     assert failed.usage.output_tokens == 9
 
 
-async def test_a_call_that_failed_is_the_items_and_its_cost_is_kept() -> None:
-    failed, _ = await answered(CallFailed("it broke", Usage(calls=2, cost_usd=0.5)))
+async def test_failed_call_fails_the_item_and_keeps_its_cost() -> None:
+    failed, _ = await answer_prompt(CallFailed("it broke", Usage(calls=2, cost_usd=0.5)))
     assert isinstance(failed, TargetFailure)
     assert (failed.reason, failed.usage) == ("it broke", Usage(calls=2, cost_usd=0.5))

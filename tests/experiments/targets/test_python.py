@@ -1,4 +1,4 @@
-"""Python functions: how they are called, and what becomes of what they give."""
+"""Python function targets: calling conventions, return values and errors."""
 
 import sys
 from collections.abc import Callable
@@ -80,28 +80,26 @@ GIVEN = {
 }
 
 
-async def test_what_a_function_gives_is_json(hosted: Hosted, calling: Calling) -> None:
+async def test_return_values_of_every_kind_of_callable_become_json(hosted: Hosted, calling: Calling) -> None:
     host = hosted(KINDS)
     replies = {name: await PythonTarget(f"user:{name}", host).answer(calling(1, metadata=GOLD)) for name in GIVEN}
     assert {name: getattr(reply, "output", reply) for name, reply in replies.items()} == GIVEN
 
 
 def until_there(path: Path) -> bool:
-    """Without a turn for the event loop."""
+    """Wait for the path without giving the event loop a turn."""
     wait_until(path.exists, str(path))
     return path.exists()
 
 
-async def test_a_function_that_is_begun_is_imported_while_this_process_does_something_else(
-    function: Function, calling: Calling, tmp_path: Path
-) -> None:
+async def test_begin_imports_the_module_in_the_background(function: Function, calling: Calling, tmp_path: Path) -> None:
     target = function("import pathlib\npathlib.Path('imported').touch()\ndef fn(input): return input")
     await target.begin()
     assert until_there(tmp_path / "imported")
     assert getattr(await target.answer(calling(1)), "output", None) == 1
 
 
-async def test_what_is_no_json_fails_the_item_and_says_what_it_was(hosted: Hosted, calling: Calling) -> None:
+async def test_unserialisable_return_value_fails_the_item_with_its_reason(hosted: Hosted, calling: Calling) -> None:
     expected = {
         "odd": "`datetime.datetime`",
         "nan": "nan",
@@ -134,7 +132,7 @@ def fn(input):
 """
 
 
-async def test_an_envelope_tells_how_the_answer_came_about(function: Function, calling: Calling) -> None:
+async def test_envelope_provides_transcript_state_usage_and_model(function: Function, calling: Calling) -> None:
     reply = await function(ENVELOPE).answer(calling({"id": 7}))
     assert isinstance(reply, TargetReply)
     assert reply.output == {"state": "refunded"}
@@ -146,7 +144,7 @@ async def test_an_envelope_tells_how_the_answer_came_about(function: Function, c
     assert reply.log == "looked up {'id': 7}\n"
 
 
-async def test_an_exception_is_a_reason_with_the_users_own_lines(function: Function, calling: Calling) -> None:
+async def test_exception_reason_and_log_show_only_user_frames(function: Function, calling: Calling) -> None:
     source = "def fn(input):\n    print('before')\n    raise ValueError('no order\\n' + str(input))\n"
     failed = await function(source).answer(calling(3))
     assert isinstance(failed, TargetFailure)
@@ -156,7 +154,7 @@ async def test_an_exception_is_a_reason_with_the_users_own_lines(function: Funct
     assert "loaded.py" not in failed.log
 
 
-async def test_a_secret_is_in_no_reason_and_no_log(function: Function, calling: Calling) -> None:
+async def test_secrets_are_redacted_in_reason_and_log(function: Function, calling: Calling) -> None:
     key = "sk-ant-api03-" + "abcDEF123456" * 8
     source = f"def fn(input):\n    print('key {key}')\n    raise ValueError('bad key {key}')\n"
     failed = await function(source).answer(calling(3))
@@ -165,7 +163,7 @@ async def test_a_secret_is_in_no_reason_and_no_log(function: Function, calling: 
 
 
 @pytest.mark.parametrize(
-    ("source", "name", "told"),
+    ("source", "name", "message"),
     [
         ("def fn(input): pass", "other", "`user` has no `other`; it has fn"),
         ("fn = 3", "fn", "is not a function but a `int`"),
@@ -178,14 +176,16 @@ async def test_a_secret_is_in_no_reason_and_no_log(function: Function, calling: 
         ("def fn(:", "fn", "SyntaxError"),
     ],
 )
-async def test_what_cannot_be_called_ends_all(hosted: Hosted, source: str, name: str, told: str) -> None:
+async def test_uncallable_function_is_refused_with_its_interpreter(
+    hosted: Hosted, source: str, name: str, message: str
+) -> None:
     with pytest.raises(UsageError) as error:
         await hosted(source).check(f"user:{name}", "component")
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert f"with {sys.executable}" in str(error.value)
 
 
-async def test_a_check_names_the_code_by_the_modules_it_imports(hosted: Hosted, tmp_path: Path) -> None:
+async def test_check_code_changes_only_with_imported_modules(hosted: Hosted, tmp_path: Path) -> None:
     folder = tmp_path
     (folder / "helper.py").write_text("A = 1\n")
     (folder / "other.py").write_text("A = 1\n")

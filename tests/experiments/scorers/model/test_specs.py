@@ -1,4 +1,4 @@
-"""Configs of scorers that ask a model: what is refused at once, what is written out, what makes another version."""
+"""Configs of model-based scorers: validation, defaults and version ids."""
 
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
 
 
 @pytest.mark.parametrize(
-    ("scorer", "config", "said"),
+    ("scorer", "config", "message"),
     [
         ("llm_judge", {}, "exactly one of criteria, prompt_template, rubric"),
         ("llm_judge", {"criteria": "a", "rubric": "failure"}, "exactly one of"),
@@ -56,49 +56,54 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
         ("faithfulness", {"context_fields": ["trace.x"]}, "must begin with one of"),
     ],
 )
-def test_a_config_that_cannot_be_is_refused_with_its_key_and_rule(
-    scorer: str, config: dict[str, Any], said: str
+def test_invalid_config_is_refused_naming_scorer_key_and_rule(
+    scorer: str, config: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
         spec(scorer, **config)
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert str(refused.value).startswith(f"scorer {scorer}: ")
 
 
-def test_a_rubric_that_there_is_not_is_named_with_those_that_there_are() -> None:
+def test_unknown_rubric_error_lists_available_rubrics() -> None:
     with pytest.raises(NotFoundError, match=r"rubric 'none' not found; .*helpfulness"):
         spec("llm_judge", rubric="none")
 
 
-def test_a_config_is_written_out_whole() -> None:
-    made = spec("llm_judge", criteria="It greets.", provider="openai", model="gpt-x", samples=3)
-    assert made.model == "openai/gpt-x" == made.config["model"]
-    assert made.config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
-    assert (made.config["samples"], made.config["threshold"]) == (3, 0.7)
-    assert made.rubric is not None
-    assert made.rubric.n_rollouts_per_input == 3
-    assert "It greets." in made.rubric.rubric_text
-    assert model_spec("llm_judge", made.config, rules()).id == made.id, "written out, it is the same scorer"
+def test_config_includes_defaults_and_round_trips_to_the_same_id() -> None:
+    scorer_spec = spec("llm_judge", criteria="It greets.", provider="openai", model="gpt-x", samples=3)
+    assert scorer_spec.model == "openai/gpt-x" == scorer_spec.config["model"]
+    assert scorer_spec.config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
+    assert (scorer_spec.config["samples"], scorer_spec.config["threshold"]) == (3, 0.7)
+    assert scorer_spec.rubric is not None
+    assert scorer_spec.rubric.n_rollouts_per_input == 3
+    assert "It greets." in scorer_spec.rubric.rubric_text
+    assert model_spec("llm_judge", scorer_spec.config, rules()).id == scorer_spec.id, (
+        "written out, it is the same scorer"
+    )
 
 
-def test_a_template_names_what_is_shown_and_never_holds_it() -> None:
-    made = spec("llm_judge", prompt_template="Does {{output.answer}} fit {{ input }}? {x} {{{}}}")
-    assert made.rubric is not None
-    assert "Does (the document `output output.answer`) fit (the document `task input`)? {x}" in made.rubric.rubric_text
+def test_template_variables_become_document_references() -> None:
+    scorer_spec = spec("llm_judge", prompt_template="Does {{output.answer}} fit {{ input }}? {x} {{{}}}")
+    assert scorer_spec.rubric is not None
+    assert (
+        "Does (the document `output output.answer`) fit (the document `task input`)? {x}"
+        in scorer_spec.rubric.rubric_text
+    )
 
 
-def test_a_stored_rubric_gives_its_labels_their_worth() -> None:
+def test_choice_scores_come_from_the_stored_rubric_or_the_config() -> None:
     assert spec("llm_judge", rubric="helpfulness").config["choice_scores"] == {"pass": 1.0, "fail": 0.0}
     worth = dict(zip(FOUR, (0, 1, 0.5, 1), strict=True))
     assert spec("llm_judge", rubric="failure", choice_scores=worth).config["choice_scores"] == worth
 
 
 @pytest.mark.parametrize("change", [{"threshold": 0.8}, {"model": "openai/gpt-x"}, {"samples": 3}, {"criteria": "b"}])
-def test_whatever_changes_the_question_or_its_worth_is_another_version(change: dict[str, Any]) -> None:
+def test_changing_any_setting_changes_the_spec_id(change: dict[str, Any]) -> None:
     assert spec("llm_judge", **{"criteria": "a", **change}).id != spec("llm_judge", criteria="a").id
 
 
-def test_the_workspaces_own_prompt_wins_and_is_part_of_the_version(tmp_path: Path) -> None:
+def test_workspace_prompt_overrides_the_shipped_one_and_changes_the_id(tmp_path: Path) -> None:
     own = tmp_path / "prompts" / "rubrics" / "correctness.yaml"
     own.parent.mkdir(parents=True)
     shipped = Prompts().source("rubrics/correctness.yaml")
@@ -111,7 +116,7 @@ def test_the_workspaces_own_prompt_wins_and_is_part_of_the_version(tmp_path: Pat
     assert "Any other wording" in changed.rubric.rubric_text
 
 
-def test_an_own_rubric_with_other_labels_needs_their_worth(tmp_path: Path) -> None:
+def test_workspace_rubric_with_other_labels_needs_choice_scores(tmp_path: Path) -> None:
     own = tmp_path / "prompts" / "rubrics" / "correctness.yaml"
     own.parent.mkdir(parents=True)
     own.write_text(Prompts().source("rubrics/correctness.yaml").replace("[pass, partial, fail]", "[right, wrong]"))
