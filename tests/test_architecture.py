@@ -195,7 +195,7 @@ def test_messages_outside_the_command_line_name_fields_not_flags() -> None:
 
 
 def imported_packages() -> set[str]:
-    """Return the top-level packages imported anywhere in the package, including inside functions."""
+    """Return the top-level packages that the package imports, also inside functions; without the sample's files."""
     nodes = [node for module in structure.modules() for node in structure.statements(module.tree)]
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     from_modules = {

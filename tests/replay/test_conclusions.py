@@ -192,18 +192,18 @@ def test_logs_without_errors_are_compared_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["FAILED sum: expected 6, got 5", "not ok 1 - sum", "sum is wrong: 5", "FAIL: the sum is 5, wanted 6"]
+    "message", ["FAILED sum: expected 6, got 5", "not ok 1 - sum", "sum is wrong: 5", "FAIL: the sum is 5, wanted 6"]
 )
-def test_custom_grader_messages_are_compared(said: str) -> None:
-    recorded = failure(f"{said}\n", reason=said).evidence
-    assert fails_the_same(failure_signature(recorded), log_signature(recorded, f"{said}\n"))
+def test_custom_grader_messages_are_compared(message: str) -> None:
+    recorded = failure(f"{message}\n", reason=message).evidence
+    assert fails_the_same(failure_signature(recorded), log_signature(recorded, f"{message}\n"))
     assert not fails_the_same(
         failure_signature(recorded), log_signature(recorded, "cannot open the file of the answer\n")
     )
     without_log = recorded.model_copy(
         update={"documents": tuple(one for one in recorded.documents if one.role != "log")}
     )
-    assert fails_the_same(failure_signature(without_log), log_signature(without_log, f"started\n{said}\n"))
+    assert fails_the_same(failure_signature(without_log), log_signature(without_log, f"started\n{message}\n"))
     assert not fails_the_same(failure_signature(without_log), log_signature(without_log, "started\n"))
 
 

@@ -35,8 +35,8 @@ def prove_tasks(inside: InProcessCommand, tasks: dict[str, TinyTask], *arguments
 
 
 def outcome_of(inside: InProcessCommand, task: TinyTask, *arguments: str) -> tuple[str, str]:
-    proofs = prove_tasks(inside, {"task": task}, *arguments)["task"]
-    return proofs["outcome"], proofs["why"]
+    proof = prove_tasks(inside, {"task": task}, *arguments)["task"]
+    return proof["outcome"], proof["why"]
 
 
 def test_each_kind_of_failure_has_its_own_outcome(inside: InProcessCommand) -> None:
@@ -80,17 +80,17 @@ before=$(cat ticks); for n in $(seq 100); do after=$(cat ticks); done
 ls -A /tmp ~ | grep x && echo "somebody left something"
 """
     task = TinyTask(commands=(attack,), said="FAIL: wants 4, got 3\n", test=test + TEST.format(4))
-    (proofs,) = prove_tasks(inside, {"task": task}).values()
-    assert proofs["outcome"] == "reproduced"
-    logs = [one["log"] for one in proofs["replays"] if one["answer"] == "output"]
+    (proof,) = prove_tasks(inside, {"task": task}).values()
+    assert proof["outcome"] == "reproduced"
+    logs = [one["log"] for one in proof["replays"] if one["answer"] == "output"]
     assert logs == ["FAIL: wants 4, got 3\n"]
 
 
 def test_collected_artifacts_are_graded_instead_of_rerun_commands(inside: InProcessCommand) -> None:
     task = TinyTask(artifacts={"app/answer.txt": "4\n", "manifest.json": "[]"})
-    proofs = prove_tasks(inside, {"task": task})["task"]
-    assert proofs["outcome"] == "not reproducible"
-    assert proofs["replays"][-1]["note"] == "the collected artifacts; reward 1"
+    proof = prove_tasks(inside, {"task": task})["task"]
+    assert proof["outcome"] == "not reproducible"
+    assert proof["replays"][-1]["note"] == "the collected artifacts; reward 1"
     elsewhere = TinyTask(artifacts={"logs/answer.txt": "4\n"})
     assert prove_tasks(inside, {"other": elsewhere})["other"]["outcome"] == "reproduced"
 
@@ -139,9 +139,9 @@ UNREADABLE = (
     ],
 )
 def test_replay_that_cannot_match_the_run_is_inconclusive(inside: InProcessCommand, task: TinyTask, why: str) -> None:
-    proofs = prove_tasks(inside, {"task": task})["task"]
-    assert proofs["outcome"] == "inconclusive"
-    assert why in {one["note"][: len(why)] for one in proofs["replays"]}
+    proof = prove_tasks(inside, {"task": task})["task"]
+    assert proof["outcome"] == "inconclusive"
+    assert why in {one["note"][: len(why)] for one in proof["replays"]}
 
 
 def test_command_that_cannot_start_is_reported_as_not_replayed(inside: InProcessCommand) -> None:
@@ -151,9 +151,9 @@ def test_command_that_cannot_start_is_reported_as_not_replayed(inside: InProcess
 
 def test_timed_out_trial_is_replayed_without_its_unfinished_command(inside: InProcessCommand) -> None:
     task = TinyTask(commands=("echo 3 > answer.txt", "sleep 600"), exception="AgentTimeoutError")
-    proofs = prove_tasks(inside, {"task": task})["task"]
-    assert proofs["outcome"] == "reproduced"
-    assert proofs["replays"][-1]["note"].endswith("run again, without the last one, which had not ended; reward 0")
+    proof = prove_tasks(inside, {"task": task})["task"]
+    assert proof["outcome"] == "reproduced"
+    assert proof["replays"][-1]["note"].endswith("run again, without the last one, which had not ended; reward 0")
 
 
 def test_changed_task_proves_nothing(inside: InProcessCommand) -> None:
@@ -183,8 +183,8 @@ def test_imported_job_is_replayed_after_its_folder_is_gone(inside: InProcessComm
     tiny_harbor.write(inside.folder, {"fair": TinyTask(), "broken": TinyTask(test=TEST.format(3), said="FAIL: x\n")})
     imported = json.loads(inside.run("import", "job", "--json").out)
     (inside.folder / "job").rename(inside.folder / "gone")
-    (proofs,) = imported["imports"].values()
-    output = json.loads(inside.run("prove", proofs["runs"][0]["id"], "--tasks", "tasks", "--json").out)
+    (imported_job,) = imported["imports"].values()
+    output = json.loads(inside.run("prove", imported_job["runs"][0]["id"], "--tasks", "tasks", "--json").out)
     assert {one["eval"]: one["outcome"] for one in output["proofs"]} == {"fair": "reproduced", "broken": "inconclusive"}
 
 
@@ -192,8 +192,8 @@ def test_analyze_with_prove_replays_tasks_before_judging(inside: InProcessComman
     task = TinyTask(test=TEST.format(5), commands=("echo 4 > answer.txt",), said="FAIL: wants 5, got 4\n")
     tiny_harbor.write(inside.folder, {"broken": task})
     output = inside.run("analyze", "job", "--tasks", "tasks", "--judge", "rules", "--prove", "--json").out
-    (proofs,) = json.loads(output)["findings"]
-    assert (proofs["classification"], proofs["basis"]) == ("OVERLY_STRICT", "proved")
+    (finding,) = json.loads(output)["findings"]
+    assert (finding["classification"], finding["basis"]) == ("OVERLY_STRICT", "proved")
     (page,) = inside.folder.glob("reports/tiny/*/*.md")
     text = page.read_text()
     assert "reference (reward 0) failed 3 of 3 times (`bash /solution/solve.sh && bash /tests/test.sh`);" in text
@@ -231,8 +231,8 @@ def test_threshold_option_applies_to_replayed_rewards(inside: InProcessCommand) 
 def test_reason_is_given_when_commands_cannot_be_replayed(
     inside: InProcessCommand, call: dict[str, Any], why: str
 ) -> None:
-    proofs = prove_tasks(inside, {"task": TinyTask(commands=(call,), solve=None)}, code=69)["task"]
-    assert proofs.startswith(why)
+    reason = prove_tasks(inside, {"task": TinyTask(commands=(call,), solve=None)}, code=69)["task"]
+    assert reason.startswith(why)
     with_reference = prove_tasks(inside, {"other": TinyTask(commands=(call,))})["other"]
     assert with_reference["why"] == "the reference answer passes; the output cannot be run again"
 
@@ -269,7 +269,7 @@ def test_workspace_files_cannot_set_a_command_outside_the_sandbox(inside: InProc
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (
             "grade {nothing}",
@@ -279,9 +279,9 @@ def test_workspace_files_cannot_set_a_command_outside_the_sandbox(inside: InProc
         ("grade {task}", "--replay-command has {task}: also give the folder of the tasks with --tasks"),
     ],
 )
-def test_invalid_replay_command_is_refused(inside: InProcessCommand, command: str, said: str) -> None:
+def test_invalid_replay_command_is_refused(inside: InProcessCommand, command: str, message: str) -> None:
     tiny_harbor.write(inside.folder, {"task": TinyTask()})
-    assert said in " ".join(inside.run("prove", "job", "--replay-command", command, code=64).err.split())
+    assert message in " ".join(inside.run("prove", "job", "--replay-command", command, code=64).err.split())
 
 
 FILES = {"a.txt": "a", "data/b.txt": "b", "data/deep/c.txt": "c"}

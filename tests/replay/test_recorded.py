@@ -71,8 +71,8 @@ def test_imported_run_is_proved_by_its_id_after_its_files_are_gone(inside: InPro
     reference_run(run, gold)
     imported = json.loads(inside.run("import", run, "--reference-run", gold, "--json").out)
     run.rename(inside.folder / "gone")
-    (proofs,) = imported["imports"].values()
-    result = json.loads(inside.run("prove", proofs["runs"][0]["id"], "--json").out)
+    (imported_job,) = imported["imports"].values()
+    result = json.loads(inside.run("prove", imported_job["runs"][0]["id"], "--json").out)
     assert {one["eval"] for one in result["proofs"] if one["outcome"] == "reference fails"} == set(REFERENCE_FAILS)
 
 

@@ -47,12 +47,12 @@ def imported(file: Path, store: Path) -> Iterator[tuple[RunStore, Run, list[Reco
             runs.append(one)
         else:
             records.append(one)
-    store_of_runs = open_collection_records(store)
+    run_store = open_collection_records(store)
     try:
-        store_of_runs.add(None, runs, records)
-        yield store_of_runs, runs[0].model_copy(update={"failures": tuple(record.eval for record in records)}), records
+        run_store.add(None, runs, records)
+        yield run_store, runs[0].model_copy(update={"failures": tuple(record.eval for record in records)}), records
     finally:
-        store_of_runs.close()
+        run_store.close()
 
 
 def trajectories(file: Path) -> list[RecordedTrial]:
@@ -66,15 +66,15 @@ async def replayed(grader: TauGrader, record: Record) -> dict[str | None, bool]:
     A trial without a correction has the same result for both.
     """
     evidence = evidence_of(record)
-    matches: dict[str | None, bool] = {}
+    passed_by_change: dict[str | None, bool] = {}
     for job in grader.plan(evidence).jobs:
         replay = await grader.run(evidence, job, 1)
         assert replay.broken == "", replay
         if job.answer == "output":
-            matches[job.change] = replay.passed
+            passed_by_change[job.change] = replay.passed
         else:
             assert replay.passed, "no expected call fails to execute"
-    return {None: matches[None], CORRECTED: matches.get(CORRECTED, matches[None])}
+    return {None: passed_by_change[None], CORRECTED: passed_by_change.get(CORRECTED, passed_by_change[None])}
 
 
 @pytest.mark.usefixtures("tools")
@@ -84,9 +84,9 @@ def test_replayed_real_trials_have_the_known_rewards(real_data: Path, tmp_path: 
 
     async def main() -> list[dict[str | None, bool]]:
         with (
-            imported(folder / "gpt-4o-airline-tasks-0-24.json", tmp_path / "store.db") as (store_of_runs, run, records),
+            imported(folder / "gpt-4o-airline-tasks-0-24.json", tmp_path / "store.db") as (run_store, run, records),
             open_tau_bench(
-                store_of_runs, run, run.failures, folder / "environment", folder / "fixes-airline-tasks-0-24.json"
+                run_store, run, run.failures, folder / "environment", folder / "fixes-airline-tasks-0-24.json"
             ) as grader,
         ):
             ordered = sorted(records, key=lambda one: (int(str(one.metadata["task"])), one.eval.trial))
@@ -293,9 +293,9 @@ def test_corrections_are_matched_to_tasks_of_the_same_user(tmp_path: Path, shift
     ]
     other = {**new[0], "user_scenario": {"instructions": f"You are mia_li_36680. {requests[0]}"}}
     tasks.write_text(json.dumps([other, *new[shift:], *new[:shift]]))
-    matches = read_corrections(tasks, trajectories(run))
-    assert {name: one.expected.outputs for name, one in matches.items()} == {"0": ("said 0",), "1": ("said 1",)}
-    assert {one.doubt for one in matches.values()} == {""}
+    corrections = read_corrections(tasks, trajectories(run))
+    assert {name: one.expected.outputs for name, one in corrections.items()} == {"0": ("said 0",), "1": ("said 1",)}
+    assert {one.doubt for one in corrections.values()} == {""}
 
 
 def test_corrections_file_without_matching_tasks_is_refused(tmp_path: Path) -> None:
@@ -316,9 +316,9 @@ def test_unknown_domain_is_refused(tmp_path: Path) -> None:
     run.write_text(json.dumps(airline_run([])))
     (tmp_path / "tau_bench" / "envs" / "train" / "tools").mkdir(parents=True)
     with (
-        imported(run, tmp_path / "store.db") as (store_of_runs, read, _),
+        imported(run, tmp_path / "store.db") as (run_store, read, _),
         pytest.raises(UsageError, match="names none of the domains"),
-        open_tau_bench(store_of_runs, read, read.failures, tmp_path, None),
+        open_tau_bench(run_store, read, read.failures, tmp_path, None),
     ):
         pass
 
