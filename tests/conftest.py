@@ -1,4 +1,4 @@
-"""Every test runs without network beyond loopback, without the user's settings, and in a home of its own."""
+"""Every test runs with loopback network only, without the user's settings, and in its own home folder."""
 
 import gc
 import os
@@ -22,25 +22,25 @@ from support.fork_server import WorkerStarter
 from support.postgres_server import NoPostgres, PostgresServer, running
 from support.requirements import skip_or_fail
 
-# The same examples in every run, and no deadline: a run does not fail by chance or because the machine is busy.
+# Fixed examples and no deadline, so that no test fails by chance or on a busy machine.
 SLOW = [hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.function_scoped_fixture]
 hypothesis.settings.register_profile("same", deadline=None, derandomize=True, suppress_health_check=SLOW)
 hypothesis.settings.register_profile("random", deadline=None, suppress_health_check=SLOW)
 hypothesis.settings.load_profile("same")
 
-# As the command does: the libraries are half a million objects, and looking through them was a seventh of the CPU time.
+# As in the command: the libraries are half a million objects; scanning them took a seventh of the CPU time.
 gc.set_threshold(20_000, 20, 5)
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
-    # A shell starts background jobs with SIGINT ignored, and child processes of tests would inherit that.
+    # A shell starts background jobs with SIGINT ignored, which child processes of tests would inherit.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REAL_DATA = os.environ.get("EVALSCRIBE_REAL_DATA")
 LOOPBACK = ("127.", "::1", "localhost", "0.0.0.0")
-# The package is started hundreds of times: to compile it each time would take longer than all else.
+# The package is started hundreds of times; compiling it each time would dominate the test duration.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHON", "PYTEST", "COVERAGE", "EVALSCRIBE_R")
+PRESERVED_VARIABLES = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV", "PYTHON", "PYTEST", "COVERAGE", "EVALSCRIBE_R")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -64,14 +64,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded now stays until the end: the collector need not look through it again."""
+    """Exclude all objects loaded so far from garbage collection, as they live until the end."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture
 def real_data() -> Path:
-    """The folder of real runs; a test that needs it is skipped without it."""
+    """The folder of real runs; tests that need it are skipped if it is not set."""
     if not REAL_DATA:
         pytest.skip("EVALSCRIBE_REAL_DATA is not set")
     return Path(REAL_DATA)
@@ -92,7 +92,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgr
 
 @pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> Iterator[str]:
-    """The address of a database of the test's own, which is empty; with a password."""
+    """The URL, with a password, of an empty database for one test."""
     with postgres_server.database() as url:
         yield url
 
@@ -104,27 +104,27 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def lasting_environment(homes: Path) -> None:
-    """Remove the machine's variables once, for good, so that tests seldom add any.
+    """Remove the machine's environment variables once per session, so that tests seldom add any.
 
-    glibc moves the whole environment when a variable is added, and Ray's threads read it meanwhile: once in some
-    twenty runs that ended the process.
+    glibc moves the whole environment when a variable is added, while Ray's threads read it; this crashed about one
+    run in twenty.
     """
     for name in list(os.environ):
-        if not name.startswith(KEPT):
+        if not name.startswith(PRESERVED_VARIABLES):
             del os.environ[name]
     os.environ["SSL_CERT_DIR"] = str(homes)
 
 
 @pytest.fixture(autouse=True)
 def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Path) -> None:
-    """No key, proxy or tracing setting of the machine reaches a test, nor any authority that certifies the web.
+    """Hide the machine's keys, proxies, tracing settings and CA certificates from each test.
 
-    Nothing here speaks TLS, and to load them takes longer than most tests do.
+    No test uses TLS, and loading the certificates takes longer than most tests.
     """
     for name in list(os.environ):
-        if not name.startswith((*KEPT, "RAY_", "SSL_CERT_DIR")):
+        if not name.startswith((*PRESERVED_VARIABLES, "RAY_", "SSL_CERT_DIR")):
             monkeypatch.delenv(name)
-    # pytest's `mktemp` lists the whole folder each time, which adds up to a minute over all tests.
+    # pytest's `mktemp` lists the whole folder on each call, which costs a minute over all tests.
     home = tempfile.mkdtemp(dir=homes)
     monkeypatch.setenv("HOME", home)
     monkeypatch.setenv("SSL_CERT_DIR", home)
@@ -135,19 +135,19 @@ QUICK_UPGRADE = QuickUpgrade(database._upgrade)
 
 @pytest.fixture(autouse=True)
 def quick_stores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overridden where the migrations themselves are tested."""
+    """Create stores by a quick upgrade; overridden where migrations are tested."""
     monkeypatch.setattr(database, "_upgrade", QUICK_UPGRADE)
 
 
 @pytest.fixture(autouse=True)
 def forked_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Overridden where a worker has to be a Python of its own."""
+    """Start workers by the fork server; overridden where a worker must be a separate Python process."""
     monkeypatch.setattr(control, "subprocess", WorkerStarter)
 
 
 @pytest.fixture(autouse=True)
 def loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection to anywhere but this machine is an error."""
+    """Raise an error for connections to other machines."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:

@@ -1,4 +1,4 @@
-"""Arrows, start-up cost, and what no file of the project may name."""
+"""Import contracts, start-up cost, structure limits, and texts that no file may contain."""
 
 import ast
 import re
@@ -25,7 +25,7 @@ HEAVY = ("langgraph", "anthropic", "openai", "sqlalchemy", "alembic", "git", "ht
 HELP_SECONDS = 0.3
 HOSTS = [".".join(name) for name in (("pypi", "org"), ("python" + "hosted", "org"), ("npmjs", "com"), ("npmjs", "org"))]
 FORBIDDEN = re.compile("|".join(map(re.escape, HOSTS)) + r"|registry\.npm|deb\.debian|(?<![\w.])/(work|tmp/venv|root)/")
-"""Hosts of package registries, and absolute paths of somebody's machine."""
+"""Hosts of package registries, and absolute local paths."""
 
 
 def tracked_files() -> list[Path]:
@@ -40,7 +40,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def best_of(times: int, command: Callable[[], object]) -> float:
-    """Seconds that the fastest of several runs computed: how long it took says more of what else runs here."""
+    """Return the lowest CPU time of several runs in seconds; elapsed time would depend on other processes."""
     seconds = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -50,14 +50,14 @@ def best_of(times: int, command: Callable[[], object]) -> float:
     return min(seconds)
 
 
-def test_imports_follow_the_arrows() -> None:
-    """In a process of its own: import-linter configures logging, which disables the loggers of other tests."""
+def test_imports_respect_the_import_contracts() -> None:
+    """Run import-linter in a subprocess, as its logging configuration disables the loggers of other tests."""
     command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
     checked = subprocess.run([*command, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
 
 
-def test_the_command_line_loads_nothing_heavy() -> None:
+def test_command_line_loads_no_heavy_modules() -> None:
     done = python(
         "-c",
         "import sys, evalscribe.cli.commands; print(*{name.split('.')[0] for name in sys.modules})",
@@ -74,7 +74,7 @@ print(*sys.modules)
 
 
 @pytest.mark.parametrize("command", ["experiments list", "reports list"])
-def test_a_list_loads_nothing_that_judges_fetches_or_migrates(command: str, tmp_path: Path) -> None:
+def test_list_commands_load_no_judging_source_or_migration_modules(command: str, tmp_path: Path) -> None:
     open_store(tmp_path / ".evalscribe").close()
     ended = subprocess.run(
         [sys.executable, "-c", LISTS, *command.split()], cwd=tmp_path, capture_output=True, text=True
@@ -109,35 +109,35 @@ for path in sorted(pathlib.Path(evalscribe.cli.__file__).parent.glob("[a-z]*.py"
 """
 
 
-def test_every_command_loads_without_the_extras() -> None:
+def test_every_command_loads_without_optional_packages() -> None:
     python("-c", WITHOUT_EXTRAS)
 
 
 def test_every_benchmark_script_can_be_imported() -> None:
-    """No default test runs these scripts, so that a renamed function could break them unnoticed."""
+    """No default test runs these scripts, so a renamed function could break them unnoticed."""
     names = [f"benchmarks.{path.stem}" for path in sorted((ROOT / "tests/benchmarks").glob("*.py"))]
     python("-c", f"import importlib, sys; sys.path.insert(0, 'tests'); [*map(importlib.import_module, {names})]")
 
 
 @pytest.mark.benchmark
-def test_help_is_quick() -> None:
+def test_help_stays_within_its_time_limit() -> None:
     bare = best_of(3, lambda: python("-c", "pass"))
     help_ = best_of(5, lambda: python("-m", "evalscribe", "--help"))
     print(f"--help {help_:.2f} s, {help_ / bare:.1f} × an empty Python")
     assert help_ < HELP_SECONDS * slowness(time.process_time)
 
 
-def test_no_file_names_a_registry_or_a_machine() -> None:
-    named = []
+def test_no_file_contains_registry_hosts_or_local_paths() -> None:
+    matches = []
     for path in tracked_files():
         for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), 1):
             if FORBIDDEN.search(line):
-                named.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
-    assert named == []
+                matches.append(f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}")
+    assert matches == []
 
 
-def test_structure_does_not_get_worse() -> None:
-    """Each number may only fall. A new feature may raise the last five: put the reason beside the number."""
+def test_structure_metrics_do_not_exceed_their_limits() -> None:
+    """Limits may only be lowered; a new feature may raise the last five, with the reason beside the number."""
     assert len(structure.repeated_class_names()) <= 0, structure.repeated_class_names()
     assert len(structure.fragments()) <= 13, structure.fragments()
     assert structure.imports_in_functions().total() <= 104, structure.imports_in_functions()  # scipy's rank correlation
@@ -150,9 +150,9 @@ def test_structure_does_not_get_worse() -> None:
 
 FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 COMMAND = re.compile(r"\b(?:evalscribe|git|createdb|prompts create|deployments create) [^`;]*")
-"""A whole command to paste; it ends with its backtick, or with the sentence."""
+"""A complete command to paste, up to a backtick or semicolon."""
 CHILD_ARGUMENTS = ("git", "sources.npx", "experiments.control", "replay.sandbox")
-"""Packages and modules that pass flags to git, npx, bubblewrap and our own worker."""
+"""Packages and modules that pass flags to git, npx, bubblewrap or our own worker."""
 PRINTED = {
     "collections.comparison_page": "a page that names the command's other formats",
     "collections.exploration_page": "a page that names the command's other formats",
@@ -162,11 +162,11 @@ PRINTED = {
     "mcp.tool": "patterns of flags in stored reasons, to be replaced",
     "reports.check": "the reason that only `reports check` prints",
 }
-"""Modules whose texts name flags, and why they may."""
+"""Modules whose texts may name flags, with the reason."""
 
 
 def string_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield line and text of each string but docstrings; a placeholder of an f-string is `{}`."""
+    """Yield the line and text of each string except docstrings; f-string placeholders become `{}`."""
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
     for node in ast.walk(tree):
@@ -180,7 +180,7 @@ def string_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def test_messages_outside_the_command_line_name_fields_not_flags() -> None:
-    """MCP and the Python client show these messages too: `EvalscribeError.text` writes a field as the caller has it."""
+    """MCP and the Python client show these messages too; `EvalscribeError.text` adapts field names to the caller."""
     flags = []
     for module in structure.modules():
         if module.name.split(".")[0] == "cli" or module.name in PRINTED:
@@ -194,45 +194,56 @@ def test_messages_outside_the_command_line_name_fields_not_flags() -> None:
     assert flags == []
 
 
-def imported() -> set[str]:
-    """Top-level names of all that the package imports, at the top of a file or in a function; not what is graded."""
+def imported_packages() -> set[str]:
+    """Return the top-level packages that the package imports, also inside functions; without the sample's files."""
     nodes = [node for module in structure.modules() for node in structure.statements(module.tree)]
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    given = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
-    return {name.partition(".")[0] for name in plain | given}
+    from_modules = {
+        node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    }
+    return {name.partition(".")[0] for name in plain | from_modules}
 
 
-def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
-    """Also what comes along with something else today, as langsmith does with langgraph."""
+def test_declared_dependencies_match_the_imported_packages() -> None:
+    """Direct imports are declared even if another package brings them, as langgraph brings langsmith."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = project["optional-dependencies"]
     optional = (line for name, lines in extras.items() if name not in ("all", "sample", "test") for line in lines)
     stated = [*project["dependencies"], *optional]
     declared = {canonicalize_name(Requirement(line).name) for line in stated}
-    bringing = {name: set(map(canonicalize_name, brought)) for name, brought in packages_distributions().items()}
-    used = {name: bringing[name] for name in imported() if name in bringing and name != "evalscribe"}
-    assert {name for name, brought in used.items() if not brought & declared} == set()
+    providers = {
+        name: set(map(canonicalize_name, distribution_names))
+        for name, distribution_names in packages_distributions().items()
+    }
+    used = {name: providers[name] for name in imported_packages() if name in providers and name != "evalscribe"}
+    assert {name for name, distribution_names in used.items() if not distribution_names & declared} == set()
     assert declared - set().union(*used.values()) == set()
 
 
-def needed(name: str, extras: frozenset[str], seen: set[str]) -> set[str]:
-    """Names of all distributions that installing `name` with `extras` brings here."""
+def required_distributions(name: str, extras: frozenset[str], seen: set[str]) -> set[str]:
+    """Return the names of all distributions that `name` with `extras` requires on this platform."""
     for requirement in map(Requirement, requires(name) or ()):
         wanted = requirement.marker is None or any(requirement.marker.evaluate({"extra": e}) for e in extras | {""})
         key = canonicalize_name(requirement.name)
         if wanted and key not in seen:
             seen.add(key)
-            needed(requirement.name, frozenset(requirement.extras), seen)
+            required_distributions(requirement.name, frozenset(requirement.extras), seen)
     return seen
 
 
-def pinned() -> dict[str, str]:
+def pinned_versions() -> dict[str, str]:
     lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
     pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
     return {canonicalize_name(name): version for name, version in pairs}
 
 
-def test_constraints_pin_what_is_installed() -> None:
+def test_constraints_pin_the_installed_versions() -> None:
     installed: dict[str, Distribution] = {canonicalize_name(d.metadata["Name"]): d for d in distributions()}
-    names = needed("evalscribe", frozenset({"all", "test"}), set()) - {"evalscribe", "setuptools", "pip"}
-    assert {name: installed[name].version for name in sorted(names)} == {n: pinned().get(n) for n in sorted(names)}
+    names = required_distributions("evalscribe", frozenset({"all", "test"}), set()) - {
+        "evalscribe",
+        "setuptools",
+        "pip",
+    }
+    assert {name: installed[name].version for name in sorted(names)} == {
+        n: pinned_versions().get(n) for n in sorted(names)
+    }

@@ -1,4 +1,4 @@
-"""README, skills and pages say only what the command line can do; every template is used and strict."""
+"""README, skills and pages match the command line; every template is used and strict."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def fences(text: str, language: str) -> Iterator[str]:
-    """Contents of the fenced blocks in one language."""
+    """Return the contents of fenced blocks in one language."""
     return (t.content for t in tokens(text) if t.type == "fence" and t.info == language)
 
 
@@ -53,22 +53,22 @@ def inline_code(text: str) -> Iterator[str]:
 
 
 def command_lines(text: str) -> list[list[str]]:
-    """Arguments of each `evalscribe …` that a shell block or a session runs."""
+    """Return the arguments of each `evalscribe …` command in shell blocks and sessions."""
     blocks = [block for language in ("bash", "sh", "console", "") for block in fences(text, language)]
-    found = [
+    matches = [
         re.search(r"""(?:^|[\s/])evalscribe ((?:"[^"]*"|'[^']*'|[^|>])*?)(?: 2?[|>]|$)""", line)
         for block in blocks
         for line in block.splitlines()
-        if not line.startswith("claude ")  # there it is the name of a server
+        if not line.startswith("claude ")  # here `evalscribe` is the name of a server
     ]
-    return [shlex.split(match[1], comments=True) for match in found if match]
+    return [shlex.split(match[1], comments=True) for match in matches if match]
 
 
 def cases() -> list[tuple[str, list[str]]]:
     return [(page.name, args) for page in PAGES for args in command_lines(page.read_text("utf-8"))]
 
 
-def test_pages_have_commands() -> None:
+def test_pages_contain_more_than_15_commands() -> None:
     assert len(cases()) > 15
 
 
@@ -85,8 +85,8 @@ def test_documented_commands_parse(page: str, args: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_options_named_in_passing_exist(page: Path) -> None:
-    known = {
+def test_options_and_commands_named_in_text_exist(page: Path) -> None:
+    defined = {
         name
         for command in (COMMANDS, *leaves(COMMANDS))
         for param in command.params
@@ -94,13 +94,13 @@ def test_options_named_in_passing_exist(page: Path) -> None:
     }
     spans = [code for code in inline_code(page.read_text("utf-8")) if code.startswith(("evalscribe ", "--"))]
     named = {word for code in spans for word in re.findall(r"(?<!\S)--[a-z-]+", code)}
-    assert named <= known
+    assert named <= defined
     first = {code.split()[1] for code in spans if code.startswith("evalscribe ")}
     assert first <= set(COMMANDS.commands)
 
 
 def leaves(command: object) -> Iterator[object]:
-    """Every command that runs something."""
+    """Yield every command that is not a group."""
     for child in getattr(command, "commands", {}).values():
         yield from leaves(child)
     if not hasattr(command, "commands"):
@@ -114,7 +114,7 @@ def test_every_command_and_option_has_help() -> None:
         assert all(option.help for option in options), command.name
 
 
-def test_skills_have_front_matter_and_those_that_find_something_end_with_the_question() -> None:
+def test_skills_have_front_matter_and_the_closing_question() -> None:
     for skill in sorted((ROOT / "skills").glob("*/SKILL.md")):
         _, front, body = skill.read_text("utf-8").split("---\n", 2)
         meta = yaml.safe_load(front)
@@ -123,32 +123,32 @@ def test_skills_have_front_matter_and_those_that_find_something_end_with_the_que
         assert body.rstrip().endswith(f'"{CLOSING}"') == (meta["name"] != "write-rubric")
 
 
-def test_links_lead_somewhere() -> None:
+def test_links_and_anchors_resolve() -> None:
     for page in PAGES:
         for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", without_code(page)):
-            there = page.parent / target if target else page
-            assert there.exists(), f"{page.name}: {target}"
-            assert not anchor or anchor in anchors(there), f"{page.name}: {target}#{anchor}"
+            destination = page.parent / target if target else page
+            assert destination.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(destination), f"{page.name}: {target}#{anchor}"
 
 
 def without_code(page: Path) -> str:
-    """The text of a page without fenced blocks, which may show links of reports."""
+    """Return the text of a page without fenced blocks, which may contain links of example reports."""
     return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
 def anchors(page: Path) -> set[str]:
-    """What forges name the headings of a page."""
+    """Return the anchors that forges generate for the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", without_code(page), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_index_has_every_page() -> None:
+def test_index_lists_every_page() -> None:
     index = (ROOT / "agent/docs/README.md").read_text("utf-8")
     pages = {page.name for page in (ROOT / "agent/docs").glob("*.md")} - {"README.md"}
     assert {name for name in pages if f"({name})" not in index} == set()
 
 
-def test_the_address_to_install_from_is_a_placeholder_and_said_to_be_one() -> None:
+def test_install_url_is_a_placeholder_and_documented_as_one() -> None:
     for page in PAGES:
         text = page.read_text("utf-8")
         for address in re.findall(r"git\+(https://[^'\s@]+)", text):
@@ -156,7 +156,7 @@ def test_the_address_to_install_from_is_a_placeholder_and_said_to_be_one() -> No
             assert address.startswith("https://git.example/"), "a name that never exists"
 
 
-def test_the_configuration_shown_is_one() -> None:
+def test_configuration_example_is_valid_and_complete() -> None:
     (example,) = fences((ROOT / "agent/docs/configuration.md").read_text("utf-8"), "toml")
     shown = ConfigFile.model_validate(tomllib.loads(example))
     assert shown.sources.convex.visualizer == "https://evals.example"
@@ -176,21 +176,24 @@ DEVELOPMENT = (ROOT / "agent/docs/development.md").read_text("utf-8")
 
 
 def code_paths(text: str) -> list[Path]:
-    """Files and folders in inline code: below the package or the root. One that does not exist comes as it is."""
+    """Return files and folders named in inline code, below the package or the root.
+
+    A path that does not exist is returned unchanged, that is, relative.
+    """
     paths = re.findall(r"`([\w./-]+(?:\.py|\.md|\.toml|/))`", text)
     tops = (ROOT / "agent/evalscribe", ROOT)
     return [next((top / path for top in tops if (top / path).exists()), Path(path)) for path in paths]
 
 
-def test_files_named_to_developers_exist() -> None:
+def test_files_named_on_the_development_page_exist() -> None:
     paths = code_paths(DEVELOPMENT)
     assert len(paths) > 50
     assert [str(path) for path in paths if not path.is_absolute()] == []
 
 
 @pytest.mark.parametrize("line", [line for line in DEVELOPMENT.splitlines() if ".py`" in line])
-def test_names_for_developers_are_in_the_files_beside_them(line: str) -> None:
-    """In one of the files of the same line."""
+def test_names_on_the_development_page_exist_in_the_files_beside_them(line: str) -> None:
+    """Each name must be in one of the files on the same line."""
     texts = [path.read_text("utf-8") for path in code_paths(line) if path.suffix == ".py"]
     names = re.findall(r"`(?:[A-Z]\w+\.)?([A-Za-z_]\w*)`", line)
     assert [name for name in names if not any(re.search(rf"\b{name}\b", text) for text in texts)] == []
@@ -214,17 +217,17 @@ def test_templates_are_used_and_strict(name: str) -> None:
 SESSIONS = {
     page.relative_to(ROOT).as_posix(): session
     for page in PAGES
-    if (session := "".join(fences(page.read_text("utf-8"), "console")))  # of one page, in one folder
+    if (session := "".join(fences(page.read_text("utf-8"), "console")))  # all sessions of a page run in one folder
 }
 
 
-def test_what_is_shown_is_run() -> None:
+def test_report_and_compare_pages_have_sessions() -> None:
     assert {"agent/docs/report.md", "agent/docs/compare.md"} <= SESSIONS.keys()
 
 
 @pytest.mark.parametrize("page", SESSIONS)
-def test_sessions_are_real(page: str, tmp_path: Path) -> None:
-    """On a difference, what the commands really print is in the failure's message."""
+def test_documented_sessions_print_the_real_output(page: str, tmp_path: Path) -> None:
+    """If they differ, the assertion message shows the real output."""
     session = SESSIONS[page]
     if "evalscribe prove" in session and not shutil.which("bwrap"):
         skip_or_fail("bubblewrap")
@@ -243,12 +246,12 @@ def test_sessions_are_real(page: str, tmp_path: Path) -> None:
     assert printed == session
 
 
-def test_the_table_of_formats_is_what_the_readers_say() -> None:
+def test_table_of_formats_matches_the_readers() -> None:
     page = formats.PAGE.read_text("utf-8")
     assert formats.replaced(page) == page, "cd tests && python -m sample.formats"
 
 
-def test_the_help_of_import_names_every_format() -> None:
+def test_import_help_names_every_format() -> None:
     words = " ".join((import_runs.__doc__ or "").split())
     for format in all_formats():
         title = format.title.partition(" (")[0].removesuffix(" sessions")

@@ -1,4 +1,4 @@
-"""Where the reports of a model are filed."""
+"""The report folder of a model, and model identity."""
 
 import pytest
 
@@ -33,7 +33,7 @@ from evalscribe.ids import choose_folder, same_model
         ("..", "../../etc/passwd", [], "unnamed/unnamed/etc/passwd"),
     ],
 )
-def test_a_report_is_written_where_reports_of_its_model_lie(
+def test_report_is_filed_with_earlier_reports_of_its_model(
     provider: str, model: str, reports: list[str], folder: str
 ) -> None:
     assert choose_folder(provider, model, reports) == folder
@@ -48,5 +48,5 @@ def test_a_report_is_written_where_reports_of_its_model_lie(
         (("p", "m"), ("q", "m"), False),
     ],
 )
-def test_a_model_is_known_by_vendor_and_name(one: tuple[str, str], other: tuple[str, str], same: bool) -> None:
+def test_model_is_identified_by_vendor_and_name(one: tuple[str, str], other: tuple[str, str], same: bool) -> None:
     assert same_model(*one, *other) is same

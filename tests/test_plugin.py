@@ -1,4 +1,4 @@
-"""The repository as a marketplace of Claude Code: both manifests, held against the fields that are defined."""
+"""The repository as a Claude Code marketplace: both manifests match the documented fields."""
 
 import json
 import re
@@ -36,7 +36,7 @@ class Server(Strict):
 
 
 class Described(Strict):
-    """What both kinds of manifest may say of a plugin."""
+    """Fields of a plugin that both manifests may have."""
 
     name: Name
     description: Text
@@ -55,7 +55,7 @@ class Plugin(Described):
 
 
 class Entry(Described):
-    """Without a version: that of the plugin's own manifest holds."""
+    """A marketplace entry; it has no version, as the plugin manifest states it."""
 
     source: Inside
     category: Text
@@ -77,18 +77,18 @@ def plugin() -> Plugin:
     return Plugin.model_validate(manifest("plugin.json"))
 
 
-def test_the_version_of_the_plugin_is_the_release(plugin: Plugin) -> None:
+def test_plugin_version_matches_the_package(plugin: Plugin) -> None:
     assert plugin.version == __version__, "raise both: __version__ in agent/evalscribe/__init__.py, and plugin.json"
 
 
-def test_the_marketplace_has_this_plugin_in_this_folder(plugin: Plugin) -> None:
+def test_marketplace_lists_this_plugin(plugin: Plugin) -> None:
     marketplace = Marketplace.model_validate(manifest("marketplace.json"))
     (entry,) = marketplace.plugins
     assert (entry.name, entry.license, entry.keywords) == (plugin.name, plugin.license, plugin.keywords)
     assert (ROOT / entry.source / ".claude-plugin/plugin.json").is_file()
 
 
-def test_every_skill_comes_with_it_and_is_called_so_in_its_front_matter(plugin: Plugin) -> None:
+def test_every_skill_is_included_and_named_in_its_front_matter(plugin: Plugin) -> None:
     skills = sorted((ROOT / str(plugin.skills)).iterdir())
     assert len(skills) == 7
     for folder in skills:
@@ -96,7 +96,7 @@ def test_every_skill_comes_with_it_and_is_called_so_in_its_front_matter(plugin: 
         assert name == folder.name
 
 
-def test_the_server_is_a_command_that_exists(plugin: Plugin) -> None:
+def test_mcp_server_runs_an_existing_command(plugin: Plugin) -> None:
     (server,) = plugin.mcpServers.values()
     assert server.command == "evalscribe"
     assert server.args[0] in get_command(app).commands  # type: ignore[attr-defined]
@@ -105,6 +105,6 @@ def test_the_server_is_a_command_that_exists(plugin: Plugin) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"name": "Eval Scribe"}, {"skills": "skills/"}, {"mcpServers": {"x": {"args": []}}}, {"commands": 1}]
 )
-def test_what_claude_code_would_refuse_is_refused_here(wrong: dict[str, Any]) -> None:
+def test_invalid_plugin_manifest_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         Plugin.model_validate({**manifest("plugin.json"), **wrong})

@@ -1,4 +1,4 @@
-"""The workspace: each part is opened when it is first used, and closed with it."""
+"""The workspace: settings, lazily opened store, and models within a budget."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ from evalscribe.workspace import Workspace
 HEAVY = {"sqlalchemy", "anthropic", "openai", "langgraph", "git", "httpx2", "jinja2", "ray"}
 
 
-def test_import_loads_nothing_heavy() -> None:
+def test_importing_the_workspace_loads_no_heavy_modules() -> None:
     code = "import sys, evalscribe.workspace; print(*{name.split('.')[0] for name in sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert HEAVY.isdisjoint(done.stdout.split())
@@ -39,7 +39,7 @@ def test_parts_of_the_store_share_one_database(tmp_path: Path) -> None:
         assert [one.name for one in again.store.collections.collections()] == ["mine"]
 
 
-def test_options_come_before_the_environment(tmp_path: Path) -> None:
+def test_options_override_the_environment(tmp_path: Path) -> None:
     environ = {"EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5", "EVALSCRIBE_COLLECTION_ID": "theirs"}
     assert Workspace(folder=tmp_path, environ=environ).settings.judge_name == "anthropic/claude-opus-5-5"
     settings = Workspace(Options(judge=RULES, collection="mine"), folder=tmp_path, environ=environ).settings
@@ -52,13 +52,13 @@ def test_unknown_judge_is_refused_with_the_known_providers(tmp_path: Path) -> No
         _ = Workspace(Options(judge="somebody"), folder=tmp_path, environ={}).settings.judge_name
 
 
-def test_checkpoints_lie_beside_the_store_unless_they_are_named(tmp_path: Path) -> None:
+def test_checkpoints_are_beside_the_store_unless_a_path_is_given(tmp_path: Path) -> None:
     assert Workspace(folder=tmp_path, environ={}).checkpoints == tmp_path / ".evalscribe" / "checkpoints.db"
     own = tmp_path / "own.db"
     assert Workspace(folder=tmp_path, environ={}, checkpoints=own).checkpoints == own
 
 
-async def test_models_within_a_budget_are_closed_with_the_workspace(tmp_path: Path) -> None:
+async def test_models_open_within_the_budget_of_the_workspace(tmp_path: Path) -> None:
     environ = {"ANTHROPIC_API_KEY": "sk-ant-test"}
     async with Workspace(Options(budget=1.5), folder=tmp_path, environ=environ) as workspace:
         assert workspace.models.open("anthropic/claude-opus-5-5", "judge").id == "anthropic/claude-opus-5-5"

@@ -1,4 +1,4 @@
-"""A rubric as people make it: what is taken, what is refused, and that nothing changes it afterwards."""
+"""Rubrics: accepted and refused fields, immutability, and the digest."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def refusal(**fields: Any) -> RubricError:
     return caught.value
 
 
-def test_only_the_text_is_required() -> None:
+def test_only_rubric_text_is_required() -> None:
     rubric = Rubric(rubric_text="Judge.")
     assert rubric.output_schema == DEFAULT_SCHEMA
     assert rubric.judge_model.id == "anthropic/claude-opus-5-5"
@@ -85,7 +85,7 @@ def test_only_the_text_is_required() -> None:
         pytest.param({"prompt_templates": user(ALL, "{x}")}, "prompt_templates[1].content", "{x} is no", id="second"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_path(fields: dict[str, Any], path: str, words: str) -> None:
+def test_error_message_names_the_invalid_field(fields: dict[str, Any], path: str, words: str) -> None:
     error = refusal(**fields)
     assert error.path == path
     assert words in error.problem
@@ -110,14 +110,14 @@ def test_what_is_wrong_is_told_by_its_path(fields: dict[str, Any], path: str, wo
         pytest.param("a } b", "Single '}'", id="lone-closing-brace"),
     ],
 )
-def test_templates_can_do_nothing_but_name_three_variables(content: str, words: str) -> None:
+def test_prompt_template_with_other_placeholders_is_refused(content: str, words: str) -> None:
     error = refusal(prompt_templates=user(ALL + content))
     assert error.path == "prompt_templates[0].content"
     assert words in error.problem
 
 
 @pytest.mark.parametrize("name", ["agent_run", "rubric", "output_schema"])
-def test_every_variable_must_be_mentioned_somewhere(name: str) -> None:
+def test_prompt_templates_must_use_every_variable(name: str) -> None:
     error = refusal(prompt_templates=user(ALL.replace(f"{{{name}}}", "")))
     assert error.path == "prompt_templates"
     assert f"{{{name}}}" in error.problem
@@ -132,24 +132,24 @@ def test_variables_may_be_spread_over_messages_of_any_role() -> None:
     assert Rubric(rubric_text="x", prompt_templates=templates).prompt_templates == tuple(templates)  # type: ignore[arg-type]
 
 
-def test_doubled_braces_are_literal() -> None:
+def test_doubled_braces_are_accepted_in_templates() -> None:
     Rubric(rubric_text="x", prompt_templates=user(ALL + " {{ 7*7 }} {{%}}"))  # type: ignore[arg-type]
 
 
-def test_the_tag_must_be_asked_for_where_it_is_looked_for() -> None:
+def test_prompt_must_mention_the_response_tag() -> None:
     error = refusal(prompt_templates=user(ALL), response_xml_key="answer")
     assert error.path == "prompt_templates"
     assert "<answer>" in error.problem
     assert refusal(prompt_templates=user(ALL.replace("<response>", '<response a="b">'))).path == "prompt_templates"
 
 
-def test_no_tag_is_needed_in_constrained_decoding() -> None:
+def test_constrained_decoding_needs_no_response_tag() -> None:
     plain = user(ALL.replace("<response>", ""))
     mode = OutputParsingMode.CONSTRAINED_DECODING
     assert Rubric(rubric_text="x", prompt_templates=plain, output_parsing_mode=mode)  # type: ignore[arg-type]
 
 
-def test_the_default_prompt_asks_for_the_answer_as_it_will_be_read() -> None:
+def test_default_prompt_mentions_the_response_tag_only_in_xml_mode() -> None:
     tagged = Rubric(rubric_text="x", response_xml_key="answer").prompt_templates[0].content
     assert "<answer> and </answer>" in tagged
     assert "<response>" not in tagged
@@ -157,12 +157,12 @@ def test_the_default_prompt_asks_for_the_answer_as_it_will_be_read() -> None:
     assert "<response>" not in constrained.prompt_templates[0].content
 
 
-def test_a_model_may_be_given_by_its_id() -> None:
+def test_judge_model_may_be_given_by_its_id() -> None:
     model = Rubric(rubric_text="x", judge_model="openrouter/anthropic/claude-3-opus").judge_model  # type: ignore[arg-type]
     assert model == ModelOption(provider="openrouter", model_name="anthropic/claude-3-opus")
 
 
-def test_parts_made_alone_refuse_with_the_same_error() -> None:
+def test_parts_of_a_rubric_raise_rubric_errors_on_their_own() -> None:
     with pytest.raises(RubricError, match=r"^provider: there is no provider 'x'"):
         ModelOption(provider="x", model_name="y")
     with pytest.raises(RubricError, match=r"^role: must be"):
@@ -175,13 +175,13 @@ def test_parts_made_alone_refuse_with_the_same_error() -> None:
         Rubric.model_validate_json('{"rubric_text": "x", "output_schema": {"type": "string"}}')
 
 
-def test_a_rubric_cannot_be_changed() -> None:
+def test_rubric_is_frozen() -> None:
     rubric = Rubric(rubric_text="x")
     with pytest.raises(ValidationError, match="frozen"):
         rubric.rubric_text = "y"
 
 
-def test_what_the_caller_changes_later_changes_no_rubric() -> None:
+def test_rubric_is_unaffected_by_later_changes_of_its_arguments() -> None:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}
     rubric = Rubric(rubric_text="x", output_schema=schema)
     schema["properties"]["a"]["enum"].append("y")
@@ -191,7 +191,7 @@ def test_what_the_caller_changes_later_changes_no_rubric() -> None:
     assert DEFAULT_SCHEMA["properties"]
 
 
-def test_the_digest_is_of_all_that_judges_and_nothing_else() -> None:
+def test_digest_covers_judging_fields_but_not_id_and_version() -> None:
     rubric = Rubric(rubric_text="x")
     assert rubric.digest == Rubric(rubric_text="x", id="other", version=7).digest
     assert rubric.digest == Rubric.model_validate_json(rubric.model_dump_json()).digest
@@ -205,7 +205,7 @@ def test_the_digest_is_of_all_that_judges_and_nothing_else() -> None:
     assert len({rubric.digest, *(each.digest for each in changed)}) == 1 + len(changed)
 
 
-def test_the_order_of_properties_is_part_of_the_digest() -> None:
+def test_digest_depends_on_the_order_of_properties() -> None:
     turned = {**DEFAULT_SCHEMA, "properties": dict(reversed(DEFAULT_SCHEMA["properties"].items()))}
     assert turned == DEFAULT_SCHEMA
     assert Rubric(rubric_text="x", output_schema=turned).digest != Rubric(rubric_text="x").digest

@@ -1,4 +1,4 @@
-"""An answer beside its schema."""
+"""Validation of a judge's answer against its schema."""
 
 import json
 from typing import Any
@@ -37,7 +37,7 @@ LABELLED: dict[str, Any] = {
 }
 
 
-def one(kind: str, **rules: Any) -> dict[str, Any]:
+def schema_of(kind: str, **rules: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": {"a": {"type": kind, **rules}}}
     validate_schema(schema)
     return schema
@@ -64,24 +64,24 @@ def one(kind: str, **rules: Any) -> dict[str, Any]:
         pytest.param({"label": "pass", "share": float("nan")}, "share: nan is not a JSON number", id="nan"),
     ],
 )
-def test_what_does_not_fit_is_told_with_its_path(output: Any, problem: str) -> None:
+def test_invalid_answer_is_reported_with_its_path(output: Any, problem: str) -> None:
     assert problem in validate_answer(output, LABELLED)
 
 
-def test_what_fits_has_no_problem() -> None:
+def test_valid_answer_has_no_problems() -> None:
     whole = {"label": "pass", "sure": True, "score": 3, "share": 0.3, "summary": "s", "issues": [{"text": "t"}]}
     assert validate_answer(whole, LABELLED) == []
     assert validate_answer({"label": "match", "explanation": "[T0B1]"}, DEFAULT_SCHEMA) == []
 
 
-def test_problems_are_few_and_short() -> None:
+def test_problems_are_limited_in_number_and_length() -> None:
     wrong = {"label": "pass", "issues": [{"text": "x" * 9, "id": n} for n in range(50)], "summary": "x" * 100_000}
     problems = validate_answer(wrong, LABELLED)
     assert len(problems) == 5
     assert all(len(problem) < 400 for problem in problems)
 
 
-def test_a_deep_answer_is_a_problem_and_no_crash() -> None:
+def test_deeply_nested_answer_is_reported_without_a_crash() -> None:
     deep: Any = "x"
     for _ in range(100_000):
         deep = [deep]
@@ -103,20 +103,20 @@ def test_a_deep_answer_is_a_problem_and_no_crash() -> None:
     ],
 )
 def test_every_format_is_checked(name: str, good: str, bad: str) -> None:
-    schema = one("string", format=name)
+    schema = schema_of("string", format=name)
     assert validate_answer({"a": good}, schema) == []
     assert validate_answer({"a": bad}, schema) == [f'a: {json.dumps(bad)} breaks format "{name}"']
     assert validate_answer({"a": ""}, schema) != []
 
 
-def test_decimals_are_multiples_as_people_count() -> None:
-    tenths = one("number", multipleOf=0.1)
+def test_multiple_of_is_checked_in_decimal_arithmetic() -> None:
+    tenths = schema_of("number", multipleOf=0.1)
     assert [validate_answer({"a": n / 10}, tenths) for n in range(-20, 20)] == [[]] * 40
     assert validate_answer({"a": 0.35}, tenths) == ["a: 0.35 breaks multipleOf 0.1"]
-    assert validate_answer({"a": 1e308}, one("number", multipleOf=1e-300)) == []
+    assert validate_answer({"a": 1e308}, schema_of("number", multipleOf=1e-300)) == []
 
 
-def test_every_string_with_citations_is_found_nested_ones_too() -> None:
+def test_cited_strings_include_nested_ones() -> None:
     output = {"label": "pass", "summary": "s", "issues": [{"text": "a", "id": "x"}, {"text": "b"}]}
     assert list(cited_strings(output, LABELLED)) == [
         (("summary",), "s"),
@@ -126,12 +126,12 @@ def test_every_string_with_citations_is_found_nested_ones_too() -> None:
     assert list(cited_strings({"summary": 5, "issues": "x"}, LABELLED)) == []
 
 
-def test_rollouts_agree_on_enums_and_booleans_of_the_top_in_order() -> None:
+def test_agreement_keys_are_top_level_enums_and_booleans_in_order() -> None:
     assert agreement_keys(LABELLED) == ("label", "sure")
-    assert agreement_keys(one("string")) == ()
+    assert agreement_keys(schema_of("string")) == ()
 
 
-def test_a_provider_is_sent_closed_objects_and_only_what_grammars_know() -> None:
+def test_provider_schema_has_closed_objects_and_only_supported_keywords() -> None:
     sent = provider_schema({**LABELLED, "additionalProperties": False, "title": "t"})
     assert sent["additionalProperties"] is False
     assert sent["title"] == "t"
@@ -144,7 +144,7 @@ def test_a_provider_is_sent_closed_objects_and_only_what_grammars_know() -> None
     assert LABELLED["properties"]["summary"]["citations"] is True
 
 
-def test_a_property_may_be_called_like_a_keyword() -> None:
+def test_property_may_have_the_name_of_a_keyword() -> None:
     schema = {"type": "object", "properties": {"citations": {"type": "string", "citations": True}}}
     validate_schema(schema)
     assert provider_schema(schema)["properties"] == {"citations": {"type": "string"}}
@@ -162,12 +162,12 @@ def test_a_property_may_be_called_like_a_keyword() -> None:
         ("b$", "a" * 5000 + "b", True),
     ],
 )
-def test_texts_are_held_against_patterns(pattern: str, text: str, fits: bool) -> None:
+def test_strings_are_matched_against_patterns(pattern: str, text: str, fits: bool) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
     assert (validate_answer({"a": text}, schema) == []) is fits
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", "^(a|a)+$", "^" + "(a|a)" * 60 + "$"])
-def test_a_pattern_that_takes_for_ever_is_a_problem_of_the_answer(pattern: str) -> None:
+def test_endlessly_backtracking_pattern_is_reported_as_a_problem(pattern: str) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": pattern}}}
     assert "breaks pattern" in validate_answer({"a": "a" * 59 + "!"}, schema)[0]

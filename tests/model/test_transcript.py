@@ -1,4 +1,4 @@
-"""Agent runs as anybody writes them: understood or refused with the place, and nothing lost."""
+"""Parsing of agent runs in various shapes: parsed without loss, or refused with the location of the error."""
 
 import json
 from typing import Any
@@ -17,16 +17,16 @@ from evalscribe.model.transcript import (
 )
 
 
-def one(message: dict[str, Any]) -> Any:
+def parse_message(message: dict[str, Any]) -> Any:
     return parse_agent_run({"transcripts": [{"messages": [message]}]}, "run.json").transcripts[0].messages[0]
 
 
-def test_a_run_of_the_constructors_survives_json() -> None:
+def test_agent_run_round_trips_through_json() -> None:
     run = AgentRun(transcripts=(Transcript(messages=(UserMessage(content="a"), AssistantMessage(content="b"))),))
     assert parse_agent_run(run.model_dump_json(), "x") == run
 
 
-def test_a_file_is_redacted_and_made_storable_as_it_is_read() -> None:
+def test_parsing_redacts_secrets_and_replaces_unstorable_characters() -> None:
     key = "sk-ant-" + "api03-Zx81kQpLm4rT9vBnW2yC"
     call = {
         "id": key,
@@ -45,23 +45,25 @@ def test_a_file_is_redacted_and_made_storable_as_it_is_read() -> None:
         assert read.transcripts[0].messages[0].content == "half \ufffd, none \ufffd, [redacted:anthropic-key]"
 
 
-def test_ids_are_kept_when_given_and_made_when_not() -> None:
+def test_given_ids_are_kept_and_missing_ids_are_generated() -> None:
     run = parse_agent_run({"id": 7, "transcripts": [{"id": "t", "messages": [{"role": "user", "id": "m"}]}]}, "x")
     assert (run.id, run.transcripts[0].id, run.transcripts[0].messages[0].id) == ("7", "t", "m")
-    made = parse_agent_run({"messages": []}, "x")
-    assert len(made.id) == 36
-    assert made.id != made.transcripts[0].id
+    generated = parse_agent_run({"messages": []}, "x")
+    assert len(generated.id) == 36
+    assert generated.id != generated.transcripts[0].id
 
 
-def test_unknown_fields_are_kept_beside_metadata_that_is_there() -> None:
-    message = one({"role": "user", "content": "x", "source": "input", "cost": 2, "metadata": {"source": "mine"}})
+def test_unknown_fields_are_merged_into_existing_metadata() -> None:
+    message = parse_message(
+        {"role": "user", "content": "x", "source": "input", "cost": 2, "metadata": {"source": "mine"}}
+    )
     assert message.metadata == {"source": "mine", "source (field)": "input", "cost": 2}
     run = parse_agent_run({"messages": [], "description": "d", "transcript_groups": [{"id": "g"}]}, "x")
     assert run.metadata == {"description": "d", "transcript_groups": [{"id": "g"}]}
 
 
-def test_nulls_are_defaults() -> None:
-    message = one({"role": "assistant", "content": None, "tool_calls": None, "metadata": None, "model": None})
+def test_null_fields_get_their_defaults() -> None:
+    message = parse_message({"role": "assistant", "content": None, "tool_calls": None, "metadata": None, "model": None})
     assert message == AssistantMessage()
 
 
@@ -79,8 +81,8 @@ def test_nulls_are_defaults() -> None:
         (None, "[part]"),
     ],
 )
-def test_parts_become_one_text(part: Any, content: str) -> None:
-    message = one({"role": "user", "content": ["first", part]})
+def test_content_parts_are_joined_into_one_text(part: Any, content: str) -> None:
+    message = parse_message({"role": "user", "content": ["first", part]})
     assert message.content == f"first\n{content}"
     assert len(json.dumps(message.metadata)) < 400
     assert ("parts" in message.metadata) == (content.startswith("[") or content == "out")
@@ -94,10 +96,10 @@ def test_every_reasoning_part_is_kept() -> None:
         {"type": "reasoning", "reasoning": "cipher", "redacted": True, "summary": "short"},
         {"type": "redacted_thinking", "data": "cipher"},
     ]
-    message = one({"role": "assistant", "content": parts, "reasoning_content": "zero"})
+    message = parse_message({"role": "assistant", "content": parts, "reasoning_content": "zero"})
     assert message.reasoning == "zero\none\ntwo\nshort\n[reasoning withheld]"
     assert message.content == "said"
-    assert one({"role": "user", "content": parts[:2]}).content == "one\nsaid"
+    assert parse_message({"role": "user", "content": parts[:2]}).content == "one\nsaid"
 
 
 @pytest.mark.parametrize(
@@ -111,20 +113,26 @@ def test_every_reasoning_part_is_kept() -> None:
         ({"id": "c", "function": "f"}, "f", {}),
     ],
 )
-def test_calls_of_tools_in_both_shapes(call: dict[str, Any], function: str, arguments: dict[str, Any]) -> None:
-    (known,) = one({"role": "assistant", "tool_calls": [call]}).tool_calls
-    assert (known.id, known.function, known.arguments, known.metadata) == ("c", function, arguments, {})
+def test_tool_calls_are_parsed_in_flat_and_nested_form(
+    call: dict[str, Any], function: str, arguments: dict[str, Any]
+) -> None:
+    (parsed,) = parse_message({"role": "assistant", "tool_calls": [call]}).tool_calls
+    assert (parsed.id, parsed.function, parsed.arguments, parsed.metadata) == ("c", function, arguments, {})
 
 
-def test_what_else_a_call_says_is_kept() -> None:
-    message = one({"role": "assistant", "tool_calls": [{"function": "f", "parse_error": "bad", "type": "custom"}]})
+def test_extra_tool_call_fields_and_tool_use_parts_are_kept() -> None:
+    message = parse_message(
+        {"role": "assistant", "tool_calls": [{"function": "f", "parse_error": "bad", "type": "custom"}]}
+    )
     assert message.tool_calls[0].metadata == {"parse_error": "bad", "type": "custom"}
-    used = one({"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "g", "input": {"k": 2}}]})
+    used = parse_message(
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "g", "input": {"k": 2}}]}
+    )
     assert [(call.id, call.function, call.arguments) for call in used.tool_calls] == [("u", "g", {"k": 2})]
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected_text"),
     [
         ("boom", "boom"),
         ({"type": "timeout", "message": "slow"}, "timeout: slow"),
@@ -133,18 +141,18 @@ def test_what_else_a_call_says_is_kept() -> None:
         (None, None),
     ],
 )
-def test_a_tools_error_is_one_text(error: Any, told: str | None) -> None:
-    message = one({"role": "tool", "name": "f", "error": error, "tool_call_id": "c"})
-    assert message == ToolMessage(function="f", error=told, tool_call_id="c")
+def test_tool_error_is_converted_to_one_text(error: Any, expected_text: str | None) -> None:
+    message = parse_message({"role": "tool", "name": "f", "error": error, "tool_call_id": "c"})
+    assert message == ToolMessage(function="f", error=expected_text, tool_call_id="c")
 
 
-def test_a_developer_speaks_as_the_system() -> None:
-    message = one({"role": "developer", "content": "x"})
+def test_developer_role_becomes_system() -> None:
+    message = parse_message({"role": "developer", "content": "x"})
     assert (message.role, message.content, message.metadata) == ("system", "x", {"spoken by": "developer"})
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected_text"),
     [
         ({"messages": [{"role": "robot"}]}, 'run.json: transcripts[0].messages[0]: unknown role "robot"; known are'),
         ({"messages": [{"content": "x"}]}, "run.json: transcripts[0].messages[0]: no role"),
@@ -165,19 +173,19 @@ def test_a_developer_speaks_as_the_system() -> None:
         ("[" * 200_000, "run.json: "),
     ],
 )
-def test_what_is_no_run_is_refused_with_its_place(value: Any, told: str) -> None:
+def test_invalid_agent_run_is_refused_with_its_location(value: Any, expected_text: str) -> None:
     with pytest.raises(DataError) as raised:
         parse_agent_run(value, "run.json")
-    assert told in str(raised.value)
+    assert expected_text in str(raised.value)
     assert len(str(raised.value)) < 700
 
 
-def test_transcripts_by_name_become_a_list() -> None:
+def test_transcripts_in_an_object_become_a_list() -> None:
     run = parse_agent_run({"transcripts": {"main": {"messages": []}, "other": {"messages": []}}}, "x")
     assert [transcript.name for transcript in run.transcripts] == ["main", "other"]
 
 
-def test_files_of_one_of_a_list_and_of_lines() -> None:
+def test_file_may_hold_one_run_a_list_or_json_lines() -> None:
     run = {"id": "a", "messages": []}
     line = json.dumps(run)
     other = json.dumps({"id": "b", "messages": []})
@@ -187,11 +195,11 @@ def test_files_of_one_of_a_list_and_of_lines() -> None:
         f"[{line}, {other}]": ["a", "b"],
         f"{line}\r\n\n{other}\n": ["a", "b"],
     }.items():
-        assert [found.id for found in parse_agent_runs(text, "runs.jsonl")] == ids
+        assert [agent_run.id for agent_run in parse_agent_runs(text, "runs.jsonl")] == ids
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected_text"),
     [
         ("", "runs.jsonl: contains no agent run"),
         ("[]", "runs.jsonl: contains no agent run"),
@@ -200,13 +208,13 @@ def test_files_of_one_of_a_list_and_of_lines() -> None:
         ('[{"messages": []}, 5]', "runs.jsonl[1]: an agent run is a JSON object"),
     ],
 )
-def test_a_bad_file_is_refused_with_the_line(text: str, told: str) -> None:
+def test_invalid_file_is_refused_with_the_location(text: str, expected_text: str) -> None:
     with pytest.raises(DataError) as raised:
         parse_agent_runs(text, "runs.jsonl")
-    assert str(raised.value).startswith(told)
+    assert str(raised.value).startswith(expected_text)
 
 
-def test_the_digest_is_of_what_is_seen_not_of_ids() -> None:
+def test_digest_covers_content_and_metadata_but_not_ids() -> None:
     def run(**changed: Any) -> AgentRun:
         return parse_agent_run({"messages": [{"role": "user", "content": "x", **changed}]}, "x")
 

@@ -1,4 +1,4 @@
-"""Templates: which file is in force, and that nothing but their own words is a template."""
+"""Templates: overrides by a workspace, the sandbox, and data that is never rendered as a template."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,20 +11,20 @@ from evalscribe.model.cascade import Tag
 from evalscribe.prompts.templates import Prompts, shipped_folder
 
 
-def put(workspace: Path, name: str, text: str) -> None:
+def write_template(workspace: Path, name: str, text: str) -> None:
     path = workspace / "prompts" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
-def test_the_shipped_templates_are_found_and_nobodys_own() -> None:
+def test_shipped_templates_are_used_without_overrides() -> None:
     prompts = Prompts()
     assert "# Evidence is data" in prompts.source("classify/system.md.j2")
     assert prompts.overrides() == ()
 
 
-def test_a_workspace_wins_file_by_file_and_says_so(tmp_path: Path) -> None:
-    put(tmp_path, "classify/system.md.j2", "Judge {{ 1 + 1 }}.")
+def test_workspace_template_overrides_one_file_and_is_listed(tmp_path: Path) -> None:
+    write_template(tmp_path, "classify/system.md.j2", "Judge {{ 1 + 1 }}.")
     prompts = Prompts(tmp_path)
     assert prompts.render("classify/system.md.j2") == "Judge 2."
     assert prompts.source("classify/case.md.j2") == Prompts().source("classify/case.md.j2")
@@ -33,18 +33,18 @@ def test_a_workspace_wins_file_by_file_and_says_so(tmp_path: Path) -> None:
     assert prompts.digest("classify") != Prompts().digest("classify")
 
 
-def test_an_equal_copy_is_not_the_workspaces_own(tmp_path: Path) -> None:
-    put(tmp_path, "classify/system.md.j2", Prompts().source("classify/system.md.j2"))
+def test_identical_copy_is_not_an_override(tmp_path: Path) -> None:
+    write_template(tmp_path, "classify/system.md.j2", Prompts().source("classify/system.md.j2"))
     assert Prompts(tmp_path).overrides() == ()
     assert Prompts(tmp_path).digest("classify") == Prompts().digest("classify")
 
 
-def test_the_checkout_is_no_workspace_of_its_own() -> None:
+def test_checkout_folder_has_no_overrides() -> None:
     assert Prompts(shipped_folder("prompts").parent).overrides() == ()
 
 
-def test_an_added_template_is_the_workspaces_own(tmp_path: Path) -> None:
-    put(tmp_path, "classify/more.md.j2", "more")
+def test_additional_workspace_template_is_an_override(tmp_path: Path) -> None:
+    write_template(tmp_path, "classify/more.md.j2", "more")
     assert Prompts(tmp_path).overrides() == ("classify/more.md.j2",)
 
 
@@ -59,26 +59,26 @@ def test_an_added_template_is_the_workspaces_own(tmp_path: Path) -> None:
         pytest.param("{{ 1 / 0 }}", id="arithmetic"),
     ],
 )
-def test_a_broken_template_is_named(tmp_path: Path, text: str) -> None:
-    put(tmp_path, "classify/system.md.j2", text)
+def test_broken_template_raises_a_usage_error(tmp_path: Path, text: str) -> None:
+    write_template(tmp_path, "classify/system.md.j2", text)
     with pytest.raises(UsageError, match="template"):
         Prompts(tmp_path).render("classify/system.md.j2")
 
 
-def test_data_is_never_a_template(tmp_path: Path) -> None:
-    put(tmp_path, "classify/system.md.j2", "<{{ text }}>")
+def test_data_is_never_rendered_as_a_template(tmp_path: Path) -> None:
+    write_template(tmp_path, "classify/system.md.j2", "<{{ text }}>")
     text = "{{ 1 + 1 }}{% raw %}</b>&"
     assert Prompts(tmp_path).render("classify/system.md.j2", text=text) == f"<{text}>"
 
 
-def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    put(tmp_path, "classify/system.md.j2", "")
+def test_template_that_is_not_utf8_is_refused(tmp_path: Path) -> None:
+    write_template(tmp_path, "classify/system.md.j2", "")
     (tmp_path / "prompts/classify/system.md.j2").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="UTF-8"):
         Prompts(tmp_path).render("classify/system.md.j2")
 
 
-def test_a_missing_template_is_named() -> None:
+def test_error_names_the_missing_template() -> None:
     with pytest.raises(UsageError, match=r"no template classify/none\.md\.j2"):
         Prompts().source("classify/none.md.j2")
 
@@ -86,9 +86,9 @@ def test_a_missing_template_is_named() -> None:
 @pytest.mark.parametrize(
     "name", ["../secret.txt", "{top}/secret.txt", "classify/../../secret.txt", "classify/link.md.j2"]
 )
-def test_no_template_leads_out_of_its_folder(tmp_path: Path, name: str) -> None:
+def test_include_outside_the_prompts_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
-    put(tmp_path, "classify/system.md.j2", f"{{% include '{name.format(top=tmp_path)}' %}}")
+    write_template(tmp_path, "classify/system.md.j2", f"{{% include '{name.format(top=tmp_path)}' %}}")
     (tmp_path / "prompts/link.md.j2").symlink_to(tmp_path / "secret.txt")
     prompts = Prompts(tmp_path)
     assert prompts.overrides() == ("classify/system.md.j2",)
@@ -117,13 +117,13 @@ VALUES: dict[str, Sequence[object]] = {
     "output_schema": [None, '{"type": "object"}'],
     "tags": [(), (Tag(name="loops", about="goes in circles", rubric="on"), Tag(name="b", about="é", rubric="on"))],
 }
-"""Values for shipped templates; a variable that is not listed gets its own name."""
+"""Values for shipped templates; a variable that is not listed gets a text with its own name."""
 NAMES = [name for name in Prompts().names("") if name.endswith(".j2")]
 
 
 @pytest.mark.parametrize("which", [0, -1], ids=["empty", "full"])
 @pytest.mark.parametrize("name", NAMES)
-def test_shipped_templates_render_as_plain_jinja_renders_them(name: str, which: int) -> None:
+def test_shipped_templates_render_the_same_as_in_plain_jinja(name: str, which: int) -> None:
     prompts = Prompts()
     jinja = Environment(
         loader=FunctionLoader(prompts.source),
@@ -151,8 +151,8 @@ USEFUL = {
 
 
 @pytest.mark.parametrize("text", USEFUL)
-def test_own_templates_can_use_items_filters_loops_and_macros(text: str, tmp_path: Path) -> None:
-    put(tmp_path, "judging/tag.md.j2", text)
+def test_workspace_templates_can_use_items_filters_loops_and_macros(text: str, tmp_path: Path) -> None:
+    write_template(tmp_path, "judging/tag.md.j2", text)
     assert Prompts(tmp_path).render("judging/tag.md.j2", tags=TAGS, rest="rest") == USEFUL[text]
 
 
@@ -207,20 +207,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("attack", REFUSED)
-def test_everything_else_is_refused_with_template_and_line(attack: str, tmp_path: Path) -> None:
-    put(tmp_path, "judging/tag.md.j2", f"Tags:\n{REFUSED[attack]}")
+def test_unsafe_template_is_refused_with_its_name_and_line(attack: str, tmp_path: Path) -> None:
+    write_template(tmp_path, "judging/tag.md.j2", f"Tags:\n{REFUSED[attack]}")
     with pytest.raises(UsageError, match=r"^template judging/tag\.md\.j2:[12] cannot be rendered: ."):
         Prompts(tmp_path).render("judging/tag.md.j2", tags=TAGS, rest="rest")
 
 
-def test_an_included_template_is_named_with_its_own_line(tmp_path: Path) -> None:
-    put(tmp_path, "judging/tag.md.j2", "{% include 'judging/more.md.j2' %}")
-    put(tmp_path, "judging/more.md.j2", "\n\n{{ rest.upper() }}")
+def test_error_in_an_included_template_names_its_own_line(tmp_path: Path) -> None:
+    write_template(tmp_path, "judging/tag.md.j2", "{% include 'judging/more.md.j2' %}")
+    write_template(tmp_path, "judging/more.md.j2", "\n\n{{ rest.upper() }}")
     with pytest.raises(UsageError, match=r"judging/more\.md\.j2:3"):
         Prompts(tmp_path).render("judging/tag.md.j2", rest="rest")
 
 
-def test_objects_are_never_given_to_a_template(tmp_path: Path) -> None:
-    put(tmp_path, "judging/tag.md.j2", "{{ rest }}")
+def test_value_of_an_unsupported_type_is_refused(tmp_path: Path) -> None:
+    write_template(tmp_path, "judging/tag.md.j2", "{{ rest }}")
     with pytest.raises(UsageError, match=r"value of type \w*Path"):
         Prompts(tmp_path).render("judging/tag.md.j2", rest=tmp_path)

@@ -1,4 +1,4 @@
-"""One cluster for all tests that need Ray, as it takes seconds to start; gone before other tests change things."""
+"""One Ray cluster for all tests of this package, as it takes seconds to start; stopped after the last of them."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -14,14 +14,14 @@ from support.requirements import skip_or_fail
 
 @pytest.fixture(scope="package")
 def address() -> Iterator[ClusterAddress]:
-    """Of the cluster that this process starts."""
+    """The address and token of the cluster that this process starts."""
     if find_spec("ray") is None:
         skip_or_fail("ray")
     import ray
 
     from evalscribe.remote.engine import join_cluster
 
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # where workers find `engine_tasks`
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])  # workers import `support.engine_tasks` from here
     # With Ray's niceness of 15, workers take minutes to start on a busy machine. Ray wants the name in lower case.
     os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
     join_cluster(None)

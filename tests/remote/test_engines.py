@@ -1,4 +1,4 @@
-"""Both engines keep one contract."""
+"""Conformance tests of the local and the Ray engine."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -15,11 +15,11 @@ from support.engine_tasks import Doubler
 from support.requirements import skip_or_fail
 from support.waiting import until
 
-Make = Callable[[], Engine]
+EngineFactory = Callable[[], Engine]
 
 
 @pytest.fixture(params=["local", "ray"])
-def make(request: pytest.FixtureRequest) -> Make:
+def make(request: pytest.FixtureRequest) -> EngineFactory:
     if request.param == "local":
         return lambda: LocalEngine(concurrency=3)
     if find_spec("ray") is None:
@@ -30,7 +30,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     return lambda: RayEngine(concurrency=3)
 
 
-async def test_it_does_all_pieces_some_at_once(make: Make, tmp_path: Path) -> None:
+async def test_map_processes_all_items_with_limited_concurrency(make: EngineFactory, tmp_path: Path) -> None:
     engine = make()
     taken: list[int] = []
 
@@ -39,16 +39,16 @@ async def test_it_does_all_pieces_some_at_once(make: Make, tmp_path: Path) -> No
             taken.append(number)
             yield number
 
-    done = {}
-    async for piece, result in engine.map(Doubler(tmp_path), work()):  # type: ignore[arg-type]
-        done[piece] = result
-        assert len(taken) - len(done) <= 3, "the next is taken only when there is a free lane"
-    assert done == {number: 2 * number for number in range(10)}
+    results = {}
+    async for item, result in engine.map(Doubler(tmp_path), work()):  # type: ignore[arg-type]
+        results[item] = result
+        assert len(taken) - len(results) <= 3, "the next is taken only when there is a free lane"
+    assert results == {number: 2 * number for number in range(10)}
 
 
 @pytest.mark.parametrize(("number", "kind", "words"), [(40, DataError, "forty"), (41, RubricError, "rubric.yaml:3")])
-async def test_what_a_worker_raises_is_raised_here_as_itself(
-    make: Make, tmp_path: Path, number: int, kind: type[Exception], words: str
+async def test_worker_exception_is_raised_with_its_own_type(
+    make: EngineFactory, tmp_path: Path, number: int, kind: type[Exception], words: str
 ) -> None:
     engine = make()
     async with engine.pool(Doubler(tmp_path)) as pool:
@@ -58,8 +58,8 @@ async def test_what_a_worker_raises_is_raised_here_as_itself(
         assert await pool(4) == 8
 
 
-async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, tmp_path: Path) -> None:
-    open_clerks: list[str] = []
+async def test_worker_questions_are_answered_by_the_parent(make: EngineFactory, tmp_path: Path) -> None:
+    handler_events: list[str] = []
 
     @asynccontextmanager
     async def question_handler() -> AsyncIterator[AskParent]:
@@ -67,46 +67,46 @@ async def test_questions_are_answered_where_the_work_is_handed_out(make: Make, t
             await asyncio.sleep(0.01)
             return f"{question}" == "100" and 7
 
-        open_clerks.append("open")
+        handler_events.append("open")
         try:
             yield ask
         finally:
-            open_clerks.append("closed")
+            handler_events.append("closed")
 
     async with make().pool(Doubler(tmp_path), question_handler) as pool:
         assert await pool(100) == 7
-    assert open_clerks == ["open", "closed"]
+    assert handler_events == ["open", "closed"]
 
 
-async def test_a_cancelled_piece_is_cancelled_where_it_is_done(make: Make, tmp_path: Path) -> None:
+async def test_cancelling_an_item_cancels_it_in_the_worker(make: EngineFactory, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
     async with make().pool(worker) as pool:
-        piece = asyncio.ensure_future(pool(200))
-        await _noted(worker, "began")
-        piece.cancel()
+        item = asyncio.ensure_future(pool(200))
+        await _wait_for_event(worker, "began")
+        item.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await piece
-        await _noted(worker, "cancelled")
+            await item
+        await _wait_for_event(worker, "cancelled")
 
 
-async def _noted(worker: Doubler, what: str) -> None:
+async def _wait_for_event(worker: Doubler, what: str) -> None:
     await until(lambda: worker.times(what, 200), what)
 
 
-async def test_what_nobody_can_unpickle_is_told_in_words(cluster: Make, tmp_path: Path) -> None:
+async def test_unpicklable_exception_is_raised_as_a_readable_error(cluster: EngineFactory, tmp_path: Path) -> None:
     async with cluster().pool(Doubler(tmp_path)) as pool:
         with pytest.raises(RuntimeError, match="_Odd: odd 1"):
             await pool(42)
 
 
-async def test_a_dead_worker_is_replaced_and_its_piece_tried_again(cluster: Make, tmp_path: Path) -> None:
+async def test_dead_worker_is_replaced_and_its_item_is_retried(cluster: EngineFactory, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
-    done = {piece: result async for piece, result in cluster().map(worker, range(20, 32))}
-    assert done == {number: 2 * number for number in range(20, 32)}
+    results = {item: result async for item, result in cluster().map(worker, range(20, 32))}
+    assert results == {number: 2 * number for number in range(20, 32)}
     assert worker.times("began", 26) == 2
 
 
-async def test_a_piece_that_kills_every_worker_is_lost(cluster: Make, tmp_path: Path) -> None:
+async def test_item_that_kills_three_workers_is_lost(cluster: EngineFactory, tmp_path: Path) -> None:
     worker = Doubler(tmp_path)
     async with cluster().pool(worker) as pool:
         lost = await pool(13)

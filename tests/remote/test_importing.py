@@ -1,4 +1,4 @@
-"""Files read by the workers of a cluster hold what they hold when they are read here."""
+"""Importing with Ray workers stores the same data as importing locally."""
 
 import json
 import sqlite3
@@ -10,10 +10,10 @@ import pytest
 from support.command import InProcessCommand, Workspace
 
 TABLES = ("runs", "evals", "steps", "transcripts", "documents", "texts")
-"""The order of the runs in a collection is that in which they came."""
+"""Tables to compare; the order of runs in a collection depends on arrival and is left out."""
 
 
-def said(text: str) -> list[dict[str, str]]:
+def user_message(text: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
@@ -22,30 +22,30 @@ def files(tmp_path: Path) -> Path:
     folder = tmp_path / "files"
     folder.mkdir()
     for name in "abc":
-        entries = [{"task_id": n, "reward": n % 2, "info": {}, "traj": said(f"{name} {n}")} for n in range(4)]
+        entries = [{"task_id": n, "reward": n % 2, "info": {}, "traj": user_message(f"{name} {n}")} for n in range(4)]
         (folder / f"{name}.json").write_text(json.dumps(entries))
     (folder / "note.txt").write_text("no runs")
     return folder
 
 
 @pytest.mark.usefixtures("cluster")
-def test_many_files_at_once(
+def test_ray_and_local_import_store_the_same_rows(
     files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told, held = {}, {}
+    outputs, stored_rows = {}, {}
     for engine in ("ray", "local"):
         folder = tmp_path / engine
         (folder / ".git").mkdir(parents=True)
         inside = Workspace(folder, InProcessCommand(folder, monkeypatch, capsys))
-        ended = inside.run("import", files, "--collection", "many", "--engine", engine, "--json")
-        told[engine], held[engine] = json.loads(ended.out), rows(folder / ".evalscribe" / "store.db")
-    assert told["ray"] == told["local"]
-    assert held["ray"] == held["local"]
-    assert len(held["ray"]["evals"]) == 12
+        result = inside.run("import", files, "--collection", "many", "--engine", engine, "--json")
+        outputs[engine], stored_rows[engine] = json.loads(result.out), rows(folder / ".evalscribe" / "store.db")
+    assert outputs["ray"] == outputs["local"]
+    assert stored_rows["ray"] == stored_rows["local"]
+    assert len(stored_rows["ray"]["evals"]) == 12
 
 
 @pytest.mark.usefixtures("cluster")
-def test_workers_write_to_a_server_at_once(
+def test_ray_workers_import_into_postgres_concurrently(
     files: Path, tmp_path: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / ".git").mkdir()
@@ -54,11 +54,11 @@ def test_workers_write_to_a_server_at_once(
         "ray": {"new": 4, "changed": 0, "same": 0},
         "local": {"new": 0, "changed": 0, "same": 4},
     }.items():
-        ended = inside.run("import", files, "--engine", engine, "--json", EVALSCRIBE_STORE_URL=postgres_url)
-        assert [one["added"] for one in json.loads(ended.out)["imports"].values()] == [added] * 3
+        result = inside.run("import", files, "--engine", engine, "--json", EVALSCRIBE_STORE_URL=postgres_url)
+        assert [one["added"] for one in json.loads(result.out)["imports"].values()] == [added] * 3
     with psycopg.connect(postgres_url) as connection:
-        counted = connection.execute("SELECT recorded, passed, failed, total FROM runs").fetchall()
-    assert counted == [(4, 2, 2, 4)] * 3
+        run_counts = connection.execute("SELECT recorded, passed, failed, total FROM runs").fetchall()
+    assert run_counts == [(4, 2, 2, 4)] * 3
 
 
 def rows(database: Path) -> dict[str, list[tuple[object, ...]]]:

@@ -1,4 +1,4 @@
-"""Judges on the workers of a cluster: as here, within one budget, and whoever dies loses nothing."""
+"""Judging on Ray workers: same results as locally, one shared budget, and no loss when a process dies."""
 
 import json
 import os
@@ -40,7 +40,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def run_folder(tmp_path: Path) -> Path:
     return run_snapshots.write(tmp_path / "run", 12)
 
 
@@ -48,13 +48,13 @@ def access(server: MessagesServer) -> dict[str, str]:
     return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
-def asked(server: MessagesServer) -> Counter[str]:
-    """How often each question was sent."""
+def question_counts(server: MessagesServer) -> Counter[str]:
+    """Return how often each question was sent."""
     return Counter(json.dumps(call.body["messages"]) for call in server.calls)
 
 
 def workers() -> list[int]:
-    """Processes that judge in the cluster of this process; others' tests may have a cluster, too."""
+    """Return the ids of Ray worker processes below this process; parallel test runs have their own clusters."""
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
     processes = {
         int(pid): (int(parent), name) for pid, parent, name in (ln.split(None, 2) for ln in listed.splitlines())
@@ -67,33 +67,33 @@ def workers() -> list[int]:
 
 
 def agent_run(number: int) -> dict[str, object]:
-    said = (("user", f"Hello, {number}."), ("assistant", "Good morning."))
-    messages = [{"role": role, "content": content} for role, content in said]
+    turns = (("user", f"Hello, {number}."), ("assistant", "Good morning."))
+    messages = [{"role": role, "content": content} for role, content in turns]
     return {"id": f"run-{number}", "transcripts": [{"id": f"t-{number}", "messages": messages}]}
 
 
 @pytest.mark.usefixtures("cluster")
-def test_the_report_is_the_local_one_byte_for_byte(workspace: Workspace, made: Path, tmp_path: Path) -> None:
+def test_ray_report_is_identical_to_the_local_one(workspace: Workspace, run_folder: Path, tmp_path: Path) -> None:
     def script(call: Call) -> Answer:
         return submit(confidence=0.3 + len(json.dumps(call.body["messages"])) % 7 / 10)
 
     with MessagesServer(script, latency_s=0.1) as server:
         server.gather(2)
-        workspace.run("analyze", made, *DATED, *RAY, "--concurrency", "6", **access(server))
-        assert (len(server.calls), set(asked(server).values())) == (12, {1})
+        workspace.run("analyze", run_folder, *DATED, *RAY, "--concurrency", "6", **access(server))
+        assert (len(server.calls), set(question_counts(server).values())) == (12, {1})
         assert 1 < server.peak <= 6
-        spread = workspace.report.read_bytes()
-        again = json.loads(workspace.run("analyze", made, "--json", *DATED[:2], *RAY, **access(server)).out)
+        distributed = workspace.report.read_bytes()
+        again = json.loads(workspace.run("analyze", run_folder, "--json", *DATED[:2], *RAY, **access(server)).out)
         assert len(server.calls) == 12, "all is known"
         assert (again["changed"], again["usage"]["calls"]) == (False, 0)
         here = tmp_path / "here"
-        workspace.run("analyze", made, *DATED, "--reports", here, **access(server))
-        (alone,) = here.rglob("*/*/*_*.md")
-    assert alone.read_bytes() == spread
+        workspace.run("analyze", run_folder, *DATED, "--reports", here, **access(server))
+        (local,) = here.rglob("*/*/*_*.md")
+    assert local.read_bytes() == distributed
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_worker_that_is_killed_loses_nothing(workspace: Workspace, made: Path) -> None:
+def test_killed_worker_loses_no_verdict(workspace: Workspace, run_folder: Path) -> None:
     killed: list[int] = []
 
     def script(call: Call) -> Answer:
@@ -103,8 +103,8 @@ def test_a_worker_that_is_killed_loses_nothing(workspace: Workspace, made: Path)
         return Answer(body=submit().body, delay_s=0.1)
 
     with MessagesServer(script) as server:
-        done = workspace.run("analyze", made, "--json", "--budget", "50", *RAY, **access(server))
-        questions = asked(server)
+        done = workspace.run("analyze", run_folder, "--json", "--budget", "50", *RAY, **access(server))
+        questions = question_counts(server)
     assert killed
     assert len(questions) == 12
     assert sum(questions.values()) - 12 <= 4, "only what the dead worker had is asked again"
@@ -114,14 +114,16 @@ def test_a_worker_that_is_killed_loses_nothing(workspace: Workspace, made: Path)
 
 
 @pytest.mark.usefixtures("cluster")
-def test_all_workers_together_never_spend_more_than_the_budget(workspace: Workspace, made: Path) -> None:
+def test_workers_together_never_exceed_the_budget(workspace: Workspace, run_folder: Path) -> None:
     def costly(_call: Call) -> Answer:
         return Answer(body=submit().body.replace(b'"output_tokens": 100', b'"output_tokens": 4000'), delay_s=0.05)
 
     with MessagesServer(costly) as server:
-        told = workspace.run("analyze", made, "--json", "--budget", "0.9", *RAY, "--concurrency", "6", **access(server))
+        result = workspace.run(
+            "analyze", run_folder, "--json", "--budget", "0.9", *RAY, "--concurrency", "6", **access(server)
+        )
         calls = len(server.calls)
-    usage = json.loads(told.out)["usage"]
+    usage = json.loads(result.out)["usage"]
     assert usage["calls"] == calls
     assert 0 < calls < 12
     assert usage["cost_usd"] <= 0.9
@@ -129,47 +131,49 @@ def test_all_workers_together_never_spend_more_than_the_budget(workspace: Worksp
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_concerns_all_ends_the_command_as_it_does_here(workspace: Workspace, made: Path) -> None:
+def test_refused_api_key_ends_the_command(workspace: Workspace, run_folder: Path) -> None:
     with MessagesServer(failure(401, "authentication_error", "invalid x-api-key")) as server:
-        ended = workspace.run("analyze", made, *RAY, "--concurrency", "1", code=77, **access(server))
+        ended = workspace.run("analyze", run_folder, *RAY, "--concurrency", "1", code=77, **access(server))
     assert "refused the key" in ended.err
     assert KEY not in ended.err
     assert workspace.reports == []
 
 
 @pytest.mark.usefixtures("cluster")
-def test_subjects_are_judged_there_too(workspace: Workspace) -> None:
+def test_ray_and_local_rubric_judging_give_the_same_results(workspace: Workspace) -> None:
     rubric, runs = workspace.folder / "polite.yaml", workspace.folder / "runs.jsonl"
     rubric.write_text(RUBRIC)
     runs.write_text("\n".join(json.dumps(agent_run(n)) for n in range(6)))
     with MessagesServer(says(f"<response>{json.dumps(POLITE)}</response>")) as server:
         words = ("judge", rubric, runs, "--json")
-        spread = json.loads(workspace.run(*words, *RAY, "--concurrency", "1", **access(server)).out)
+        distributed = json.loads(workspace.run(*words, *RAY, "--concurrency", "1", **access(server)).out)
         assert len(server.calls) == 6
-        known = json.loads(workspace.run(*words, **access(server)).out)
+        cached = json.loads(workspace.run(*words, **access(server)).out)
         assert len(server.calls) == 6, "what a worker found is known here"
-        alone = json.loads(workspace.run(*words, "--fresh", "--concurrency", "1", **access(server)).out)
-    results = spread["results"] if isinstance(spread, dict) else spread
+        local = json.loads(workspace.run(*words, "--fresh", "--concurrency", "1", **access(server)).out)
+    results = distributed["results"] if isinstance(distributed, dict) else distributed
     assert {result["result_type"] for result in results} == {"direct_result"}
-    assert spread == alone
-    assert json.dumps(known) == json.dumps(spread).replace('"cached": false', '"cached": true')
+    assert distributed == local
+    assert json.dumps(cached) == json.dumps(distributed).replace('"cached": false', '"cached": true')
 
 
-def test_kill_9_of_the_command_asks_nothing_twice_but_what_was_in_flight(
-    workspace: Workspace, made: Path, address: ClusterAddress
+def test_killed_command_repeats_only_questions_in_flight(
+    workspace: Workspace, run_folder: Path, address: ClusterAddress
 ) -> None:
-    """It joins a cluster by its address, and its workers die with it."""
+    """The command joins a cluster by its address, and its workers end with it."""
     joins = (*RAY, "--ray-address", address.head)
     answer = submit()
     with MessagesServer(lambda call: answer if call.number < 6 else replace(answer, held=True)) as server:
-        process = workspace.start("analyze", made, "--concurrency", "2", *joins, **access(server), **address.token)
+        process = workspace.start(
+            "analyze", run_folder, "--concurrency", "2", *joins, **access(server), **address.token
+        )
         wait_until(lambda: len(server.calls) == 6 + 2, "half of the answers and two more questions")
         killed, _ = end(process, signal.SIGKILL)
         assert killed.code == -signal.SIGKILL
         assert workspace.reports == []
         server._script = answer
-        workspace.run("analyze", made, **access(server))
-        questions = asked(server)
+        workspace.run("analyze", run_folder, **access(server))
+        questions = question_counts(server)
     assert len(questions) == 12
     assert sum(questions.values()) - 12 <= 2
     wait_until(lambda: not workers(), "the end of its workers")

@@ -1,4 +1,4 @@
-"""What replays prove, and what they do not."""
+"""Conclusions from replays: which results are proof and which are not."""
 
 from collections.abc import Sequence
 
@@ -43,19 +43,19 @@ def failure(log: str = LOG, step: str = "tests", reason: str = "tests failed (66
     return case_of(evidence)
 
 
-SAID = "assert 3 == 5"
+ERROR = "assert 3 == 5"
 
 
 def replays(answer: ReplayedAnswer, results: str, change: str | None = None) -> list[Replay]:
-    """A replay for each letter: `p` passed, `a` failed alike, `o` failed in another way, `b` says nothing."""
+    """Return a replay per letter: `p` passed, `a` failed alike, `o` failed differently, `b` hit the time limit."""
     return [
         Replay(
             answer=answer,
             passed=one == "p",
             alike=one == "a",
             change=change,
-            error=None if one == "p" else SAID,
-            log=f"said {SAID}",
+            error=None if one == "p" else ERROR,
+            log=f"said {ERROR}",
             command="grade",
             exit_code=int(one != "p"),
             broken="stopped at the time limit" if one == "b" else "",
@@ -64,8 +64,8 @@ def replays(answer: ReplayedAnswer, results: str, change: str | None = None) -> 
     ]
 
 
-def concluded(*done: Sequence[Replay], same_grader: bool | None = True) -> Proof:
-    return conclude(failure(), [one for each in done for one in each], same_grader=same_grader)
+def proof_from(*replay_groups: Sequence[Replay], same_grader: bool | None = True) -> Proof:
+    return conclude(failure(), [one for each in replay_groups for one in each], same_grader=same_grader)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +87,10 @@ def concluded(*done: Sequence[Replay], same_grader: bool | None = True) -> Proof
         ("", "", "inconclusive", "judged"),
     ],
 )
-def test_the_table_of_conclusions(reference: str, output: str, outcome: str, basis: str) -> None:
-    proof = concluded(replays("reference", reference), replays("output", output))
+def test_outcome_follows_from_reference_and_output_replays(
+    reference: str, output: str, outcome: str, basis: str
+) -> None:
+    proof = proof_from(replays("reference", reference), replays("output", output))
     assert (proof.outcome, proof.basis) == (outcome, basis)
     assert (proof.verdict is not None) == (basis == "proved")
     if proof.verdict:
@@ -99,28 +101,28 @@ def test_the_table_of_conclusions(reference: str, output: str, outcome: str, bas
     assert proof.reasoning.endswith(".")
 
 
-def test_a_changed_expectation_that_lets_the_output_pass_is_proof() -> None:
+def test_output_passing_with_a_corrected_expectation_is_proof() -> None:
     change = CORRECTED
-    fixed = concluded(replays("output", "a"), replays("output", "p", change))
+    fixed = proof_from(replays("output", "a"), replays("output", "p", change))
     assert (fixed.outcome, fixed.why) == ("fixed by change", f"passes with {change}")
     assert fixed.verdict is not None
     assert fixed.verdict.would_pass
-    no_help = concluded(replays("reference", "p"), replays("output", "a"), replays("output", "a", change))
+    no_help = proof_from(replays("reference", "p"), replays("output", "a"), replays("output", "a", change))
     assert no_help.outcome == "reproduced"
-    proposed = concluded(replays("reference", "p"), replays("output", "a"), replays("output", "p", "another change"))
+    proposed = proof_from(replays("reference", "p"), replays("output", "a"), replays("output", "p", "another change"))
     assert proposed.outcome == "reproduced", "that a proposed change helps says nothing about the fault"
     assert fixes(proposed, "another change")
     assert not fixes(proposed, change)
 
 
-def test_another_grader_proves_nothing_and_an_unknown_one_is_said() -> None:
-    assert concluded(replays("reference", "aaa"), same_grader=False).outcome == "inconclusive"
-    unknown = concluded(replays("reference", "aaa"), same_grader=None)
+def test_changed_grader_proves_nothing_and_unknown_grader_is_mentioned() -> None:
+    assert proof_from(replays("reference", "aaa"), same_grader=False).outcome == "inconclusive"
+    unknown = proof_from(replays("reference", "aaa"), same_grader=None)
     assert unknown.outcome == "reference fails"
     assert "may have changed since" in unknown.reasoning
 
 
-def test_a_service_that_no_replay_can_reach_proves_nothing() -> None:
+def test_failure_to_reach_a_service_proves_nothing() -> None:
     log = "[cmd] pip install -r requirements.txt\nReadTimeoutError: Read timed out.\n[error] install: pip failed\n"
     case = failure(log, "install", "install failed")
     proof = conclude(case, replays("reference", "aaa"), same_grader=True)
@@ -128,8 +130,8 @@ def test_a_service_that_no_replay_can_reach_proves_nothing() -> None:
     assert conclude(case, replays("output", "ppp"), same_grader=True).outcome == "not reproducible"
 
 
-def test_the_deciding_log_is_quoted() -> None:
-    proof = concluded(replays("reference", "paa"))
+def test_verdict_quotes_the_deciding_log() -> None:
+    proof = proof_from(replays("reference", "paa"))
     assert proof.verdict is not None
     (citation,) = [one for one in proof.verdict.citations if one.path.startswith("replay-")]
     assert (citation.path, citation.text, citation.status) == (
@@ -139,7 +141,7 @@ def test_the_deciding_log_is_quoted() -> None:
     )
 
 
-def test_an_error_that_the_log_names_with_another_form_of_its_test_is_quoted() -> None:
+def test_log_line_is_quoted_when_it_writes_the_test_name_differently() -> None:
     stored = failure()
     error = "test_total: AssertionError: assert 3 == 5"
     failed = Replay(answer="reference", passed=False, alike=True, error=error, log=LOG)
@@ -160,19 +162,19 @@ def test_an_error_that_the_log_names_with_another_form_of_its_test_is_quoted() -
     ],
     ids=["same", "other values and times", "another test", "another error", "nothing"],
 )
-def test_alike_means_the_same_test_and_the_same_error(replayed: str, alike: bool) -> None:
+def test_replay_fails_alike_only_with_the_same_test_and_error(replayed: str, alike: bool) -> None:
     evidence = failure().evidence
     assert fails_the_same(failure_signature(evidence), log_signature(evidence, replayed)) is alike
 
 
-def test_an_output_that_fails_more_tests_than_the_reference_does_not_fail_alike() -> None:
+def test_output_failing_more_tests_than_the_reference_is_not_alike() -> None:
     both = LOG.replace("1 failed", "FAILED test_grader.py::test_mean - AssertionError: assert 1 == 2\n2 failed")
     evidence = failure(both).evidence
     assert not fails_the_same(failure_signature(evidence), log_signature(evidence, LOG))
     assert fails_the_same(failure_signature(evidence), log_signature(evidence, both))
 
 
-def test_a_linter_fails_alike_where_the_rule_is_the_same() -> None:
+def test_linter_errors_are_alike_if_the_rule_is_the_same() -> None:
     log = "[cmd] ruff check total.py\ntotal.py:1:7: ANN401 Dynamically typed `values`\n[error] lint: ruff failed\n"
     evidence = failure(log, "lint", "lint failed").evidence
     elsewhere = log.replace("1:7", "9:2").replace("`values`", "`other`")
@@ -180,7 +182,7 @@ def test_a_linter_fails_alike_where_the_rule_is_the_same() -> None:
     assert not fails_the_same(failure_signature(evidence), log_signature(evidence, log.replace("ANN401", "E501")))
 
 
-def test_a_log_without_any_error_is_compared_as_a_whole() -> None:
+def test_logs_without_errors_are_compared_as_a_whole() -> None:
     log = "[cmd] pytest test_grader.py\n[error] tests: pytest failed\n"
     evidence = failure(log, reason="tests failed (0%)").evidence
     assert fails_the_same(failure_signature(evidence), log_signature(evidence, log))
@@ -190,35 +192,35 @@ def test_a_log_without_any_error_is_compared_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["FAILED sum: expected 6, got 5", "not ok 1 - sum", "sum is wrong: 5", "FAIL: the sum is 5, wanted 6"]
+    "message", ["FAILED sum: expected 6, got 5", "not ok 1 - sum", "sum is wrong: 5", "FAIL: the sum is 5, wanted 6"]
 )
-def test_what_a_grader_prints_in_words_of_its_own_is_compared_too(said: str) -> None:
-    recorded = failure(f"{said}\n", reason=said).evidence
-    assert fails_the_same(failure_signature(recorded), log_signature(recorded, f"{said}\n"))
+def test_custom_grader_messages_are_compared(message: str) -> None:
+    recorded = failure(f"{message}\n", reason=message).evidence
+    assert fails_the_same(failure_signature(recorded), log_signature(recorded, f"{message}\n"))
     assert not fails_the_same(
         failure_signature(recorded), log_signature(recorded, "cannot open the file of the answer\n")
     )
     without_log = recorded.model_copy(
         update={"documents": tuple(one for one in recorded.documents if one.role != "log")}
     )
-    assert fails_the_same(failure_signature(without_log), log_signature(without_log, f"started\n{said}\n"))
+    assert fails_the_same(failure_signature(without_log), log_signature(without_log, f"started\n{message}\n"))
     assert not fails_the_same(failure_signature(without_log), log_signature(without_log, "started\n"))
 
 
-def test_recorded_trials_of_the_reference_answer_count() -> None:
+def test_recorded_reference_trials_count_as_replays() -> None:
     trials = (GradedTrial(name="t1", failed_at=("tests failed (66%)",), output=LOG), GradedTrial(name="t2"))
     answer = GradedAnswer(kind="reference answer", source="oracle, job 1", trials=trials, passed=1, total=2)
     document = reference_document([answer])
     assert document is not None
     case = failure()
     evidence = case.evidence.model_copy(update={"documents": (*case.evidence.documents, document)})
-    found = recorded_replays(evidence)
-    assert [(one.passed, one.alike, one.recorded) for one in found] == [(False, True, True), (True, False, True)]
-    proof = conclude(case_of(evidence), found, same_grader=True)
-    assert (proof.outcome, proof.replays) == ("flaky", found)
+    recorded = recorded_replays(evidence)
+    assert [(one.passed, one.alike, one.recorded) for one in recorded] == [(False, True, True), (True, False, True)]
+    proof = conclude(case_of(evidence), recorded, same_grader=True)
+    assert (proof.outcome, proof.replays) == ("flaky", recorded)
 
 
-def test_parts_are_alike_if_all_that_failed_fails_again() -> None:
+def test_failed_steps_are_alike_if_all_of_them_fail_again() -> None:
     def stored(*steps: str) -> Evidence:
         evidence = failure("FAIL: 3\n").evidence
         return evidence.model_copy(update={"steps": tuple(Step(name=name, status="failed") for name in steps)})
@@ -241,8 +243,6 @@ def test_parts_are_alike_if_all_that_failed_fails_again() -> None:
         ("aaa", "aaa", "reference fails"),
     ],
 )
-def test_replays_that_all_end_unlike_the_recorded_trials_prove_nothing(
-    recorded: str, replayed: str, outcome: str
-) -> None:
+def test_replays_that_contradict_all_recorded_trials_prove_nothing(recorded: str, replayed: str, outcome: str) -> None:
     before = [one.model_copy(update={"recorded": True}) for one in replays("reference", recorded)]
-    assert concluded(before, replays("reference", replayed)).outcome == outcome
+    assert proof_from(before, replays("reference", replayed)).outcome == outcome

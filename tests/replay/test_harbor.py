@@ -1,4 +1,4 @@
-"""Harbor's tasks are graded again: the reference solution, and what a trial left or did."""
+"""Replays of Harbor tasks: the reference solution, and the artifacts or commands of a trial."""
 
 import json
 import shutil
@@ -22,22 +22,25 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     return InProcessCommand(tmp_path, monkeypatch, capsys)
 
 
-def proved(inside: InProcessCommand, tasks: dict[str, TinyTask], *arguments: str, code: int = 0) -> dict[str, Any]:
-    """Return what is proved of each task, and why nothing could be run of it; `code` is the exit code."""
+def prove_tasks(inside: InProcessCommand, tasks: dict[str, TinyTask], *arguments: str, code: int = 0) -> dict[str, Any]:
+    """Run `prove` on the tasks and return the proof of each, or the reason why it was not replayed.
+
+    `code` is the expected exit code.
+    """
     tiny_harbor.write(inside.folder, tasks)
     command = ("prove", "job", "--tasks", "tasks", "--repeat", "2", "--json", *arguments)
-    told = json.loads(inside.run(*command, code=code).out)
-    refused = {one["eval"]: one["why"] for one in told["not_replayed"]}
-    return {one["eval"]: one for one in told["proofs"]} | refused
+    output = json.loads(inside.run(*command, code=code).out)
+    refused = {one["eval"]: one["why"] for one in output["not_replayed"]}
+    return {one["eval"]: one for one in output["proofs"]} | refused
 
 
-def outcome(inside: InProcessCommand, task: TinyTask, *arguments: str) -> tuple[str, str]:
-    found = proved(inside, {"task": task}, *arguments)["task"]
-    return found["outcome"], found["why"]
+def outcome_of(inside: InProcessCommand, task: TinyTask, *arguments: str) -> tuple[str, str]:
+    proof = prove_tasks(inside, {"task": task}, *arguments)["task"]
+    return proof["outcome"], proof["why"]
 
 
-def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
-    found = proved(
+def test_each_kind_of_failure_has_its_own_outcome(inside: InProcessCommand) -> None:
+    proofs = prove_tasks(
         inside,
         {
             "broken": TinyTask(test=TEST.format(5), said="FAIL: wants 5, got 3\n"),
@@ -49,23 +52,23 @@ def test_each_kind_of_failure_is_told_apart(inside: InProcessCommand) -> None:
             "image": TinyTask(dockerfile="FROM debian:12\nRUN apt-get install -y psql\n"),
         },
     )
-    assert {name: one if isinstance(one, str) else one["outcome"] for name, one in found.items()} == {
+    assert {name: one if isinstance(one, str) else one["outcome"] for name, one in proofs.items()} == {
         "broken": "inconclusive",
         "broken-alike": "reference fails",
         "fair": "reproduced",
         "gone": "not reproducible",
         "image": "it does not run in the sandbox, because its Dockerfile has RUN apt-get install -y psql",
     }
-    assert {one["note"] for one in found["fair"]["replays"] if one["answer"] == "output"} == {
+    assert {one["note"] for one in proofs["fair"]["replays"] if one["answer"] == "output"} == {
         "the commands of its trajectory, run again; reward 0"
     }
-    told = inside.run("prove", "job", "--tasks", "tasks").out
-    assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in told
-    assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in told
-    assert "Name a command with `--replay-command` to run them." in told
+    output = inside.run("prove", "job", "--tasks", "tasks").out
+    assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in output
+    assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in output
+    assert "Name a command with `--replay-command` to run them." in output
 
 
-def test_the_answer_changes_neither_grader_nor_reward(inside: InProcessCommand) -> None:
+def test_answer_cannot_change_the_grader_or_the_reward(inside: InProcessCommand) -> None:
     attack = """\
 for f in /tests/test.sh /logs/verifier/reward.txt /logs/verifier/reward.json /tmp/x ~/.bashrc; do
   mkdir -p $(dirname $f); echo 1 > $f; done 2> /dev/null
@@ -77,19 +80,19 @@ before=$(cat ticks); for n in $(seq 100); do after=$(cat ticks); done
 ls -A /tmp ~ | grep x && echo "somebody left something"
 """
     task = TinyTask(commands=(attack,), said="FAIL: wants 4, got 3\n", test=test + TEST.format(4))
-    (found,) = proved(inside, {"task": task}).values()
-    assert found["outcome"] == "reproduced"
-    logs = [one["log"] for one in found["replays"] if one["answer"] == "output"]
+    (proof,) = prove_tasks(inside, {"task": task}).values()
+    assert proof["outcome"] == "reproduced"
+    logs = [one["log"] for one in proof["replays"] if one["answer"] == "output"]
     assert logs == ["FAIL: wants 4, got 3\n"]
 
 
-def test_what_a_trial_left_is_graded_before_what_it_did(inside: InProcessCommand) -> None:
+def test_collected_artifacts_are_graded_instead_of_rerun_commands(inside: InProcessCommand) -> None:
     task = TinyTask(artifacts={"app/answer.txt": "4\n", "manifest.json": "[]"})
-    found = proved(inside, {"task": task})["task"]
-    assert found["outcome"] == "not reproducible"
-    assert found["replays"][-1]["note"] == "the collected artifacts; reward 1"
+    proof = prove_tasks(inside, {"task": task})["task"]
+    assert proof["outcome"] == "not reproducible"
+    assert proof["replays"][-1]["note"] == "the collected artifacts; reward 1"
     elsewhere = TinyTask(artifacts={"logs/answer.txt": "4\n"})
-    assert proved(inside, {"other": elsewhere})["other"]["outcome"] == "reproduced"
+    assert prove_tasks(inside, {"other": elsewhere})["other"]["outcome"] == "reproduced"
 
 
 UNREADABLE = (
@@ -103,7 +106,7 @@ UNREADABLE = (
     "python3 -c 'print(\"[\" * 100000)' > reward.json",
     "echo 1 > reward.txt; truncate -s 40M reward.json",
 )
-"""Ways to leave no reward."""
+"""Commands that leave no readable reward."""
 
 
 @pytest.mark.parametrize(
@@ -135,35 +138,35 @@ UNREADABLE = (
         *("verifier stops", "cut off"),
     ],
 )
-def test_a_replay_that_differs_from_the_run_says_nothing(inside: InProcessCommand, task: TinyTask, why: str) -> None:
-    found = proved(inside, {"task": task})["task"]
-    assert found["outcome"] == "inconclusive"
-    assert why in {one["note"][: len(why)] for one in found["replays"]}
+def test_replay_that_cannot_match_the_run_is_inconclusive(inside: InProcessCommand, task: TinyTask, why: str) -> None:
+    proof = prove_tasks(inside, {"task": task})["task"]
+    assert proof["outcome"] == "inconclusive"
+    assert why in {one["note"][: len(why)] for one in proof["replays"]}
 
 
-def test_a_command_that_cannot_start_is_no_replay(inside: InProcessCommand) -> None:
+def test_command_that_cannot_start_is_reported_as_not_replayed(inside: InProcessCommand) -> None:
     long = TinyTask(config=f"[environment.env]\nA = '{'x' * 200_000}'\n")
-    assert proved(inside, {"task": long}, code=69)["task"] == "not started: Argument list too long"
+    assert prove_tasks(inside, {"task": long}, code=69)["task"] == "not started: Argument list too long"
 
 
-def test_a_trial_that_a_limit_ended_is_reproduced_without_its_last_command(inside: InProcessCommand) -> None:
+def test_timed_out_trial_is_replayed_without_its_unfinished_command(inside: InProcessCommand) -> None:
     task = TinyTask(commands=("echo 3 > answer.txt", "sleep 600"), exception="AgentTimeoutError")
-    found = proved(inside, {"task": task})["task"]
-    assert found["outcome"] == "reproduced"
-    assert found["replays"][-1]["note"].endswith("run again, without the last one, which had not ended; reward 0")
+    proof = prove_tasks(inside, {"task": task})["task"]
+    assert proof["outcome"] == "reproduced"
+    assert proof["replays"][-1]["note"].endswith("run again, without the last one, which had not ended; reward 0")
 
 
-def test_a_task_that_has_changed_proves_nothing(inside: InProcessCommand) -> None:
+def test_changed_task_proves_nothing(inside: InProcessCommand) -> None:
     tiny_harbor.write(inside.folder, {"task": TinyTask()})
     (inside.folder / "tasks" / "task" / "tests" / "test.sh").write_text(TEST.format(5))
-    told = json.loads(inside.run("prove", "job", "--tasks", "tasks", "--json").out)
-    assert [(one["outcome"], one["why"]) for one in told["proofs"]] == [
+    output = json.loads(inside.run("prove", "job", "--tasks", "tasks", "--json").out)
+    assert [(one["outcome"], one["why"]) for one in output["proofs"]] == [
         ("inconclusive", "the grader has changed since the run")
     ]
 
 
-def test_other_tasks_replace_no_proof(inside: InProcessCommand) -> None:
-    assert proved(inside, {"task": TinyTask()})["task"]["outcome"] == "reproduced"
+def test_unrelated_tasks_do_not_replace_a_proof(inside: InProcessCommand) -> None:
+    assert prove_tasks(inside, {"task": TinyTask()})["task"]["outcome"] == "reproduced"
     inside.run("analyze", "job", "--tasks", "tasks", "--judge", "rules")
     (report,) = (inside.folder / "reports").glob("*/*/*.md")
     before = report.read_text()
@@ -172,38 +175,38 @@ def test_other_tasks_replace_no_proof(inside: InProcessCommand) -> None:
     shutil.copy(inside.folder / "tasks" / "task" / "task.toml", inside.folder / "others" / "other")
     assert "others has none of the tasks of job: task" in inside.run("prove", "job", "--tasks", "others", code=66).err
     assert report.read_text() == before
-    told = inside.run("analyze", "job", "--judge", "rules").err
-    assert "The proofs of 1 failure were made with other evidence, such as other --tasks" in " ".join(told.split())
+    output = inside.run("analyze", "job", "--judge", "rules").err
+    assert "The proofs of 1 failure were made with other evidence, such as other --tasks" in " ".join(output.split())
 
 
-def test_an_imported_job_is_replayed(inside: InProcessCommand) -> None:
+def test_imported_job_is_replayed_after_its_folder_is_gone(inside: InProcessCommand) -> None:
     tiny_harbor.write(inside.folder, {"fair": TinyTask(), "broken": TinyTask(test=TEST.format(3), said="FAIL: x\n")})
     imported = json.loads(inside.run("import", "job", "--json").out)
     (inside.folder / "job").rename(inside.folder / "gone")
-    (found,) = imported["imports"].values()
-    told = json.loads(inside.run("prove", found["runs"][0]["id"], "--tasks", "tasks", "--json").out)
-    assert {one["eval"]: one["outcome"] for one in told["proofs"]} == {"fair": "reproduced", "broken": "inconclusive"}
+    (imported_job,) = imported["imports"].values()
+    output = json.loads(inside.run("prove", imported_job["runs"][0]["id"], "--tasks", "tasks", "--json").out)
+    assert {one["eval"]: one["outcome"] for one in output["proofs"]} == {"fair": "reproduced", "broken": "inconclusive"}
 
 
-def test_an_analysis_replays_tasks_first(inside: InProcessCommand) -> None:
+def test_analyze_with_prove_replays_tasks_before_judging(inside: InProcessCommand) -> None:
     task = TinyTask(test=TEST.format(5), commands=("echo 4 > answer.txt",), said="FAIL: wants 5, got 4\n")
     tiny_harbor.write(inside.folder, {"broken": task})
-    told = inside.run("analyze", "job", "--tasks", "tasks", "--judge", "rules", "--prove", "--json").out
-    (found,) = json.loads(told)["findings"]
-    assert (found["classification"], found["basis"]) == ("OVERLY_STRICT", "proved")
+    output = inside.run("analyze", "job", "--tasks", "tasks", "--judge", "rules", "--prove", "--json").out
+    (finding,) = json.loads(output)["findings"]
+    assert (finding["classification"], finding["basis"]) == ("OVERLY_STRICT", "proved")
     (page,) = inside.folder.glob("reports/tiny/*/*.md")
     text = page.read_text()
     assert "reference (reward 0) failed 3 of 3 times (`bash /solution/solve.sh && bash /tests/test.sh`);" in text
     assert "exit code" not in text, "it is not what Harbor goes by"
 
 
-def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:
+def test_threshold_option_applies_to_replayed_rewards(inside: InProcessCommand) -> None:
     half = TinyTask(
         test='echo "half"; [ "$(cat answer.txt)" = 4 ]; echo 0.$((9 - 4 * $?)) > /logs/verifier/reward.txt\n',
         said="half\n",
     )
-    assert outcome(inside, half)[0] == "reference fails"
-    assert outcome(inside, half, "--threshold", "0.8")[0] == "reproduced"
+    assert outcome_of(inside, half)[0] == "reference fails"
+    assert outcome_of(inside, half, "--threshold", "0.8")[0] == "reproduced"
 
 
 @pytest.mark.parametrize(
@@ -225,14 +228,16 @@ def test_the_threshold_is_that_of_the_reader(inside: InProcessCommand) -> None:
         ({"function_name": "read_file", "arguments": {"path": "a"}}, "its trajectory has no shell command"),
     ],
 )
-def test_why_commands_are_not_run_again(inside: InProcessCommand, call: dict[str, Any], why: str) -> None:
-    found = proved(inside, {"task": TinyTask(commands=(call,), solve=None)}, code=69)["task"]
-    assert found.startswith(why)
-    with_reference = proved(inside, {"other": TinyTask(commands=(call,))})["other"]
+def test_reason_is_given_when_commands_cannot_be_replayed(
+    inside: InProcessCommand, call: dict[str, Any], why: str
+) -> None:
+    reason = prove_tasks(inside, {"task": TinyTask(commands=(call,), solve=None)}, code=69)["task"]
+    assert reason.startswith(why)
+    with_reference = prove_tasks(inside, {"other": TinyTask(commands=(call,))})["other"]
     assert with_reference["why"] == "the reference answer passes; the output cannot be run again"
 
 
-def test_a_command_of_the_users_runs_what_needs_an_image(inside: InProcessCommand) -> None:
+def test_user_command_replays_a_task_that_needs_an_image(inside: InProcessCommand) -> None:
     image = TinyTask(dockerfile="FROM debian:12\nRUN true\n")
     grade = inside.folder / "grade.sh"
     grade.write_text(
@@ -241,19 +246,19 @@ def test_a_command_of_the_users_runs_what_needs_an_image(inside: InProcessComman
         '[ "$(cat answer.txt)" = 4 ] || { echo "FAIL: wants 4, got $(cat answer.txt)"; exit 1; }\n'
     )
     command = f"bash {grade} {{task}} {{answer}} {{output}}"
-    assert proved(inside, {"task": image}, "--replay-command", command)["task"]["outcome"] == "reproduced"
+    assert prove_tasks(inside, {"task": image}, "--replay-command", command)["task"]["outcome"] == "reproduced"
     (home := inside.folder / "home" / "evalscribe").mkdir(parents=True)
     (home / "config.toml").write_text(f"[replay]\ncommand = '{command}'\n")
     for environment, where in (
         ({"EVALSCRIBE_REPLAY_COMMAND": command}, "environment"),
         ({"XDG_CONFIG_HOME": str(home.parent)}, str(home / "config.toml")),
     ):
-        told = inside.run("prove", "job", "--tasks", "tasks", **environment)
-        assert "Reproduced: the failure is real" in told.out
-        assert f"Answers run outside the sandbox, with the command of {where}: bash" in " ".join(told.err.split())
+        output = inside.run("prove", "job", "--tasks", "tasks", **environment)
+        assert "Reproduced: the failure is real" in output.out
+        assert f"Answers run outside the sandbox, with the command of {where}: bash" in " ".join(output.err.split())
 
 
-def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProcessCommand) -> None:
+def test_workspace_files_cannot_set_a_command_outside_the_sandbox(inside: InProcessCommand) -> None:
     tiny_harbor.write(inside.folder, {"task": TinyTask(dockerfile="FROM debian:12\nRUN true\n")})
     (inside.folder / ".env").write_text("EVALSCRIBE_REPLAY_COMMAND=touch owned\nXDG_CONFIG_HOME=.\n")
     (inside.folder / "evalscribe").mkdir()
@@ -264,7 +269,7 @@ def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProce
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "message"),
     [
         (
             "grade {nothing}",
@@ -274,9 +279,9 @@ def test_no_file_of_the_folder_names_a_command_that_runs_outside(inside: InProce
         ("grade {task}", "--replay-command has {task}: also give the folder of the tasks with --tasks"),
     ],
 )
-def test_a_wrong_command_is_refused(inside: InProcessCommand, command: str, said: str) -> None:
+def test_invalid_replay_command_is_refused(inside: InProcessCommand, command: str, message: str) -> None:
     tiny_harbor.write(inside.folder, {"task": TinyTask()})
-    assert said in " ".join(inside.run("prove", "job", "--replay-command", command, code=64).err.split())
+    assert message in " ".join(inside.run("prove", "job", "--replay-command", command, code=64).err.split())
 
 
 FILES = {"a.txt": "a", "data/b.txt": "b", "data/deep/c.txt": "c"}
@@ -297,7 +302,7 @@ FILES = {"a.txt": "a", "data/b.txt": "b", "data/deep/c.txt": "c"}
         ("from ubuntu\r\nCOPY\ta.t\\\r\n# in between\r\nxt /w/\r\n", {"w/a.txt"}, "/"),
     ],
 )
-def test_files_lie_where_a_dockerfile_copies_them(
+def test_dockerfile_copy_places_files_and_workdir(
     tmp_path: Path, dockerfile: str, files: set[str], start_in: str
 ) -> None:
     _, place, _ = build_folders(_context(tmp_path, dockerfile), tmp_path / "tree")
@@ -306,7 +311,7 @@ def test_files_lie_where_a_dockerfile_copies_them(
     assert place == start_in
 
 
-def test_a_dockerfile_sets_the_environment(tmp_path: Path) -> None:
+def test_dockerfile_env_sets_the_environment(tmp_path: Path) -> None:
     dockerfile = 'FROM debian\nWORKDIR /app\nENV A=1 B="two words"\nENV C three words\n'
     *_, environment = build_folders(_context(tmp_path, dockerfile), tmp_path / "tree")
     assert environment == {"A": "1", "B": "two words", "C": "three words"}
@@ -341,13 +346,13 @@ def test_a_dockerfile_sets_the_environment(tmp_path: Path) -> None:
         ("ENTRYPOINT bash", "has ENTRYPOINT bash"),
     ],
 )
-def test_whatever_else_a_dockerfile_does_needs_its_image(tmp_path: Path, line: str, why: str) -> None:
+def test_unsupported_dockerfile_instruction_needs_the_image(tmp_path: Path, line: str, why: str) -> None:
     with pytest.raises(NeedsImageError, match="its Dockerfile ") as refused:
         build_folders(_context(tmp_path, f"FROM debian\nWORKDIR /app\n{line}\n"), tmp_path / "tree")
     assert str(refused.value).startswith(f"its Dockerfile {why}")
 
 
-def test_a_dockerfile_copies_no_more_than_a_sandbox_takes(tmp_path: Path) -> None:
+def test_dockerfile_copying_too_many_files_is_refused(tmp_path: Path) -> None:
     context = _context(tmp_path, "FROM debian\n" + "".join(f"COPY . /x{n}\n" for n in range(40)))
     for n in range(600):
         (context / f"{n}.txt").write_text("")
@@ -356,7 +361,7 @@ def test_a_dockerfile_copies_no_more_than_a_sandbox_takes(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("source", ["secret.txt", "*.tx?", "out/key.txt", "out/*", "out"])
-def test_a_link_is_not_followed(source: str, tmp_path: Path) -> None:
+def test_copying_from_a_symlink_is_refused(source: str, tmp_path: Path) -> None:
     context = _context(tmp_path, f"FROM debian\nCOPY {source} /x/\n")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "key.txt").write_text("secret")
@@ -366,7 +371,7 @@ def test_a_link_is_not_followed(source: str, tmp_path: Path) -> None:
         build_folders(context, tmp_path / "tree")
 
 
-def test_a_copied_link_leads_nowhere_outside(tmp_path: Path) -> None:
+def test_copying_through_a_copied_symlink_is_refused(tmp_path: Path) -> None:
     context = _context(tmp_path, "FROM debian\nCOPY data /app\nCOPY a.txt /app/out/\n")
     (tmp_path / "outside").mkdir()
     (context / "data" / "out").symlink_to(tmp_path / "outside")
@@ -384,8 +389,8 @@ def _context(folder: Path, dockerfile: str) -> Path:
     return context
 
 
-def test_the_jobs_of_harbor_itself_are_told_apart(inside: InProcessCommand, real_data: Path) -> None:
-    """The wrong verifier, the fair one, and the flaky one with a seed, so that nothing depends on chance."""
+def test_real_harbor_jobs_have_the_expected_outcomes(inside: InProcessCommand, real_data: Path) -> None:
+    """One wrong, one fair and one flaky verifier; the flaky one is seeded so that the result is deterministic."""
     harbor = inside.folder / "harbor"
     shutil.copytree(real_data / "formats" / "harbor", harbor)
     task = harbor / "tasks" / "dice-script"
@@ -401,15 +406,15 @@ def test_the_jobs_of_harbor_itself_are_told_apart(inside: InProcessCommand, real
     assert before != after
     for result in harbor.glob("jobs/*/dice-script__*/result.json"):
         result.write_text(result.read_text().replace(before, after))
-    told = json.loads(inside.run("prove", "harbor/jobs/model", "--tasks", "harbor/tasks", "--json").out)
-    assert {one["eval"]: (one["outcome"], one["same_grader"]) for one in told["proofs"]} == {
+    output = json.loads(inside.run("prove", "harbor/jobs/model", "--tasks", "harbor/tasks", "--json").out)
+    assert {one["eval"]: (one["outcome"], one["same_grader"]) for one in output["proofs"]} == {
         **{f"count-errors#{n}": ("reference fails", True) for n in (1, 2, 3)},
         **{f"region-revenue#{n}": ("reproduced", True) for n in (1, 2, 3)},
         "dice-script#2": ("flaky", True),
     }
     counted = {
         one["eval"]: [(rep["answer"], rep["passed"], rep["times"], rep["recorded"]) for rep in one["replays"]]
-        for one in told["proofs"]
+        for one in output["proofs"]
     }
     assert counted["count-errors#1"] == [("reference", False, 3, True), ("reference", False, 3, False)]
     assert sorted(counted["dice-script#2"]) == [

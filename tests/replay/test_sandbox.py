@@ -1,4 +1,4 @@
-"""Code under test that tries to break out, to stay, or to use up the machine."""
+"""The sandbox against code that tries to escape, to keep running, or to exhaust the machine."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ async def run(*command: str, limits: SandboxLimits | None = None, collect: tuple
 
 
 FILLS_THE_DISK = "while :; do head -c 9000000 /dev/zero > f$((n=n+1)); done"
-"""Ends only at a limit."""
+"""Shell code that never ends by itself."""
 HOME = os.path.expanduser("~")
 
 
@@ -48,7 +48,7 @@ def shell(code: str) -> tuple[str, ...]:
     return "sh", "-c", code
 
 
-async def test_a_command_runs_and_what_it_leaves_is_read(tmp_path: Path) -> None:
+async def test_command_runs_and_collected_files_are_returned(tmp_path: Path) -> None:
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test.sh").write_text("cat /app/answer.txt; echo 1 > /logs/reward.txt; exit 3")
     (tmp_path / "answer.txt").write_text("42\n")
@@ -61,7 +61,7 @@ async def test_a_command_runs_and_what_it_leaves_is_read(tmp_path: Path) -> None
     assert (done.exit_code, done.ended, done.output, done.files) == (3, "exited", "42\n", {"/logs/reward.txt": "1\n"})
 
 
-async def test_an_interpreter_of_this_machine_is_visible() -> None:
+async def test_host_interpreter_can_be_mounted_and_run() -> None:
     shown = [Folder(Path(prefix), prefix) for prefix in (sys.base_prefix, sys.prefix)]
     done = await execute((sys.executable, "-c", "import pytest; print(pytest.__version__)"), shown)
     assert (done.exit_code, done.output) == (0, f"{pytest.__version__}\n")
@@ -76,7 +76,7 @@ async def test_environment_home_and_user_are_private(monkeypatch: pytest.MonkeyP
     assert "\n0\nsandbox" not in done.output
 
 
-async def test_nothing_outside_can_be_changed(tmp_path: Path) -> None:
+async def test_files_outside_the_sandbox_cannot_be_changed(tmp_path: Path) -> None:
     (tmp_path / "input").mkdir()
     (tmp_path / "input" / "a.txt").write_text("as it was")
     code = (
@@ -90,7 +90,7 @@ async def test_nothing_outside_can_be_changed(tmp_path: Path) -> None:
     assert "env" in os.listdir("/usr/bin")
 
 
-async def test_there_is_no_network_not_even_to_this_machine() -> None:
+async def test_sandbox_has_no_network_not_even_loopback_to_the_host() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         done = await run(*python(f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"))
@@ -99,7 +99,7 @@ async def test_there_is_no_network_not_even_to_this_machine() -> None:
     assert "Network is unreachable" in done.output
 
 
-async def test_processes_outside_are_neither_seen_nor_signalled() -> None:
+async def test_processes_outside_cannot_be_signalled() -> None:
     done = await run(
         *shell(f"kill -9 {os.getpid()} {os.getppid()}; kill -9 -1; ls /proc | grep -c '^[0-9]'; echo here")
     )
@@ -107,7 +107,7 @@ async def test_processes_outside_are_neither_seen_nor_signalled() -> None:
     assert os.getppid() > 0
 
 
-async def test_a_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
+async def test_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
     mark = f"{tmp_path.name}-{os.getpid()}"
     code = f"import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n  time.sleep(3600)  # {mark}\n"
     done = await run(*python(code))
@@ -115,7 +115,7 @@ async def test_a_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:
     assert not _running(mark)
 
 
-async def test_a_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
+async def test_fork_bomb_ends_with_the_sandbox(tmp_path: Path) -> None:
     mark = f"{tmp_path.name}-{os.getpid()}"
     code = f"import os\nwhile True:\n try: os.fork()\n except OSError: pass  # {mark}"
     done = await run(*python(code), limits=SandboxLimits(wall_s=2))
@@ -164,13 +164,13 @@ def _running(mark: str) -> bool:
         *("many files", "memory of many processes"),
     ],
 )
-async def test_a_limit_ends_it(command: tuple[str, ...], limits: SandboxLimits, ended: str) -> None:
+async def test_command_is_stopped_at_each_limit(command: tuple[str, ...], limits: SandboxLimits, ended: str) -> None:
     done = await run(*command, limits=limits)
     assert (done.ended, done.exit_code) == (ended, None)
     assert len(done.output) <= limits.output_bytes
 
 
-async def test_one_process_that_takes_too_much_is_refused() -> None:
+async def test_single_process_is_limited_in_memory_file_size_and_cpu_time() -> None:
     done = await run(*python("bytearray(3 * 2**30)"), limits=SandboxLimits(memory_bytes=256 * MIB))
     assert "MemoryError" in done.output
     done = await run(*shell("truncate -s 100G big"))
@@ -180,7 +180,7 @@ async def test_one_process_that_takes_too_much_is_refused() -> None:
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../../../../../etc/passwd", "/dev/zero", "pipe"])
-async def test_a_link_or_device_is_not_read(target: str) -> None:
+async def test_links_and_devices_are_not_collected(target: str) -> None:
     make = "mkfifo /app/out.txt" if target == "pipe" else f"ln -s {target} /app/out.txt"
     assert (await run(*shell(make), collect=("/app/out.txt",))).files == {}
     folder = "rm -rf /app/sub; ln -s /etc /app/sub"
@@ -207,7 +207,7 @@ async def test_commands_that_share_folders_share_nothing_else() -> None:
 
 @pytest.fixture
 def passable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder for temporary files that another user can pass through."""
+    """The folder for temporary files, which other users may traverse."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder)
         path.chmod(0o711)
@@ -215,18 +215,18 @@ def passable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield path
 
 
-async def test_a_deep_and_locked_tree_is_removed(passable: Path) -> None:
+async def test_deep_tree_without_permissions_is_removed(passable: Path) -> None:
     code = "import os\nfor _ in range(1500): os.mkdir('d'); os.chdir('d')\nos.chmod('/app/d', 0)"
     assert (await run(*python(code))).exit_code == 0
     assert os.listdir(passable) == []
 
 
-async def test_devices_and_shared_memory_work_and_have_no_room_beside_them() -> None:
+async def test_devices_and_shared_memory_work_and_dev_is_read_only() -> None:
     done = await run(*shell("echo x > /dev/x; echo y > /dev/null; python3 -c 'import multiprocessing as m; m.Lock()'"))
     assert (done.exit_code, done.output.count("Read-only file system"), done.output.count("\n")) == (0, 1, 1)
 
 
-async def test_only_own_folders_of_killed_processes_are_removed(passable: Path) -> None:
+async def test_only_own_leftover_folders_of_dead_processes_are_removed(passable: Path) -> None:
     name = f"evalscribe-replay-{{}}-{os.uname().nodename}-x"
     away = await asyncio.create_subprocess_exec("true")
     await away.wait()
@@ -243,22 +243,22 @@ async def test_only_own_folders_of_killed_processes_are_removed(passable: Path) 
     assert (passable / name.format(away.pid)).is_symlink()
 
 
-async def test_what_cannot_be_started_is_said() -> None:
+async def test_command_that_cannot_start_returns_126_and_the_reason() -> None:
     done = await execute(("true",), (), environment={"LONG": "x" * 200_000})
     assert (done.exit_code, done.ended, done.output) == (126, "exited", "Argument list too long")
 
 
-async def test_a_folder_that_is_too_deep_is_refused(tmp_path: Path) -> None:
+async def test_too_deeply_nested_folder_is_refused(tmp_path: Path) -> None:
     with contextlib.chdir(tmp_path):
         for _ in range(1500):
             os.mkdir("d")
             os.chdir("d")
     with pytest.raises(UsageError, match="too deeply nested"):
         await execute(("true",), [Folder(tmp_path, "/app", writable=True)])
-    await (await asyncio.create_subprocess_exec("rm", "-rf", tmp_path / "d")).wait()  # pytest cannot
+    await (await asyncio.create_subprocess_exec("rm", "-rf", tmp_path / "d")).wait()  # too deep for pytest to remove
 
 
-async def test_it_ends_when_it_is_no_longer_waited_for(tmp_path: Path) -> None:
+async def test_cancelled_execution_ends_the_sandbox_processes(tmp_path: Path) -> None:
     mark = f"{tmp_path.name}-{os.getpid()}"
     task = asyncio.ensure_future(run(*python(f"import time; time.sleep(3600)  # {mark}")))
     while not _running(mark):
@@ -270,7 +270,7 @@ async def test_it_ends_when_it_is_no_longer_waited_for(tmp_path: Path) -> None:
     await until(lambda: not _running(mark), "the sandbox's processes are gone")
 
 
-async def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+async def test_named_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UsageError, match="neither a file nor a folder"):
         await execute(("true",), [Folder(tmp_path, "/app", writable=True)])

@@ -1,4 +1,4 @@
-"""Trials of tau-bench and tau2-bench are graded again, under the old and the corrected expectation."""
+"""Replays of tau-bench and tau2-bench trials with the original and the corrected expectation."""
 
 import asyncio
 import importlib.util
@@ -40,19 +40,19 @@ def tools() -> None:
 
 @contextmanager
 def imported(file: Path, store: Path) -> Iterator[tuple[RunStore, Run, list[Record]]]:
-    """Import a file, and give back its run as if every trial had failed: then all of them are replayed."""
+    """Import a file, and yield its store, records, and run with every trial as a failure, so that all are replayed."""
     runs, records = list[Run](), list[Record]()
     for one in open_records(file, RunOverrides()).read():
         if isinstance(one, Run):
             runs.append(one)
         else:
             records.append(one)
-    archive = open_collection_records(store)
+    run_store = open_collection_records(store)
     try:
-        archive.add(None, runs, records)
-        yield archive, runs[0].model_copy(update={"failures": tuple(record.eval for record in records)}), records
+        run_store.add(None, runs, records)
+        yield run_store, runs[0].model_copy(update={"failures": tuple(record.eval for record in records)}), records
     finally:
-        archive.close()
+        run_store.close()
 
 
 def trajectories(file: Path) -> list[RecordedTrial]:
@@ -61,53 +61,58 @@ def trajectories(file: Path) -> list[RecordedTrial]:
 
 
 async def replayed(grader: TauGrader, record: Record) -> dict[str | None, bool]:
-    """Replay a trial. Returns whether it passes, by change; without a correction the change changes nothing."""
+    """Replay a trial; return whether it passes for each change (`None` and `CORRECTED`).
+
+    A trial without a correction has the same result for both.
+    """
     evidence = evidence_of(record)
-    found: dict[str | None, bool] = {}
+    passed_by_change: dict[str | None, bool] = {}
     for job in grader.plan(evidence).jobs:
         replay = await grader.run(evidence, job, 1)
         assert replay.broken == "", replay
         if job.answer == "output":
-            found[job.change] = replay.passed
+            passed_by_change[job.change] = replay.passed
         else:
             assert replay.passed, "no expected call fails to execute"
-    return {None: found[None], CORRECTED: found.get(CORRECTED, found[None])}
+    return {None: passed_by_change[None], CORRECTED: passed_by_change.get(CORRECTED, passed_by_change[None])}
 
 
 @pytest.mark.usefixtures("tools")
-def test_every_real_trial_has_the_known_rewards(real_data: Path, tmp_path: Path) -> None:
+def test_replayed_real_trials_have_the_known_rewards(real_data: Path, tmp_path: Path) -> None:
     folder = real_data / "tau-bench"
-    known = json.loads((folder / "replayed-0-24.json").read_text())["trials"]
+    expected_trials = json.loads((folder / "replayed-0-24.json").read_text())["trials"]
 
     async def main() -> list[dict[str | None, bool]]:
         with (
-            imported(folder / "gpt-4o-airline-tasks-0-24.json", tmp_path / "store.db") as (archive, run, records),
+            imported(folder / "gpt-4o-airline-tasks-0-24.json", tmp_path / "store.db") as (run_store, run, records),
             open_tau_bench(
-                archive, run, run.failures, folder / "environment", folder / "fixes-airline-tasks-0-24.json"
+                run_store, run, run.failures, folder / "environment", folder / "fixes-airline-tasks-0-24.json"
             ) as grader,
         ):
             ordered = sorted(records, key=lambda one: (int(str(one.metadata["task"])), one.eval.trial))
             return [await replayed(grader, record) for record in ordered]
 
-    ordered = sorted(known, key=lambda one: (one["task_id"], one["trial"]))
+    ordered = sorted(expected_trials, key=lambda one: (one["task_id"], one["trial"]))
     assert asyncio.run(main()) == [
         {None: one["replayed_old_reward"] == 1, CORRECTED: one["corrected_reward"] == 1} for one in ordered
     ]
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_corrected_expectation_proves_failures_not_the_models(real_data: Path, inside: InProcessCommand) -> None:
+def test_corrected_expectation_proves_failures_are_not_the_models_fault(
+    real_data: Path, inside: InProcessCommand
+) -> None:
     folder = real_data / "tau-bench"
     run = folder / "gpt-4o-airline-tasks-0-24.json"
     names = ["task-16#1", "task-16#2", "task-16#3", "task-15#1", "task-9#1", "task-0#1"]
-    given = ("--expectations", folder / "fixes-airline-tasks-0-24.json", "--json")
-    proved = json.loads(inside.run("prove", run, *names, *given).out)
+    options = ("--expectations", folder / "fixes-airline-tasks-0-24.json", "--json")
+    proved = json.loads(inside.run("prove", run, *names, *options).out)
     outcomes = {one["eval"].rpartition("/")[2]: one["outcome"] for one in proved["proofs"]}
     assert outcomes == dict.fromkeys(names[:3], "fixed by change") | dict.fromkeys(names[3:], "reproduced")
     (first,) = (one for one in proved["proofs"] if one["eval"].endswith("task-16#1"))
     assert first["why"] == "passes with the corrected expectation"
     assert "certificate_3221322: unchanged, expected" in first["replays"][0]["log"]
-    again = json.loads(inside.run("prove", proved["run"]["id"], *names, *given).out)
+    again = json.loads(inside.run("prove", proved["run"]["id"], *names, *options).out)
     assert again["proofs"] == proved["proofs"], "an imported run has the same proofs"
 
 
@@ -125,12 +130,12 @@ TASK: dict[str, Any] = {
 
 
 def mock_run(calls: list[dict[str, Any]], reply: str = "It is done: 1024", reward: float = 0.0) -> dict[str, Any]:
-    """A run of tau2-bench's domain `mock` with one trial of one task."""
+    """Return a run of tau2-bench's domain `mock` with one trial of one task."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
     for number, call in enumerate(calls):
-        made = {"id": f"c{number}", "requestor": "assistant", **call}
+        tool_call = {"id": f"c{number}", "requestor": "assistant", **call}
         answer = {"id": f"c{number}", "role": "tool", "content": "ok", "requestor": "assistant", "error": False}
-        messages += [{"role": "assistant", "content": None, "tool_calls": [made]}, answer]
+        messages += [{"role": "assistant", "content": None, "tool_calls": [tool_call]}, answer]
     parts = {"DB": reward, "COMMUNICATE": 1.0}
     simulation = {
         "id": "s-1",
@@ -141,14 +146,18 @@ def mock_run(calls: list[dict[str, Any]], reply: str = "It is done: 1024", rewar
         "messages": [*messages, {"role": "assistant", "content": reply}],
     }
     info = {"agent_info": {"llm": "acme/m-1"}, "environment_info": {"domain_name": "mock"}}
-    return {"info": info, "tasks": [{**TASK, "evaluation_criteria": expecting("1024")}], "simulations": [simulation]}
+    return {
+        "info": info,
+        "tasks": [{**TASK, "evaluation_criteria": criteria_with("1024")}],
+        "simulations": [simulation],
+    }
 
 
-def expecting(said: str, **arguments: Any) -> dict[str, Any]:
+def criteria_with(message: str, **arguments: Any) -> dict[str, Any]:
     criteria = TASK["evaluation_criteria"]
     (action,) = criteria["actions"]
     changed = {**action, "arguments": {**action["arguments"], **arguments}}
-    return {**criteria, "actions": [changed], "communicate_info": [said]}
+    return {**criteria, "actions": [changed], "communicate_info": [message]}
 
 
 CREATE = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Important Meeting"}}
@@ -178,11 +187,11 @@ CREATE = {"name": "create_task", "arguments": {"user_id": "user_1", "title": "Im
         ),
     ],
 )
-def test_a_task_of_tau2_bench_is_found_by_its_id(
+def test_corrected_tau2_task_is_matched_by_id_and_changes_the_outcome(
     inside: InProcessCommand, request_text: str, title: str, outcome: str, why: str
 ) -> None:
     scenario = {"persona": None, "instructions": request_text}
-    fixed = {**TASK, "user_scenario": scenario, "evaluation_criteria": expecting("1024", title=title)}
+    fixed = {**TASK, "user_scenario": scenario, "evaluation_criteria": criteria_with("1024", title=title)}
     run, tasks = inside.folder / "run.json", inside.folder / "corrected.json"
     run.write_text(json.dumps(mock_run([CREATE])))
     tasks.write_text(json.dumps([fixed]))
@@ -203,7 +212,7 @@ def test_a_task_of_tau2_bench_is_found_by_its_id(
         pytest.param([CREATE], "reproduced 1 of 1 times; the reference answer passes", id="the run's"),
     ],
 )
-def test_a_recorded_reward_has_to_be_reproduced(
+def test_replay_counts_only_if_it_reproduces_the_recorded_reward(
     inside: InProcessCommand, calls: list[dict[str, Any]], why: str
 ) -> None:
     run = inside.folder / "run.json"
@@ -213,7 +222,7 @@ def test_a_recorded_reward_has_to_be_reproduced(
 
 
 def airline_run(*trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A run of tau-bench with a task that expects nothing, and calls of which each message has one."""
+    """Return a tau-bench run of a task that expects no action; each message of a trial has one call."""
     task = {"user_id": "mia_li_3668", "actions": [], "instruction": "You want to know something.", "outputs": []}
     entries = []
     for number, calls in enumerate(trials):
@@ -235,7 +244,7 @@ def airline_run(*trials: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_call_without_end_stops_its_own_trial_only(inside: InProcessCommand) -> None:
+def test_endless_call_stops_only_its_own_trial(inside: InProcessCommand) -> None:
     run = inside.folder / "run.json"
     endless = {"name": "calculate", "arguments": {"expression": "9**9**9**9"}}
     certificate = {"name": "send_certificate", "arguments": {"user_id": "mia_li_3668", "amount": 10}}
@@ -247,7 +256,7 @@ def test_a_call_without_end_stops_its_own_trial_only(inside: InProcessCommand) -
     ]
 
 
-def test_what_is_missing_is_said(inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_file_package_or_domain_is_reported(inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     if shutil.which("bwrap") is None:
         skip_or_fail("bubblewrap")
     run = inside.folder / "run.json"
@@ -265,8 +274,8 @@ def test_what_is_missing_is_said(inside: InProcessCommand, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("shift", [0, 1])
-def test_tasks_of_one_user_are_told_apart(tmp_path: Path, shift: int) -> None:
-    """The longer request has every word of the shorter: only together are they assigned rightly."""
+def test_corrections_are_matched_to_tasks_of_the_same_user(tmp_path: Path, shift: int) -> None:
+    """The longer request contains the shorter one, so both must be matched jointly."""
     requests = ["You want to cancel flight A1 and have the money back.", "You want to cancel flight A1."]
     run, tasks = tmp_path / "run.json", tmp_path / "tasks.json"
     entries = airline_run([], [])
@@ -284,37 +293,37 @@ def test_tasks_of_one_user_are_told_apart(tmp_path: Path, shift: int) -> None:
     ]
     other = {**new[0], "user_scenario": {"instructions": f"You are mia_li_36680. {requests[0]}"}}
     tasks.write_text(json.dumps([other, *new[shift:], *new[:shift]]))
-    found = read_corrections(tasks, trajectories(run))
-    assert {name: one.expected.outputs for name, one in found.items()} == {"0": ("said 0",), "1": ("said 1",)}
-    assert {one.doubt for one in found.values()} == {""}
+    corrections = read_corrections(tasks, trajectories(run))
+    assert {name: one.expected.outputs for name, one in corrections.items()} == {"0": ("said 0",), "1": ("said 1",)}
+    assert {one.doubt for one in corrections.values()} == {""}
 
 
-def test_a_file_without_the_tasks_is_refused(tmp_path: Path) -> None:
+def test_corrections_file_without_matching_tasks_is_refused(tmp_path: Path) -> None:
     run, tasks = tmp_path / "run.json", tmp_path / "tasks.json"
     run.write_text(json.dumps(airline_run([])))
-    for value, said in (
+    for value, message in (
         ({"tasks": []}, "has no expectations"),
         ([{"id": "7", "user_scenario": {"instructions": "x"}, "evaluation_criteria": {}}], "has none of the run's"),
         ({"tasks": [{"old_task_id": 0, "user_id": "someone", "corrected_actions": []}]}, "has none of the run's"),
     ):
         tasks.write_text(json.dumps(value))
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             read_corrections(tasks, trajectories(run))
 
 
-def test_an_unknown_domain_is_refused(tmp_path: Path) -> None:
+def test_unknown_domain_is_refused(tmp_path: Path) -> None:
     run = tmp_path / "run.json"
     run.write_text(json.dumps(airline_run([])))
     (tmp_path / "tau_bench" / "envs" / "train" / "tools").mkdir(parents=True)
     with (
-        imported(run, tmp_path / "store.db") as (archive, read, _),
+        imported(run, tmp_path / "store.db") as (run_store, read, _),
         pytest.raises(UsageError, match="names none of the domains"),
-        open_tau_bench(archive, read, read.failures, tmp_path, None),
+        open_tau_bench(run_store, read, read.failures, tmp_path, None),
     ):
         pass
 
 
-def test_outputs_are_searched_as_the_benchmark_does(tmp_path: Path) -> None:
+def test_required_outputs_are_matched_as_in_the_benchmark(tmp_path: Path) -> None:
     run = tmp_path / "run.json"
     entries = airline_run([])
     (entry,) = entries

@@ -1,4 +1,4 @@
-"""Make the collection of two checkpoints anew: `python tests/sample/checkpoints.py [FILE]`."""
+"""Regenerate the collection of two checkpoints: `python tests/sample/checkpoints.py [FILE]`."""
 
 import json
 import sys
@@ -27,12 +27,12 @@ def _of(agent: Agent) -> Iterator[Run | Record]:
     run = Run(id=f"room-desk-{agent.name.rpartition('-')[2]}", provider="example", model=agent.name)
     run = run.model_copy(update={"experiment": "room-desk"})
     yield run
-    for request, trial, held in conversations(agent, TRIALS):
-        yield _record(run, agent, request, trial, held)
+    for request, trial, conversation in conversations(agent, TRIALS):
+        yield _record(run, agent, request, trial, conversation)
 
 
-def _record(run: Run, agent: Agent, request: Request, trial: int, held: Conversation) -> Record:
-    steps = (_actions(request, held), *_outputs(request, held))
+def _record(run: Run, agent: Agent, request: Request, trial: int, conversation: Conversation) -> Record:
+    steps = (_actions(request, conversation), *_outputs(request, conversation))
     failed = next((step for step in steps if step.status == "failed"), None)
     eval = Eval(
         id=f"{run.id}-{request.name}-{trial}",
@@ -52,28 +52,28 @@ def _record(run: Run, agent: Agent, request: Request, trial: int, held: Conversa
             "scores": {"reward": 0.0 if failed else 1.0},
             "agent": {"model_name": agent.name},
         },
-        transcripts=(Transcript(id=f"{eval.id}-0", messages=tuple(held.messages)),),
+        transcripts=(Transcript(id=f"{eval.id}-0", messages=tuple(conversation.messages)),),
         steps=steps,
         documents=tuple(_documents(request)),
     )
 
 
-def _actions(request: Request, held: Conversation) -> Step:
-    """Graded by what the desk holds in the end, whoever called what on the way."""
-    if held.desk.bookings == reached(request).bookings:
+def _actions(request: Request, conversation: Conversation) -> Step:
+    """Grade the final bookings of the desk, regardless of the calls that led to them."""
+    if conversation.desk.bookings == reached(request).bookings:
         return Step(name="actions", status="passed")
     expected = [Action(tool, arguments) for tool, arguments in request.expected]
-    made = [Action(*call) for call in held.calls]
+    actual = [Action(*call) for call in conversation.calls]
     return Step(
-        name="actions", status="failed", error=describe_difference(compare_calls(expected, made)[0], expected, made)
+        name="actions", status="failed", error=describe_difference(compare_calls(expected, actual)[0], expected, actual)
     )
 
 
-def _outputs(request: Request, held: Conversation) -> Iterator[Step]:
+def _outputs(request: Request, conversation: Conversation) -> Iterator[Step]:
     if request.outputs:
-        lacking = [text for text in request.outputs if text not in held.said]
-        error = f"the user was never told {lacking[0]}" if lacking else None
-        yield Step(name="outputs", status="failed" if lacking else "passed", error=error)
+        missing = [text for text in request.outputs if text not in conversation.said]
+        error = f"the user was never told {missing[0]}" if missing else None
+        yield Step(name="outputs", status="failed" if missing else "passed", error=error)
 
 
 def _documents(request: Request) -> Iterator[Document]:

@@ -1,4 +1,4 @@
-"""The table of formats in the documentation: `cd tests && python -m sample.formats` writes it anew."""
+"""Regenerate the table of formats in the documentation: `cd tests && python -m sample.formats`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def _fields(one: Format) -> Iterator[str]:
 
 
 def table() -> str:
-    """What each format becomes, between the marks of the page."""
+    """Return the tables of formats and their fields, with the start and end markers."""
     lines = ["| format | name | a run is | an eval is | passed | versions tested |", "|---|---|---|---|---|---|"]
     lines += [*map(_summary, formats()), "", "## What each field becomes", ""]
     lines += [line for one in formats() if one.fields for line in _fields(one)]
@@ -37,7 +37,7 @@ def table() -> str:
 
 
 def replaced(page: str) -> str:
-    """The page with its table made anew."""
+    """Return the page with its table regenerated."""
     before, _, rest = page.partition(START)
     return before + table() + rest.partition(END)[2]
 

@@ -1,4 +1,4 @@
-"""The sample's reports in `reports/` and README's picture: `cd tests && python -m sample.published` writes them."""
+"""Regenerate the sample's reports and the README picture: `cd tests && python -m sample.published`."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ PICTURE = ROOT / "agent/docs/report.svg"
 
 
 def analysed() -> dict[str, str]:
-    """Name below `reports/` and text of each report after the sample was analysed in an empty folder."""
+    """Analyse the sample in an empty folder; return the text of each report by its path below `reports/`."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["analyze", "sample", "--judge", "rules", "--reports", "reports", "--date", DATE, "--quiet"]
         subprocess.run([sys.executable, "-m", "evalscribe", *command], cwd=folder, check=True, capture_output=True)
@@ -24,7 +24,7 @@ def analysed() -> dict[str, str]:
 
 
 def picture(**environment: str) -> str:
-    """The first screen of the sample's report, as `reports show` draws it."""
+    """Return the first screen of the sample's report as an SVG by `reports show`."""
     command = ["reports", "show", REPORT, "--reports", str(REPORTS), "--format", "svg"]
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(

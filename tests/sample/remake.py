@@ -1,4 +1,4 @@
-"""Remakes the sample's recorded run: `cd tests && python -m sample.remake [FOLDER]`, by default in the package."""
+"""Regenerate the sample's recorded run: `cd tests && python -m sample.remake [FOLDER]` (default: in the package)."""
 
 import hashlib
 import json
@@ -18,24 +18,24 @@ RUN = {"_id": "smp7q2kax0d4m81v", "model": "sample-model-1", "provider": "exampl
 
 
 def eval_paths() -> list[str]:
-    """Every `category/name` of the suite."""
+    """Return the `category/name` of every eval in the suite."""
     return sorted(path.parent.relative_to(suite_folder()).as_posix() for path in suite_folder().glob("*/*/TASK.txt"))
 
 
 def eval_id(eval_path: str) -> str:
-    """An id such as a source would give: says nothing, never changes."""
+    """Return a stable opaque id, like those of a source."""
     return "ev" + hashlib.sha256(eval_path.encode()).hexdigest()[:22]
 
 
 @contextmanager
 def silent_index() -> Iterator[str]:
-    """URL of a package index that takes connections and never answers."""
+    """Yield the URL of a package index that accepts connections but never responds."""
     with socket.create_server(("127.0.0.1", 0), backlog=50) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}/simple"
 
 
 def grade_all(answers: bool = False) -> dict[str, Graded | None]:
-    """Every eval graded, the outputs or the reference answers; None where the model gave no output."""
+    """Grade the outputs or reference answers of every eval; `None` where the model gave no output."""
     with tempfile.TemporaryDirectory() as scratch, silent_index() as index, ThreadPoolExecutor(2) as pool:
 
         def one(eval_path: str) -> Graded | None:
@@ -46,13 +46,13 @@ def grade_all(answers: bool = False) -> dict[str, Graded | None]:
 
 
 def texts(folder: Path) -> dict[str, str]:
-    """Every file below a folder by its relative path."""
+    """Return the text of every file below a folder by relative path."""
     files = (path for path in sorted(folder.rglob("*.*")) if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in files}
 
 
 def summary(graded: dict[str, Graded | None]) -> dict[str, object]:
-    """The run with its failed evals, as `failed_evals.json` holds it."""
+    """Return the content of `failed_evals.json`: the run with its failed evals."""
     failed = {path: result.failed for path, result in graded.items() if result and result.failed}
     passed = sum(1 for result in graded.values() if result and not result.failed)
     return {
@@ -75,7 +75,7 @@ def summary(graded: dict[str, Graded | None]) -> dict[str, object]:
 
 
 def debug_info(path: str, result: Graded) -> dict[str, object]:
-    """One failed eval, as `debug/<evalId>.json` holds it."""
+    """Return the content of `debug/<evalId>.json`: one failed eval."""
     assert result.failed
     source = suite_folder() / path
     given = {file.name: file.read_text("utf-8") for file in given_files(path)}
@@ -104,7 +104,7 @@ def step(name: str, reason: str | None) -> dict[str, object]:
 
 
 def snapshot(graded: dict[str, Graded | None]) -> dict[str, str]:
-    """Name and text of every file of the recorded run."""
+    """Return the text of every file of the recorded run by name."""
     debug = {f"debug/{eval_id(path)}.json": debug_info(path, r) for path, r in graded.items() if r and r.failed}
     files = {"failed_evals.json": summary(graded), **debug}
     return {name: json.dumps(content, indent=1, ensure_ascii=False) + "\n" for name, content in files.items()}

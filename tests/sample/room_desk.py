@@ -1,8 +1,8 @@
 """A desk that books rooms: its tools, twelve requests, and two scripted agents that answer them.
 
-The agents are two checkpoints of one model. The first takes the first room that fits, which is not always the smallest;
-the second takes the smallest, but gives up where a room is taken that a booking should move to. Both forget the room's
-name in some answers, as their trial has it, and neither asks how many people come where nobody says so.
+The agents are two checkpoints of one model. The first books the first room that fits, which is not always the smallest;
+the second books the smallest, but gives up if the room of a booking is taken at the new time. Both omit the room's name
+in some answers, at random by trial, and neither asks for the number of people if the request does not give it.
 """
 
 import json
@@ -21,7 +21,7 @@ from evalscribe.model.transcript import (
 )
 
 SEATS = {"Oak": 12, "Fir": 4, "Elm": 8, "Ash": 24}
-"""In the order in which the desk lists them."""
+"""Seats of each room, in the order in which the desk lists the rooms."""
 POLICY = """\
 You are the room desk. Book the smallest free room that seats everybody.
 A booking moves to another time in its own room; where that is taken, cancel it and book another room.
@@ -63,10 +63,10 @@ class Desk:
         return {"booking": name}
 
     def move_booking(self, booking: str, time: str) -> Any:
-        known = self._of(booking)
-        if known.room not in {one["room"] for one in self.find_rooms(time, known.people)}:
-            raise ValueError(f"{known.room} is taken at {time}")
-        self.bookings[booking] = Booking(known.room, time, known.people)
+        current = self._of(booking)
+        if current.room not in {one["room"] for one in self.find_rooms(time, current.people)}:
+            raise ValueError(f"{current.room} is taken at {time}")
+        self.bookings[booking] = Booking(current.room, time, current.people)
         return {"booking": booking}
 
     def cancel_booking(self, booking: str) -> Any:
@@ -91,12 +91,12 @@ Call = tuple[str, dict[str, Any]]
 
 @dataclass(frozen=True)
 class Request:
-    """What a user wants, what has to be called for it, and what has to be said."""
+    """A user's request, the expected tool calls, and the texts that the answer must contain."""
 
     name: str
     text: str
     wants: tuple[Any, ...]
-    """As an agent understands it: a verb and its objects."""
+    """The request as a verb and its objects, for the scripted agents."""
     expected: tuple[Call, ...] = ()
     outputs: tuple[str, ...] = ()
 
@@ -138,7 +138,7 @@ REQUESTS = (
 
 @dataclass(frozen=True)
 class Agent:
-    """A checkpoint: how it chooses a room, and whether it finds another one where the first is taken."""
+    """A checkpoint: whether it chooses the smallest room, and whether it tries another room if one is taken."""
 
     name: str
     smallest: bool
@@ -152,7 +152,7 @@ AGENTS = (
 
 
 class Conversation:
-    """One request, answered by one agent at a desk of its own."""
+    """One request, answered by one agent at its own desk."""
 
     def __init__(self, agent: Agent, request: Request, trial: int) -> None:
         self.desk = Desk()
@@ -180,9 +180,11 @@ class Conversation:
         self._say(f"Booking {booking} is cancelled.")
 
     def _ask(self, booking: str) -> None:
-        found = self._call("get_booking", booking=booking)
+        details = self._call("get_booking", booking=booking)
         forgets = self._chance.random() < 0.35
-        self._say(f"Booking {booking} is on {found['time']}." if forgets else f"Booking {booking} has {found['room']}.")
+        self._say(
+            f"Booking {booking} is on {details['time']}." if forgets else f"Booking {booking} has {details['room']}."
+        )
 
     def _take(self, time: str, people: int, *, smallest: bool = False) -> str:
         free = self._call("find_rooms", time=time, people=people)
@@ -212,7 +214,7 @@ class Conversation:
 
 
 def reached(request: Request) -> Desk:
-    """The desk after all that was expected."""
+    """Return the desk after all expected calls."""
     desk = Desk()
     for tool, arguments in request.expected:
         desk.call(tool, arguments)

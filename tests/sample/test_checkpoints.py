@@ -1,4 +1,4 @@
-"""The collection of two checkpoints is what two scripted agents really did at the desk."""
+"""The stored collection of two checkpoints matches what the scripted agents do at the desk."""
 
 from collections import Counter
 
@@ -9,11 +9,11 @@ from evalscribe.sources.formats import open_records
 from sample import checkpoints
 
 
-def test_running_the_agents_again_changes_nothing() -> None:
+def test_checkpoints_file_matches_a_new_run_of_the_agents() -> None:
     assert checkpoints.text() == checkpoints_file().read_text("utf-8")
 
 
-def test_one_thing_got_better_and_another_worse() -> None:
+def test_second_checkpoint_improves_booking_and_worsens_moving() -> None:
     passed: dict[str, Counter[str]] = {}
     for one in open_records(checkpoints_file(), RunOverrides()).read():
         if isinstance(one, Record):

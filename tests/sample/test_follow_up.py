@@ -1,4 +1,4 @@
-"""A recommendation of the sample becomes a change, the change another run, and the next report says whether it held."""
+"""Apply a recommendation of the sample, run the suite again, and check whether the report says that it held."""
 
 import json
 import shutil
@@ -29,8 +29,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 
 @pytest.fixture
-def changed(workspace: Workspace, tmp_path: Path) -> SuiteRepository:
-    """The suite after R2 of its report was applied; the change is merged."""
+def changed_suite(workspace: Workspace, tmp_path: Path) -> SuiteRepository:
+    """The suite with R2 of its report applied and merged."""
     suite = SuiteRepository(tmp_path / "suite")
     workspace.run("analyze", "sample", "--judge", "rules", "--date", "2026-11-02", "--quiet")
     with MessagesServer(patch()) as server:
@@ -46,7 +46,7 @@ def changed(workspace: Workspace, tmp_path: Path) -> SuiteRepository:
 
 
 def another_run(folder: Path, *, without: str | None) -> Path:
-    """The recorded run under another id, `without` an eval that passes now."""
+    """Copy the recorded run under another id; the eval `without` is no longer among its failures."""
     shutil.copytree(snapshot_folder(), folder)
     file = folder / "failed_evals.json"
     run = json.loads(file.read_text())
@@ -65,35 +65,35 @@ def next_report(workspace: Workspace, run: Path) -> Report:
     return report_at(path)
 
 
-def about(report: Report, eval: str) -> FollowUp:
-    (found,) = [one for one in report.follow_ups if eval in one.evals]
-    return found
+def follow_up_of(report: Report, eval: str) -> FollowUp:
+    (follow_up,) = [one for one in report.follow_ups if eval in one.evals]
+    return follow_up
 
 
-def test_what_was_agreed_to_lets_the_eval_pass_and_the_next_report_says_that_it_held(
-    workspace: Workspace, changed: SuiteRepository, tmp_path: Path
+def test_applied_change_makes_the_eval_pass_and_is_reported_as_held(
+    workspace: Workspace, changed_suite: SuiteRepository, tmp_path: Path
 ) -> None:
     work = tmp_path / "work" / EVAL
     with silent_index() as index:
-        graded = grade(EVAL, outputs_folder() / EVAL, work, index, changed.suite)
+        graded = grade(EVAL, outputs_folder() / EVAL, work, index, changed_suite.suite)
     assert graded.failed is None, graded.log
     report = next_report(workspace, another_run(tmp_path / "run", without=EVAL))
-    held = about(report, EVAL)
-    assert (held.outcome, held.report) == ("held", "smp7q2ka_2026-11-02.md")
-    assert held.text.startswith("R2, Make `PLW2901` a warning: `ruff.toml`")
+    follow_up = follow_up_of(report, EVAL)
+    assert (follow_up.outcome, follow_up.report) == ("held", "smp7q2ka_2026-11-02.md")
+    assert follow_up.text.startswith("R2, Make `PLW2901` a warning: `ruff.toml`")
     assert EVAL in report.resolved
 
 
-def test_where_the_eval_fails_again_it_did_not_hold(
-    workspace: Workspace, changed: SuiteRepository, tmp_path: Path
+def test_change_is_reported_as_not_held_when_the_eval_fails_again(
+    workspace: Workspace, changed_suite: SuiteRepository, tmp_path: Path
 ) -> None:
     report = next_report(workspace, another_run(tmp_path / "run", without=None))
-    assert about(report, EVAL).outcome == "did not hold"
+    assert follow_up_of(report, EVAL).outcome == "did not hold"
     (entry,) = [entry for entry in report.entries if EVAL in entry.paths]
     assert entry.recurrence.kind == "fix-in-doubt"
 
 
-def test_a_change_is_proved_before_it_is_agreed_to(workspace: Workspace, tmp_path: Path) -> None:
+def test_change_is_proved_before_it_is_applied(workspace: Workspace, tmp_path: Path) -> None:
     if shutil.which("bwrap") is None:
         skip_or_fail("bubblewrap")
     suite = SuiteRepository(tmp_path / "suite")
@@ -117,6 +117,6 @@ def test_a_change_is_proved_before_it_is_agreed_to(workspace: Workspace, tmp_pat
     workspace.run("prove", "sample", EVAL)
     assert "+1 (proved)" in report.read_text(), "another proof keeps what was tried"
     assert "reproduced by replay" in report.read_text()
-    held = about(next_report(workspace, another_run(tmp_path / "run", without=EVAL)), EVAL)
-    assert held.outcome == "held"
-    assert "proved by replay" in held.text
+    follow_up = follow_up_of(next_report(workspace, another_run(tmp_path / "run", without=EVAL)), EVAL)
+    assert follow_up.outcome == "held"
+    assert "proved by replay" in follow_up.text

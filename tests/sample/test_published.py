@@ -1,4 +1,4 @@
-"""The sample's report in `reports/` is what the command writes, and shows what it is meant to."""
+"""The committed report and picture of the sample are up to date and have the intended content."""
 
 import re
 from xml.etree import ElementTree
@@ -16,12 +16,12 @@ def report() -> Report:
     return report_at(REPORTS / REPORT)
 
 
-def test_reports_are_what_the_command_writes() -> None:
+def test_committed_reports_match_the_analyze_command() -> None:
     committed = {name: text for name, text in texts(REPORTS).items() if name != "README.md"}
     assert analysed() == committed
 
 
-def test_the_picture_in_the_readme_is_what_the_tool_draws_today() -> None:
+def test_readme_picture_matches_the_current_output() -> None:
     committed = PICTURE.read_text("utf-8")
     assert picture() == committed
     assert picture(NO_COLOR="1", TERM="dumb", COLUMNS="40") == committed, "whatever terminal it is drawn in"
@@ -31,14 +31,14 @@ def test_the_picture_in_the_readme_is_what_the_tool_draws_today() -> None:
     assert "Net impact" not in words, "only the first screen"
 
 
-def test_the_picture_requests_nothing() -> None:
+def test_readme_picture_loads_no_external_resources() -> None:
     committed = PICTURE.read_text("utf-8")
     assert re.findall(r"https?://[^\s\"]+", committed) == ["http://www.w3.org/2000/svg"]
     assert {match[:1] for match in re.findall(r"url\(([^)]*)", committed)} == {"#"}
     assert {"import", "script", "image", "href"} & set(re.findall(r"[a-z]+", committed)) == set()
 
 
-def test_labels_of_the_sample_are_right(report: Report) -> None:
+def test_sample_report_has_the_expected_labels(report: Report) -> None:
     labels = {entry.evals[0].path: (entry.classification, entry.cause_kind) for entry in report.entries}
     assert {path: label for path, (label, _) in labels.items()} == {
         "basics/003-schedule": "MODEL_FAULT",
@@ -57,9 +57,11 @@ def test_labels_of_the_sample_are_right(report: Report) -> None:
     assert [entry.evals[0].path for entry in report.entries if entry.uncertain] == ["query/007-range"]
 
 
-def test_earlier_report_is_remembered(report: Report) -> None:
-    seen = {entry.evals[0].path: entry.recurrence.kind for entry in report.entries if entry.recurrence.kind != "new"}
-    assert seen == {
+def test_earlier_report_determines_recurrence_and_resolved_evals(report: Report) -> None:
+    recurrences = {
+        entry.evals[0].path: entry.recurrence.kind for entry in report.entries if entry.recurrence.kind != "new"
+    }
+    assert recurrences == {
         "basics/003-schedule": "repeat",
         "http/001-retry": "fix-in-doubt",
         "style/005-any": "repeat",

@@ -15,7 +15,7 @@ ANTHROPIC = "sk-ant-api03-thisIsNoRealKey"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A working folder below nothing that could be a workspace."""
+    """A workspace root, so that no folder above it is taken for the workspace."""
     (tmp_path / ".git").mkdir()
     return tmp_path
 
@@ -32,7 +32,7 @@ def message(caught: pytest.ExceptionInfo[EvalscribeError]) -> str:
     return text
 
 
-def test_defaults(folder: Path) -> None:
+def test_defaults_apply_without_configuration(folder: Path) -> None:
     settings = read(folder)
     assert (settings.judge.value, settings.budget.value, settings.concurrency.value) == (None, 5.0, 4)
     assert settings.reports.value == folder / "reports"
@@ -41,7 +41,7 @@ def test_defaults(folder: Path) -> None:
     assert settings.provider("anthropic") is None
 
 
-def test_each_place_beats_those_after_it(folder: Path) -> None:
+def test_sources_of_settings_have_a_fixed_precedence(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text('judge = "toml"\n')
     assert (read(folder).judge.value, read(folder).judge.origin.where) == ("toml", "evalscribe.toml")
     (folder / ".env").write_text("EVALSCRIBE_JUDGE=env-file\n")
@@ -51,11 +51,11 @@ def test_each_place_beats_those_after_it(folder: Path) -> None:
     environ = {"EVALSCRIBE_JUDGE": "environ"}
     assert (read(folder, environ).judge.value, read(folder, environ).judge.origin.where) == ("environ", "environment")
     assert read(folder, {"EVALSCRIBE_JUDGE": ""}).judge.value == "local file", "an empty value is none"
-    given = read(folder, environ, judge="rules").judge
-    assert (given.value, given.origin.where) == ("rules", "command line")
+    judge = read(folder, environ, judge="rules").judge
+    assert (judge.value, judge.origin.where) == ("rules", "command line")
 
 
-def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
+def test_settings_are_read_from_evalscribe_toml(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text(
         'judge = "rules"\nbudget = 2\nconcurrency = 3\nmax_tokens = 9\n'
         'context_tokens = 8192\nreports = "docs/reports"\npage_url = "https://p.example/pages/"\n'
@@ -85,14 +85,14 @@ def test_the_whole_of_evalscribe_toml(folder: Path) -> None:
         ('judge = ""\n', "`judge`"),
     ],
 )
-def test_a_wrong_line_of_evalscribe_toml_is_named(folder: Path, text: str, says: str) -> None:
+def test_error_names_the_invalid_setting_in_evalscribe_toml(folder: Path, text: str, says: str) -> None:
     (folder / "evalscribe.toml").write_text(text)
     with pytest.raises(UsageError) as caught:
         read(folder)
     assert says in message(caught)
 
 
-def test_a_key_that_strayed_into_evalscribe_toml_is_not_printed(folder: Path) -> None:
+def test_key_in_evalscribe_toml_is_not_printed(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text(f'anthropic_api_key = "{ANTHROPIC}"\nbudget = "{SECRET}"\n')
     with pytest.raises(UsageError) as caught:
         read(folder)
@@ -112,12 +112,12 @@ def test_a_key_that_strayed_into_evalscribe_toml_is_not_printed(folder: Path) ->
         ("EVALSCRIBE_CONTEXT_TOKENS", "many"),
     ],
 )
-def test_a_number_that_is_none_names_its_setting_and_place(folder: Path, name: str, value: str) -> None:
+def test_invalid_number_is_refused_with_its_origin(folder: Path, name: str, value: str) -> None:
     with pytest.raises(UsageError, match=r"\(environment\)"):
         read(folder, {name: value})
 
 
-def test_the_workspace_is_the_nearest_marked_folder(tmp_path: Path) -> None:
+def test_workspace_root_is_the_nearest_marked_folder(tmp_path: Path) -> None:
     (tmp_path / ".git").mkdir()
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
@@ -132,21 +132,21 @@ def test_the_workspace_is_the_nearest_marked_folder(tmp_path: Path) -> None:
     assert read(inner).reports.value == tmp_path / "a" / "reports"
 
 
-def test_a_path_on_the_command_line_is_relative_to_the_working_folder(folder: Path) -> None:
+def test_command_line_path_is_relative_to_the_working_folder(folder: Path) -> None:
     inner = folder / "sub"
     inner.mkdir()
     assert read(inner, reports=Path("r")).reports.value == inner / "r"
 
 
 @pytest.mark.parametrize("reports", ["/etc/x", "../x", "a/../../x"])
-def test_a_file_of_the_folder_cannot_send_reports_elsewhere(folder: Path, reports: str) -> None:
+def test_workspace_file_cannot_move_reports_outside_the_workspace(folder: Path, reports: str) -> None:
     (folder / ".env").write_text(f"EVALSCRIBE_REPORTS={reports}\n")
     with pytest.raises(UsageError, match="outside"):
         read(folder)
     assert read(folder, {"EVALSCRIBE_REPORTS": "/tmp/x"}).reports.value == Path("/tmp/x")
 
 
-def test_nothing_is_configured_says_what_to_set_and_where_to_find_it(folder: Path) -> None:
+def test_missing_deploy_key_error_says_what_to_set_and_where_to_find_it(folder: Path) -> None:
     with pytest.raises(AccessError) as caught:
         read(folder).convex()
     lines = message(caught).splitlines()
@@ -155,7 +155,7 @@ def test_nothing_is_configured_says_what_to_set_and_where_to_find_it(folder: Pat
     assert "dashboard" in lines[1]
 
 
-def test_a_logged_in_maintainer_is_told_of_both_ways(folder: Path) -> None:
+def test_error_for_a_logged_in_user_names_deploy_key_and_npx(folder: Path) -> None:
     with pytest.raises(AccessError) as caught:
         read(folder, {"CONVEX_DEPLOYMENT": "dev:quick-otter-1"}).convex()
     assert "CONVEX_DEPLOY_KEY" in message(caught)
@@ -163,14 +163,14 @@ def test_a_logged_in_maintainer_is_told_of_both_ways(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CONVEX_DEPLOY_KEY", "CONVEX_DEPLOYMENT_TOKEN"])
-def test_a_deploy_key_names_its_deployment(folder: Path, name: str) -> None:
+def test_deploy_key_determines_the_deployment(folder: Path, name: str) -> None:
     access = read(folder, {name: KEY}).convex()
     assert access.url == NAMED
     assert access.key is not None
     assert access.key.get_secret_value() == KEY, "sent whole"
 
 
-def test_a_key_file_is_the_command_line(folder: Path) -> None:
+def test_key_file_option_overrides_the_environment(folder: Path) -> None:
     (folder / "key").write_text(f"\n{KEY}\n")
     access = read(folder, {"CONVEX_DEPLOY_KEY": "prod:other-1|x"}, key_file=Path("key")).convex()
     assert access.url == NAMED
@@ -185,7 +185,7 @@ def test_a_key_file_is_the_command_line(folder: Path) -> None:
         read(folder, key_file=Path())
 
 
-def test_an_env_file_stands_for_all_that_names_a_deployment(folder: Path) -> None:
+def test_env_file_option_replaces_all_deployment_settings(folder: Path) -> None:
     (folder / "prod.env").write_text(
         f"CONVEX_SELF_HOSTED_URL=http://127.0.0.1:1\nCONVEX_SELF_HOSTED_ADMIN_KEY={SELF_HOSTED}\n"
     )
@@ -198,7 +198,7 @@ def test_an_env_file_stands_for_all_that_names_a_deployment(folder: Path) -> Non
         read(folder, env_file=Path("none.env"))
 
 
-def test_a_self_hosted_pair(folder: Path) -> None:
+def test_self_hosted_url_and_key_are_used_unless_a_deploy_key_is_set(folder: Path) -> None:
     pair = {"CONVEX_SELF_HOSTED_URL": "http://127.0.0.1:3210/", "CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}
     assert read(folder, pair).convex().url == "http://127.0.0.1:3210"
     assert read(folder, {**pair, "CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED, "as for npx convex"
@@ -219,13 +219,15 @@ def test_a_self_hosted_pair(folder: Path) -> None:
         ("<ignore_deploy_key>", AccessError, "no Convex deployment is set"),
     ],
 )
-def test_keys_that_name_no_deployment(folder: Path, key: str, error: type[EvalscribeError], says: str) -> None:
+def test_deploy_key_without_a_deployment_is_refused(
+    folder: Path, key: str, error: type[EvalscribeError], says: str
+) -> None:
     with pytest.raises(error) as caught:
         read(folder, {"CONVEX_DEPLOY_KEY": key}).convex()
     assert says in message(caught)
 
 
-def test_a_host_on_the_command_line_may_see_any_key(folder: Path) -> None:
+def test_deployment_option_may_receive_any_key(folder: Path) -> None:
     (folder / ".env").write_text(f"CONVEX_DEPLOY_KEY={KEY}\n")
     for environ in ({}, {"CONVEX_DEPLOY_KEY": KEY}, {"CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}):
         access = read(folder, environ, deployment="http://127.0.0.1:9").convex()
@@ -233,7 +235,7 @@ def test_a_host_on_the_command_line_may_see_any_key(folder: Path) -> None:
         assert access.key is not None
 
 
-def test_a_deployment_without_a_key_gets_none(folder: Path) -> None:
+def test_deployment_option_without_a_key_has_no_key(folder: Path) -> None:
     assert read(folder, deployment="http://127.0.0.1:9").convex().key is None
 
 
@@ -251,7 +253,7 @@ EVIL = "http://evil.example"
         (".env", f"EVALSCRIBE_DEPLOYMENT={EVIL}", {"CONVEX_SELF_HOSTED_ADMIN_KEY": SELF_HOSTED}),
     ],
 )
-def test_the_folder_cannot_redirect_a_deploy_key_of_the_environment(
+def test_workspace_cannot_redirect_an_environment_deploy_key(
     folder: Path, file: str, text: str, environ: dict[str, str]
 ) -> None:
     (folder / file).write_text(text)
@@ -261,18 +263,18 @@ def test_the_folder_cannot_redirect_a_deploy_key_of_the_environment(
     assert "environment" in message(caught)
 
 
-def test_the_folder_may_repeat_what_the_key_names(folder: Path) -> None:
+def test_workspace_may_name_the_deployment_of_the_key(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text(f'[sources.convex]\ndeployment = "{NAMED}"')
     assert read(folder, {"CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED
 
 
-def test_a_stranger_with_a_pair_of_his_own_does_not_get_the_key(folder: Path) -> None:
+def test_self_hosted_pair_in_the_workspace_does_not_override_the_deploy_key(folder: Path) -> None:
     (folder / ".env").write_text(f"CONVEX_SELF_HOSTED_URL={EVIL}\nCONVEX_SELF_HOSTED_ADMIN_KEY=x|y\n")
     assert read(folder, {"CONVEX_DEPLOY_KEY": KEY}).convex().url == NAMED
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_the_folder_cannot_redirect_a_providers_key_of_the_environment(folder: Path, name: str) -> None:
+def test_workspace_cannot_redirect_an_environment_provider_key(folder: Path, name: str) -> None:
     variable = name.upper()
     (folder / ".env").write_text(f"{variable}_BASE_URL={EVIL}\n")
     settings = read(folder, {f"{variable}_API_KEY": ANTHROPIC})
@@ -282,7 +284,7 @@ def test_the_folder_cannot_redirect_a_providers_key_of_the_environment(folder: P
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_key_and_host_of_one_place_belong_together(folder: Path, name: str) -> None:
+def test_provider_url_is_used_if_it_is_as_trusted_as_the_key(folder: Path, name: str) -> None:
     variable = name.upper()
     both = {f"{variable}_API_KEY": ANTHROPIC, f"{variable}_BASE_URL": "http://127.0.0.1:8000/v1/"}
     assert url_of(read(folder, both), name) == "http://127.0.0.1:8000/v1"
@@ -293,20 +295,20 @@ def test_key_and_host_of_one_place_belong_together(folder: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_without_an_address_a_key_goes_to_its_vendor(folder: Path, name: str) -> None:
+def test_provider_key_without_a_url_goes_to_its_vendor(folder: Path, name: str) -> None:
     (folder / ".env").write_text(f"{name.upper()}_API_KEY={ANTHROPIC}\n")
     assert url_of(read(folder), name) == PROVIDERS[name].url
     assert all(read(folder).provider(other) is None for other in PROVIDERS if other != name)
 
 
 @pytest.mark.parametrize("damaged", ["sk-ant-one\nsk-ant-two", "sk-ant-k\u00e9y", "sk-ant-\u200b"])
-def test_a_damaged_key_is_told_before_it_is_sent(folder: Path, damaged: str) -> None:
+def test_damaged_key_is_refused_without_printing_it(folder: Path, damaged: str) -> None:
     with pytest.raises(UsageError, match=r"OPENAI_API_KEY \(environment\) contains invalid characters") as caught:
         read(folder, {"OPENAI_API_KEY": damaged}).provider("openai")
     assert "sk-ant" not in message(caught)
 
 
-def test_one_vendors_key_never_goes_to_another(folder: Path) -> None:
+def test_key_of_one_vendor_is_never_used_for_another(folder: Path) -> None:
     environ = {"OPENAI_API_KEY": ANTHROPIC, "OPENROUTER_BASE_URL": EVIL, "GOOGLE_BASE_URL": EVIL}
     settings = read(folder, environ)
     assert url_of(settings, "openai") == "https://api.openai.com/v1"
@@ -314,7 +316,7 @@ def test_one_vendors_key_never_goes_to_another(folder: Path) -> None:
     assert settings.provider("google") is None
 
 
-def test_a_compatible_server_needs_no_key(folder: Path) -> None:
+def test_openai_compatible_server_needs_no_key(folder: Path) -> None:
     (folder / ".env").write_text("OPENAI_BASE_URL=http://127.0.0.1:11434/v1/\n")
     access = read(folder).provider("openai")
     assert access is not None
@@ -331,7 +333,7 @@ def url_of(settings: Settings, name: str) -> str:
     return access.url
 
 
-def test_nothing_in_a_file_is_expanded(folder: Path) -> None:
+def test_env_file_values_are_not_expanded(folder: Path) -> None:
     (folder / ".env").write_text("EVALSCRIBE_DEPLOYMENT=http://evil.example/${CONVEX_DEPLOY_KEY}/$HOME\n")
     url = read(folder, {"HOME": "/home/me"}).convex().url
     assert url == "http://evil.example/${CONVEX_DEPLOY_KEY}/$HOME"
@@ -340,7 +342,7 @@ def test_nothing_in_a_file_is_expanded(folder: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["evil", "file:///etc", "https://user:pw@a.example", "https://a.example?x=1", "http://", "http://[", "a b"]
 )
-def test_an_address_that_is_none(folder: Path, url: str) -> None:
+def test_invalid_url_is_refused(folder: Path, url: str) -> None:
     with pytest.raises(UsageError) as caught:
         read(folder, deployment=url).convex()
     assert "command line" in message(caught)
@@ -348,13 +350,13 @@ def test_an_address_that_is_none(folder: Path, url: str) -> None:
         read(folder, {"EVALSCRIBE_VISUALIZER": url})
 
 
-def test_files_that_are_no_settings_do_no_harm(folder: Path) -> None:
+def test_invalid_env_files_and_lines_are_ignored(folder: Path) -> None:
     (folder / ".env").mkdir()
     (folder / ".env.local").write_bytes(b"\xff\xfe\x00= \n=\nnonsense\nEVALSCRIBE_JUDGE=rules\n")
     assert read(folder).judge.value == "rules"
 
 
-def test_no_secret_is_printed_by_anything(folder: Path) -> None:
+def test_secrets_are_never_printed(folder: Path) -> None:
     settings = read(folder, {"CONVEX_DEPLOY_KEY": KEY, "ANTHROPIC_API_KEY": ANTHROPIC, "OTHER_SECRET": "unrelated"})
     rows = settings.describe()
     everything = (
@@ -374,7 +376,7 @@ def test_no_secret_is_printed_by_anything(folder: Path) -> None:
     assert shown["judge"] == ("anthropic/claude-opus-5-5", "ANTHROPIC_API_KEY is set; not called without consent")
 
 
-def test_doctor_says_what_is_missing_and_what_is_refused(folder: Path) -> None:
+def test_doctor_shows_missing_and_refused_keys(folder: Path) -> None:
     shown = {row.name: row for row in read(folder).describe()}
     assert shown["Anthropic key"].value == "missing"
     assert "CONVEX_DEPLOY_KEY" in shown["Convex key"].value
@@ -396,14 +398,14 @@ def test_doctor_shows_every_provider(folder: Path) -> None:
 STORE = "postgresql://evals@db.example:5433/evals"
 
 
-def test_a_store_is_a_folder_unless_an_address_is_set(folder: Path) -> None:
+def test_store_is_a_folder_unless_a_url_is_set(folder: Path) -> None:
     assert read(folder).store_place == folder / ".evalscribe"
     assert read(folder, {"EVALSCRIBE_STORE_URL": STORE}).store_place == STORE
 
 
 @pytest.mark.parametrize("file", [".env", ".env.local", "evalscribe.toml"])
-def test_an_address_of_the_folder_gets_no_password_of_the_users(folder: Path, file: str) -> None:
-    """Neither PGPASSWORD nor ~/.pgpass: libpq takes what the address says, an empty password and no file."""
+def test_store_url_in_the_workspace_gets_no_user_password(folder: Path, file: str) -> None:
+    """The URL gets an empty password and no password file, so libpq ignores PGPASSWORD and ~/.pgpass."""
     text = f'store_url = "{STORE}"' if file == "evalscribe.toml" else f"EVALSCRIBE_STORE_URL={STORE}"
     (folder / file).write_text(f"{text}\n")
     assert read(folder).store_place == f"{STORE}?password=&passfile=%2Fdev%2Fnull%2Fnone"
@@ -411,12 +413,12 @@ def test_an_address_of_the_folder_gets_no_password_of_the_users(folder: Path, fi
     assert (row.value, row.origin) == (STORE, file)
 
 
-def test_an_address_of_a_named_file_is_the_users(folder: Path) -> None:
+def test_store_url_in_a_named_env_file_is_used_unchanged(folder: Path) -> None:
     (folder / "mine").write_text(f"EVALSCRIBE_STORE_URL={STORE}\n")
     assert read(folder, env_file=Path("mine")).store_place == STORE
 
 
-def test_a_password_in_the_address_goes_with_it_and_is_never_shown(folder: Path) -> None:
+def test_password_in_the_store_url_is_used_but_never_shown(folder: Path) -> None:
     (folder / ".env").write_text("EVALSCRIBE_STORE_URL=postgres://u:hid%40den@h/d?sslmode=require\n")
     settings = read(folder)
     assert settings.store_place == "postgres://u:hid%40den@h/d?sslmode=require&passfile=%2Fdev%2Fnull%2Fnone"
@@ -439,7 +441,7 @@ def test_a_password_in_the_address_goes_with_it_and_is_never_shown(folder: Path)
         ("postgresql://u@h/d?options=-chidden", "has a parameter 'options'"),
     ],
 )
-def test_an_address_that_is_none_is_not_repeated(folder: Path, address: str, says: str) -> None:
+def test_invalid_store_url_is_refused_without_printing_it(folder: Path, address: str, says: str) -> None:
     settings = read(folder, {"EVALSCRIBE_STORE_URL": address})
     with pytest.raises(UsageError, match=says) as caught:
         settings.store_place  # noqa: B018
@@ -450,7 +452,7 @@ def test_an_address_that_is_none_is_not_repeated(folder: Path, address: str, say
     assert "hidd" not in row.value
 
 
-def test_a_password_in_evalscribe_toml_is_refused(folder: Path) -> None:
+def test_password_in_evalscribe_toml_is_refused(folder: Path) -> None:
     (folder / "evalscribe.toml").write_text('store_url = "postgresql://u:hidden@h/d"\n')
     with pytest.raises(UsageError, match=r"store_url \(evalscribe.toml\) has a password.*\.env\.local") as caught:
         read(folder).store_place  # noqa: B018

@@ -1,4 +1,4 @@
-"""The sample's reports in a repository, a browser, and a running page."""
+"""Fixtures: a repository with the reports of the sample, a browser, and a running server."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ def sample(analyzed_sample: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def page(sample: Path) -> Iterator[ServedPage]:
-    """The page about the sample."""
+    """A server that shows the reports of the sample."""
     with serving(sample) as served:
         yield served
 
@@ -49,7 +49,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Visit]:
-    """Open contexts of the browser; at the end, nothing that must not happen may have happened in any."""
+    """A function that opens browser contexts; teardown fails if any of them recorded a problem."""
     visitors: list[Visitor] = []
 
     def visit(allowed: str, **options: Any) -> Visitor:

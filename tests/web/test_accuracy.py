@@ -1,4 +1,4 @@
-"""The accuracy of judges as a page, from real reports with corrections."""
+"""The accuracy page of judges, from real reports with corrections."""
 
 import shutil
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ OTHER: dict[str, Classification] = {"MODEL_FAULT": "KNOWN_GAP"}
 
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a report of the rules on the sample."""
+    """A folder with the report of the rules judge on the sample."""
     folder = tmp_path_factory.mktemp("analysed")
     (folder / "evalscribe.toml").touch()
     program = ["-m", "evalscribe", "analyze", "sample", "--judge", "rules", "--quiet"]
@@ -57,15 +57,15 @@ def text_of(site: Site, path: str = "accuracy.html") -> str:
     return " ".join(parse_page(site.render(path)).text.split())
 
 
-def label(n: int, said: Classification, confidence: float, reviewer: str = "Ada") -> HumanLabel:
-    """Return a label about a verdict `MODEL_FAULT` of a model."""
+def label(n: int, human_label: Classification, confidence: float, reviewer: str = "Ada") -> HumanLabel:
+    """Return a human label for a `MODEL_FAULT` verdict of a model judge."""
     return HumanLabel(
         run="r-1",
         provider="p",
         model="m",
         experiment="default",
         eval=f"a/{n}",
-        label=said,
+        label=human_label,
         reviewer=reviewer,
         email=f"{reviewer}@x.example",
         commit="c",
@@ -78,13 +78,13 @@ def label(n: int, said: Classification, confidence: float, reviewer: str = "Ada"
     )
 
 
-def test_without_corrections_the_page_says_how_they_come_about(workspace: Workspace) -> None:
+def test_page_without_corrections_explains_how_to_make_them(workspace: Workspace) -> None:
     text = text_of(open_site(workspace, Scope(), token="t"))
     assert "Nobody has confirmed or corrected a finding here yet" in text
     assert "evalscribe review label REPORT N LABEL" in text
 
 
-def test_the_page_has_the_figures_of_the_command(corrected: Workspace) -> None:
+def test_page_shows_the_measured_accuracy(corrected: Workspace) -> None:
     measured = accuracy(corrected.reports, corrected.store.analyses)
     (row,) = measured.judges
     text = text_of(open_site(corrected, Scope(), token="t"))
@@ -93,7 +93,7 @@ def test_the_page_has_the_figures_of_the_command(corrected: Workspace) -> None:
     assert f"reviewed {measured.coverage.reviewed} of {measured.coverage.findings} failed evals" in text
 
 
-def test_a_wrong_verdict_leads_to_its_evidence(corrected: Workspace) -> None:
+def test_wrong_verdict_links_to_its_evidence(corrected: Workspace) -> None:
     (row,) = accuracy(corrected.reports, corrected.store.analyses).judges
     (wrong,) = row.wrong
     site = open_site(corrected, Scope(), token="t")
@@ -105,7 +105,7 @@ def test_a_wrong_verdict_leads_to_its_evidence(corrected: Workspace) -> None:
     assert active_parts(page) == []
 
 
-def test_stated_confidence_has_a_curve_and_a_table(workspace: Workspace) -> None:
+def test_calibration_is_shown_as_a_curve_and_a_table(workspace: Workspace) -> None:
     labels = [label(1, "MODEL_FAULT", 0.9), label(2, "KNOWN_GAP", 0.95), label(3, "MODEL_FAULT", 0.35)]
     workspace.store.analyses.put_labels({labels[0].report: [*labels, label(1, "MODEL_FAULT", 0.9, "Ben")]})
     site = open_site(workspace, Scope(), token="t")
@@ -120,7 +120,7 @@ def test_stated_confidence_has_a_curve_and_a_table(workspace: Workspace) -> None
     assert "a/2" in text
 
 
-def test_pages_about_one_report_measure_only_its_corrections(corrected: Workspace) -> None:
+def test_page_of_one_report_measures_only_its_corrections(corrected: Workspace) -> None:
     labels = [label(1, "KNOWN_GAP", 0.9)]
     corrected.store.analyses.put_labels({labels[0].report: labels})
     assert "p/judge" in text_of(open_site(corrected, Scope(), token="t"))
@@ -128,7 +128,7 @@ def test_pages_about_one_report_measure_only_its_corrections(corrected: Workspac
     assert "p/judge" not in text_of(open_site(corrected, Scope(report=report.name), token="t"))
 
 
-def test_every_link_of_the_bundle_leads_somewhere(corrected: Workspace, tmp_path: Path) -> None:
+def test_every_bundle_link_resolves(corrected: Workspace, tmp_path: Path) -> None:
     write_bundle(corrected, Scope(), tmp_path / "bundle")
     pages = bundle_pages(tmp_path / "bundle")
     assert "accuracy.html" in pages

@@ -1,4 +1,4 @@
-"""Every page in a real browser, served and as files: no error, no request elsewhere, readable by everybody."""
+"""Every page in a real browser, served and as files: no errors, no external requests, accessible."""
 
 import subprocess
 from pathlib import Path
@@ -19,12 +19,12 @@ def bundle(analyzed_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder
 
 
-def address_of(folder: Path) -> str:
+def folder_url(folder: Path) -> str:
     return f"{folder.resolve().as_uri()}/"
 
 
-def test_every_served_page_is_sound_and_accessible(page: ServedPage, visit: Visit) -> None:
-    """In light, in dark, and 400 px wide."""
+def test_every_served_page_is_accessible_and_fits_narrow_screens(page: ServedPage, visit: Visit) -> None:
+    """Check the light and dark colour schemes and a width of 400 px."""
     visitor = visit(page.base)
     visitor.go(page.address)
     findings, wide, pages = [], [], []
@@ -44,14 +44,14 @@ def test_every_served_page_is_sound_and_accessible(page: ServedPage, visit: Visi
     assert wide == [], "the whole page scrolls sideways"
 
 
-def test_every_file_of_a_bundle_opens_without_a_server(bundle: Path, visit: Visit) -> None:
-    opened = set(walk(visit(address_of(bundle))))
+def test_every_bundle_file_opens_without_a_server(bundle: Path, visit: Visit) -> None:
+    opened = set(walk(visit(folder_url(bundle))))
     written = {path.resolve().as_uri() for path in bundle.rglob("*.html")}
     assert opened == written, "a page that no link leads to, or a link to no page"
 
 
-def test_a_bundle_can_be_read_without_javascript(bundle: Path, visit: Visit) -> None:
-    with_script, without = visit(address_of(bundle)), visit(address_of(bundle), java_script_enabled=False)
+def test_bundle_is_readable_without_javascript(bundle: Path, visit: Visit) -> None:
+    with_script, without = visit(folder_url(bundle)), visit(folder_url(bundle), java_script_enabled=False)
     for address in walk(without):
         with_script.go(address)
         read = [visitor.page.locator("main").inner_text() for visitor in (with_script, without)]
@@ -59,11 +59,11 @@ def test_a_bundle_can_be_read_without_javascript(bundle: Path, visit: Visit) -> 
         assert not without.page.locator("form.note, .decide, #pending").count()
 
 
-def test_a_lasting_link_leads_to_the_evidence(bundle: Path, page: ServedPage, visit: Visit) -> None:
-    """`#run/eval/finding/line`, with the run's id or its beginning, opens the line on the page of the eval."""
+def test_permalink_opens_the_cited_line(bundle: Path, page: ServedPage, visit: Visit) -> None:
+    """`#run/eval/finding/line` opens the line on the eval's page; the run id may be abbreviated."""
     served = visit(page.base)
     served.go(page.address)
-    for visitor in (visit(address_of(bundle)), served):
+    for visitor in (visit(folder_url(bundle)), served):
         visitor.go("index.html")
         card = visitor.page.locator("article.card", has=visitor.page.locator(".quotation a")).first
         quotation = card.locator(".quotation a").first
@@ -76,7 +76,7 @@ def test_a_lasting_link_leads_to_the_evidence(bundle: Path, page: ServedPage, vi
             visitor.page.wait_for_url(target)
 
 
-def test_a_bundle_of_a_report_has_nothing_to_change(bundle: Path) -> None:
+def test_bundle_has_no_editing_controls(bundle: Path) -> None:
     for path in bundle.rglob("*.html"):
         text = path.read_text("utf-8")
         assert "evalscribe-token" not in text
@@ -84,9 +84,7 @@ def test_a_bundle_of_a_report_has_nothing_to_change(bundle: Path) -> None:
         assert "data-editable" not in text
 
 
-def test_the_page_shows_a_pending_change_and_the_command_commits_it(
-    sample: Path, page: ServedPage, visit: Visit
-) -> None:
+def test_pending_change_is_shown_and_its_command_commits_it(sample: Path, page: ServedPage, visit: Visit) -> None:
     visitor = visit(page.base)
     visitor.go(page.address)
     visitor.page.locator("article.card").first.get_by_role("button", name="KNOWN_GAP").click()

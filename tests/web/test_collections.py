@@ -1,4 +1,4 @@
-"""Collections, agent runs, results and rubrics as pages, from real stores."""
+"""Pages of collections, agent runs, results and rubrics, rendered from real stores."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,25 +49,25 @@ POLITE = Rubric(id="polite", rubric_text="Was it polite?", output_schema=SCHEMA)
 
 
 def messages(number: int) -> tuple[ChatMessage, ...]:
-    """Return a question, then calls of a tool with their results, `number` messages in all."""
+    """Return `number` messages: a question, then tool calls and their results."""
     call = TranscriptToolCall(id="c", function="look_up", arguments={"order": "W1", "code": "a\nb"})
-    talk: list[ChatMessage] = [UserMessage(content="I want my money back.")]
-    while len(talk) < number:
-        n = len(talk) + 1
-        talk += [
+    chat: list[ChatMessage] = [UserMessage(content="I want my money back.")]
+    while len(chat) < number:
+        n = len(chat) + 1
+        chat += [
             AssistantMessage(content=f"Looking, step {n}.", reasoning=f"Thought {n}.", tool_calls=(call,)),
             ToolMessage(content="paid\n" * 40, function="look_up", tool_call_id="c", error="late" if n == 2 else None),
         ]
-    return tuple(talk[:number])
+    return tuple(chat[:number])
 
 
-def record(id: str, talk: tuple[ChatMessage, ...], *, run: Run = RUN, **fields: Any) -> Record:
+def record(id: str, chat: tuple[ChatMessage, ...], *, run: Run = RUN, **fields: Any) -> Record:
     status = fields.pop("status", "failed")
     return Record(
         run_id=run.id,
         eval=Eval(id=id, category="shop", name=fields.pop("name", id), status=status),
         metadata={"scores": {"reward": 0.5}, "task": "refund", **fields.pop("metadata", {})},
-        transcripts=(Transcript(id=f"{id}-t0", messages=talk), *fields.pop("more", ())),
+        transcripts=(Transcript(id=f"{id}-t0", messages=chat), *fields.pop("more", ())),
         **fields,
     )
 
@@ -92,7 +92,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Works
 
 @pytest.fixture
 def stored(workspace: Workspace) -> Workspace:
-    """A collection with two agent runs, a result set about one of them, and results of a judge."""
+    """A collection with two agent runs, a result set about one of them, and two judge results."""
     store = workspace.store
     store.collections.add_collection(SHOP)
     store.runs.add(SHOP.id, [RUN], [LONG, SHORT])
@@ -142,7 +142,7 @@ def text_of(site: Site, path: str, **query: str) -> str:
     return " ".join(parse_page(site.render(path, query)).text.split())
 
 
-def test_without_a_store_the_page_says_how_to_get_one_and_creates_none(workspace: Workspace, tmp_path: Path) -> None:
+def test_pages_without_a_store_show_commands_and_create_none(workspace: Workspace, tmp_path: Path) -> None:
     site = open_site(workspace, Scope(), token="t")
     assert "evalscribe import FILE" in text_of(site, "collections.html")
     assert "evalscribe judge RUBRIC RUN" in text_of(site, "results.html")
@@ -151,7 +151,7 @@ def test_without_a_store_the_page_says_how_to_get_one_and_creates_none(workspace
     assert [file.name for file in tmp_path.iterdir()] == ["evalscribe.toml"]
 
 
-def test_a_collection_leads_to_runs_and_agent_runs(site: Site) -> None:
+def test_collection_page_lists_runs_and_agent_runs(site: Site) -> None:
     assert "Shop 1 2 1 1 m-1 why/v1 1 result" in text_of(site, "collections.html")
     collection = text_of(site, "collections/shop/index.html")
     assert "run-1 example/m-1 default 2026-11-01 1 1 2 none" in collection
@@ -161,14 +161,14 @@ def test_a_collection_leads_to_runs_and_agent_runs(site: Site) -> None:
     assert "evalscribe analyze run-1" in run
 
 
-def test_filters_of_a_run_are_in_the_address(site: Site) -> None:
+def test_run_page_is_filtered_by_query_parameters(site: Site) -> None:
     path = "collections/shop/run/run-1/index.html"
     assert "shop/short" not in text_of(site, path, status="failed")
     assert "shop/long" not in text_of(site, path, q="SHORT")
     assert "No agent run matches" in text_of(site, path, q="nothing like it")
 
 
-def test_pages_of_a_run(stored: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_agent_runs_of_a_run_are_paginated(stored: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_runs, "ON_PAGE", 1)
     site, path = open_site(stored, Scope(), token="t"), "collections/shop/run/run-1/index.html"
     first, second = text_of(site, path), text_of(site, path, page="2")
@@ -177,7 +177,7 @@ def test_pages_of_a_run(stored: Workspace, monkeypatch: pytest.MonkeyPatch) -> N
     assert 'href="index.html?page=2"' in site.render(path)
 
 
-def test_an_agent_run_is_a_conversation(site: Site) -> None:
+def test_agent_run_page_shows_the_conversation(site: Site) -> None:
     path = f"{agent_run_folder('shop', 'run-1', 'long')}/index.html"
     page = parse_page(site.render(path))
     text = " ".join(page.text.split())
@@ -195,7 +195,7 @@ def test_an_agent_run_is_a_conversation(site: Site) -> None:
     assert "polite@2 by p/m refused" in text
 
 
-def test_messages_have_pages_of_200_with_an_anchor_each(site: Site) -> None:
+def test_messages_are_paginated_by_200_with_anchors(site: Site) -> None:
     folder = agent_run_folder("shop", "run-1", "long")
     last = parse_page(site.render(f"{folder}/t0-2.html"))
     assert [id for id in last.ids if id in ("m400", "m401", "m450", "m451")] == ["m401", "m450"]
@@ -205,7 +205,7 @@ def test_messages_have_pages_of_200_with_an_anchor_each(site: Site) -> None:
             site.render(f"{folder}/{name}.html")
 
 
-def test_a_long_message_has_a_page_of_its_own(stored: Workspace) -> None:
+def test_long_message_is_complete_on_its_own_page(stored: Workspace) -> None:
     text = "x" * 50_000 + "END"
     stored.store.runs.add(SHOP.id, [RUN], [record("big", (UserMessage(content=text),))])
     site, folder = open_site(stored, Scope(), token="t"), agent_run_folder("shop", "run-1", "big")
@@ -215,7 +215,7 @@ def test_a_long_message_has_a_page_of_its_own(stored: Workspace) -> None:
     assert text in site.render(f"{folder}/t0-m1.html")
 
 
-def test_a_citation_leads_to_what_it_quotes(site: Site) -> None:
+def test_citation_links_to_the_quoted_text(site: Site) -> None:
     (path,) = (path for path in open_site(site.workspace, Scope()).paths() if path.startswith("results/set/"))
     html, folder = site.render(path), f"../../../{agent_run_folder('shop', 'run-1', 'long')}"
     for link in (
@@ -233,14 +233,14 @@ def test_a_citation_leads_to_what_it_quotes(site: Site) -> None:
     assert "no answer yet" in text
 
 
-def test_results_are_filtered_by_label_and_by_how_citations_fared(site: Site) -> None:
+def test_results_are_filtered_by_label_and_citation_status(site: Site) -> None:
     path = "results/set/set~201/index.html"
     assert "1 result" in text_of(site, path, label="lied", checked="unverified")
     assert "No result matches" in text_of(site, path, label="forgot")
     assert "No result matches" in text_of(site, path, checked="verified")
 
 
-def test_results_of_a_judge_are_resolved_in_what_is_stored(site: Site) -> None:
+def test_citations_in_judge_results_resolve_to_stored_messages(site: Site) -> None:
     assert "polite@2 p/m 1 1" in text_of(site, "results.html")
     path = "results/rubric/polite~402~20p~2fm/index.html"
     html = site.render(path)
@@ -253,7 +253,7 @@ def test_results_of_a_judge_are_resolved_in_what_is_stored(site: Site) -> None:
     assert "polite@2 by p/m cause forgot" in agent_run
 
 
-def test_a_rubric_shows_what_changed(site: Site) -> None:
+def test_rubric_page_shows_changes_between_versions(site: Site) -> None:
     text = text_of(site, "rubrics/default/polite.html")
     assert "Rubric polite version 2" in text
     assert "Changed since version 1" in text
@@ -262,14 +262,14 @@ def test_a_rubric_shows_what_changed(site: Site) -> None:
     assert "2 results of version 2 by p/m" in text
 
 
-def test_every_link_of_a_bundle_leads_to_a_file_and_an_anchor(stored: Workspace, tmp_path: Path) -> None:
+def test_every_bundle_link_resolves_to_a_file_and_anchor(stored: Workspace, tmp_path: Path) -> None:
     write_bundle(stored, Scope(), tmp_path / "bundle")
     pages = bundle_pages(tmp_path / "bundle")
     assert len(pages) > 15
     assert list(broken_links(tmp_path / "bundle", pages)) == []
 
 
-def test_a_bundle_has_the_newest_agent_runs_and_those_that_a_result_cites(
+def test_bundle_contains_the_newest_and_the_cited_agent_runs(
     stored: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_runs, "MOST_IN_BUNDLE", 2)
@@ -286,7 +286,7 @@ def test_a_bundle_has_the_newest_agent_runs_and_those_that_a_result_cites(
     assert list(broken_links(tmp_path / "bundle", pages)) == []
 
 
-def test_pages_about_one_report_have_no_other_runs(stored: Workspace) -> None:
+def test_report_scope_excludes_other_runs(stored: Workspace) -> None:
     site = open_site(stored, Scope(folder="example/other"))
     assert [path for path in site.paths() if path.startswith(("collections/", "results/"))] == []
     assert "run-1" not in site.render("collections.html")
@@ -294,21 +294,21 @@ def test_pages_about_one_report_have_no_other_runs(stored: Workspace) -> None:
         site.render("collections/shop/run/run-1/index.html")
 
 
-def test_hostile_text_stays_text(stored: Workspace, tmp_path: Path) -> None:
+def test_hostile_text_is_escaped_on_collection_and_result_pages(stored: Workspace, tmp_path: Path) -> None:
     store = stored.store
     call = TranscriptToolCall(id=HOSTILE, function=HOSTILE, arguments={HOSTILE: HOSTILE})
-    talk = (
+    chat = (
         UserMessage(content=HOSTILE),
         AssistantMessage(content=HOSTILE, reasoning=HOSTILE, model=HOSTILE, tool_calls=(call,)),
         ToolMessage(content=HOSTILE, function=HOSTILE, error=HOSTILE, metadata={HOSTILE: HOSTILE}),
     )
     odd = record(
         "../e <u>",
-        talk,
+        chat,
         run=ODD_RUN,
         name=HOSTILE,
         metadata={HOSTILE: HOSTILE},
-        more=(Transcript(id=HOSTILE, name=HOSTILE, messages=talk),),
+        more=(Transcript(id=HOSTILE, name=HOSTILE, messages=chat),),
         documents=(Document(role="output", path=HOSTILE, text=HOSTILE),),
         missing=(HOSTILE,),
     )
@@ -346,7 +346,7 @@ def test_hostile_text_stays_text(stored: Workspace, tmp_path: Path) -> None:
     )
 
 
-def test_a_damaged_store_is_a_sentence_on_the_page(workspace: Workspace, tmp_path: Path) -> None:
+def test_damaged_store_is_reported_on_the_page(workspace: Workspace, tmp_path: Path) -> None:
     (tmp_path / ".evalscribe").mkdir()
     (tmp_path / ".evalscribe" / "store.db").write_text("no database " * 1000)
     site = open_site(workspace, Scope(), token="t")
@@ -356,7 +356,9 @@ def test_a_damaged_store_is_a_sentence_on_the_page(workspace: Workspace, tmp_pat
     assert "collections.html" in list(site.paths())
 
 
-def test_real_trajectories_become_pages(real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_real_trajectories_are_imported_and_rendered_as_pages(
+    real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evalscribe.toml").touch()
     files = [

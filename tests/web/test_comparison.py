@@ -1,4 +1,4 @@
-"""Comparisons on the page say what `evalscribe compare` says, without a model."""
+"""Comparison pages agree with `evalscribe compare` and call no model."""
 
 import json
 import re
@@ -38,8 +38,8 @@ def sample_site(analysed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sit
         yield open_site(workspace, Scope(), token="t")
 
 
-def part(page: str, name: str) -> str:
-    """The section with this id."""
+def section(page: str, name: str) -> str:
+    """Return the HTML of the section with this id."""
     return page.partition(f'<section aria-labelledby="{name}">')[2].partition("</section>")[0]
 
 
@@ -47,8 +47,8 @@ def evals(text: str) -> list[str]:
     return [unescape(name) for name in re.findall(r"(?:<h3>|<tr><td>)<bdi>(.*?)</bdi>", text)]
 
 
-def compared(folder: Path, *runs: str) -> dict[str, list[str]]:
-    """The evals by change, as `compare --json` has them."""
+def evals_by_change(folder: Path, *runs: str) -> dict[str, list[str]]:
+    """Return the evals by change, as in the output of `compare --json`."""
     program = ["-m", "evalscribe", "compare", *runs, "--judge", "rules", "--json", "--no-report", "--quiet"]
     result = fork_server.run(program, folder, timeout=PATIENCE_S)
     by_change: dict[str, list[str]] = {"regressed": [], "fixed": [], "both-failed": []}
@@ -57,15 +57,15 @@ def compared(folder: Path, *runs: str) -> dict[str, list[str]]:
     return by_change
 
 
-def test_checkpoints_differ_as_the_command_says(analysed: Path, sample_site: Site) -> None:
-    page, expected = sample_site.render(PATH), compared(analysed, *CHECKPOINTS)
+def test_comparison_of_checkpoints_matches_the_compare_command(analysed: Path, sample_site: Site) -> None:
+    page, expected = sample_site.render(PATH), evals_by_change(analysed, *CHECKPOINTS)
     assert len(expected["regressed"]) == 3
-    assert evals(part(page, "broke")) == expected["regressed"]
-    assert evals(part(page, "fixed")) == expected["fixed"]
-    assert evals(part(page, "stayed")) == expected["both-failed"]
+    assert evals(section(page, "broke")) == expected["regressed"]
+    assert evals(section(page, "fixed")) == expected["fixed"]
+    assert evals(section(page, "stayed")) == expected["both-failed"]
 
 
-def test_the_answer_is_in_plain_words_with_intervals(sample_site: Site) -> None:
+def test_comparison_is_summarised_in_words_with_intervals(sample_site: Site) -> None:
     page = sample_site.render(PATH)
     assert "Lower pass rate, which may be chance: 3 worse, 3 better" in page
     assert "Chance alone makes a difference of at least this size in 100 of 100 comparisons (p = 1)" in page
@@ -74,27 +74,29 @@ def test_the_answer_is_in_plain_words_with_intervals(sample_site: Site) -> None:
     assert all("95 % interval" in row[4] for row in rows)
 
 
-def test_the_table_behind_the_picture_has_its_numbers(sample_site: Site) -> None:
+def test_chart_and_table_show_the_same_counts(sample_site: Site) -> None:
     page = sample_site.render(PATH)
     picture = page.partition("<svg")[2].partition("</svg>")[0]
     assert [row[1] for row in Cells(page).tables[1][1:]] == ["3", "3", "6"]
     assert re.findall(r"<text[^>]*>(\d+)", picture) == ["3", "3", "6"]
 
 
-def test_the_first_differing_call_is_shown_side_by_side(sample_site: Site) -> None:
-    broke = part(sample_site.render(PATH), "broke")
+def test_first_differing_tool_call_is_shown_side_by_side(sample_site: Site) -> None:
+    broke = section(sample_site.render(PATH), "broke")
     assert "cancel_booking(booking=&#39;B3&#39;)" in broke
     assert broke.count("makes no further call") == 3
 
 
-def test_no_model_is_called_even_if_one_is_configured(analysed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_comparison_page_renders_without_calling_the_configured_model(
+    analysed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(analysed)
     monkeypatch.setenv("EVALSCRIBE_JUDGE", "anthropic/claude-opus-5-5")
     with Workspace(Options()) as workspace:
         assert "What broke" in open_site(workspace, Scope(), token="t").render(PATH)
 
 
-def test_the_server_compares_any_two_runs(sample_site: Site) -> None:
+def test_server_compares_any_two_runs(sample_site: Site) -> None:
     query = {"base": CHECKPOINTS[0], "candidate": "smp7q2kax0d4m81v"}
     assert "The experiments differ" in sample_site.render("compare.html", query)
     assert "Choose two different runs" in sample_site.render("compare.html", {**query, "candidate": CHECKPOINTS[0]})
@@ -104,18 +106,18 @@ def test_the_server_compares_any_two_runs(sample_site: Site) -> None:
 @pytest.mark.parametrize(
     "path", ["compare/a/b.html", f"compare/{CHECKPOINTS[0]}/{CHECKPOINTS[0]}.html", "compare/a.html"]
 )
-def test_unknown_runs_have_no_comparison(sample_site: Site, path: str) -> None:
+def test_unknown_or_identical_runs_have_no_comparison(sample_site: Site, path: str) -> None:
     with pytest.raises(NotFoundError):
         sample_site.render(path)
 
 
-def test_a_written_comparison_is_shown(analysed: Path, sample_site: Site) -> None:
+def test_written_comparison_report_is_shown(analysed: Path, sample_site: Site) -> None:
     assert "Written comparison" not in sample_site.render(PATH)
     program = ["-m", "evalscribe", "compare", *CHECKPOINTS, "--judge", "rules", "--quiet"]
     fork_server.run(program, analysed, timeout=PATIENCE_S).check_returncode()
     (page,) = (analysed / "reports").rglob("compare_*.md")
     try:
-        written = part(sample_site.render(PATH), "written")
+        written = section(sample_site.render(PATH), "written")
         assert page.name in written
         assert "## Regressed" in written
     finally:
@@ -124,7 +126,7 @@ def test_a_written_comparison_is_shown(analysed: Path, sample_site: Site) -> Non
 
 @pytest.fixture
 def two_outputs(tmp_path: Path) -> Iterator[Workspace]:
-    """Two imported runs of one task; the second fails, and its output has another second line."""
+    """Two imported runs of one task; the second fails, and its output differs in line 2."""
     with Workspace(Options(reports=tmp_path / "reports"), folder=tmp_path, environ={}) as workspace:
         for number, (status, line) in enumerate((("passed", "return 2"), ("failed", f"return {HOSTILE}"))):
             run_id = f"output-{number}"
@@ -135,9 +137,9 @@ def two_outputs(tmp_path: Path) -> Iterator[Workspace]:
         yield workspace
 
 
-def test_outputs_are_shown_side_by_side_as_text(two_outputs: Workspace) -> None:
+def test_differing_outputs_are_shown_side_by_side_and_escaped(two_outputs: Workspace) -> None:
     page = open_site(two_outputs, Scope(), token="t").render("compare/output-0/output-1.html")
-    broke = part(page, "broke")
+    broke = section(page, "broke")
     assert re.findall(r'class="role">(\w+)</span> <bdi>a.py</bdi>:(\d)', broke) == [("base", "2"), ("candidate", "2")]
     assert "return" in broke
     assert "&lt;script&gt;" in broke
@@ -149,7 +151,7 @@ def evidence(*texts: str) -> Evidence:
     return Evidence(eval=Eval(id="e", category="c", name="n"), documents=documents)
 
 
-def test_the_first_file_that_differs_is_shown() -> None:
+def test_first_output_difference_is_in_the_first_differing_file() -> None:
     difference = first_output_difference(evidence("same\n", "a\nb\n"), evidence("same\n", "a\nc\n"))
     assert difference is not None
     assert (difference.path, difference.base_line, difference.candidate_line) == ("1.py", 2, 2)
@@ -161,11 +163,11 @@ def test_reports_without_a_store_are_compared(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"), entry("a/two"), run="run1abcdef", date="2026-11-01")
     write(tmp_path, entry("a/two", cause="another"), entry("a/three"), run="run2abcdef", date="2026-11-02")
     page = site(tmp_path).render("compare/run1abcdef/run2abcdef.html")
-    assert [evals(part(page, name)) for name in ("broke", "fixed", "stayed")] == [["a/three"], ["a/one"], ["a/two"]]
+    assert [evals(section(page, name)) for name in ("broke", "fixed", "stayed")] == [["a/three"], ["a/one"], ["a/two"]]
     assert "Another cause than before" in page
 
 
-def test_a_bundle_has_every_comparison_that_it_lists(
+def test_bundle_contains_every_comparison_it_lists(
     analysed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(analysed)
@@ -178,7 +180,7 @@ def test_a_bundle_has_every_comparison_that_it_lists(
     assert "<form" not in page.partition("<main")[2].partition("</main>")[0]
 
 
-def test_real_runs_differ_as_the_command_says(
+def test_comparison_of_real_runs_matches_the_compare_command(
     real_data: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = analysed_by_rules(real_data, tmp_path_factory.getbasetemp())
@@ -187,8 +189,8 @@ def test_real_runs_differ_as_the_command_says(
         shown = open_site(workspace, Scope(), token="t")
         runs = sorted(run.run.id for run in shown.tasks.table.runs if run.model == "anthropic/claude-opus-4-6")
         page = shown.render(f"compare/{runs[0]}/{runs[1]}.html")
-    expected = compared(folder, *runs)
+    expected = evals_by_change(folder, *runs)
     assert expected["both-failed"]
-    assert evals(part(page, "broke")) == expected["regressed"]
-    assert evals(part(page, "fixed")) == expected["fixed"]
-    assert evals(part(page, "stayed")) == expected["both-failed"]
+    assert evals(section(page, "broke")) == expected["regressed"]
+    assert evals(section(page, "fixed")) == expected["fixed"]
+    assert evals(section(page, "stayed")) == expected["both-failed"]

@@ -1,4 +1,4 @@
-"""The pages of failed evals: whole evidence, pages of long documents, and links to single lines."""
+"""Pages of failed evals: complete evidence, pagination of long documents, and links to single lines."""
 
 import json
 import re
@@ -29,7 +29,7 @@ from evalscribe.workspace import Workspace
 from support.hostile_runs import RUN_ID, evalscribe, failed, payload, snapshot
 
 LARGEST_PAGE = 1_500_000
-"""Bytes of the largest page."""
+"""Maximum size of a page in bytes."""
 HOSTILE = (
     "<script>alert(1)</script><img src=x onerror=alert(1)><style>*{display:none}</style></pre></div>",
     "\" onmouseover=alert(1) x='",
@@ -80,13 +80,13 @@ class Parsed(HTMLParser):
 
     @property
     def paged(self) -> Iterator[tuple[str, str]]:
-        """Anchors without their numbers, of documents with pages, and the beginning of the names of these pages."""
+        """Yield the anchor prefix and the file name prefix of each paginated document."""
         for _, attributes in self.tags:
             if "data-file" in attributes:
                 yield attributes["data-base"], attributes["data-file"]
 
 
-def analyzed(folder: Path, run: str | Path) -> Path:
+def analyze_run(folder: Path, run: str | Path) -> Path:
     folder.mkdir(exist_ok=True)
     done = evalscribe(folder, "analyze", str(run), "--judge", "rules", "--quiet")
     assert done.returncode == 0, done.stderr.decode()
@@ -103,8 +103,8 @@ def eval_page(folder: Path, path: str, run: str = RUN_ID, **query: str) -> str:
     return site(folder).render(f"run/{slug(run)}/eval/{slug(path)}.html", query)
 
 
-def replaced(folder: Path, *documents: Document, missing: Sequence[str] = (), **changes: object) -> None:
-    """Store other documents as the evidence of the eval `e1`."""
+def replace_evidence(folder: Path, *documents: Document, missing: Sequence[str] = (), **changes: object) -> None:
+    """Replace the stored evidence of the eval `e1`."""
     with Workspace(Options(), folder=folder) as workspace:
         old = workspace.store.analyses.get_evidence(RUN_ID, "e1")
         assert isinstance(old, Evidence)
@@ -114,17 +114,17 @@ def replaced(folder: Path, *documents: Document, missing: Sequence[str] = (), **
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the sample was analysed."""
-    return analyzed(tmp_path_factory.mktemp("sample") / "w", "sample")
+    """A folder with the analysed sample."""
+    return analyze_run(tmp_path_factory.mktemp("sample") / "w", "sample")
 
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     """A folder with an analysed run of one failed eval."""
-    return analyzed(tmp_path / "w", snapshot(tmp_path / "run"))
+    return analyze_run(tmp_path / "w", snapshot(tmp_path / "run"))
 
 
-def test_every_eval_has_a_page_and_every_link_of_the_bundle_leads_somewhere(sample: Path, tmp_path: Path) -> None:
+def test_every_eval_has_a_page_and_every_bundle_link_resolves(sample: Path, tmp_path: Path) -> None:
     with Workspace(Options(), folder=sample) as workspace:
         write_bundle(workspace, Scope(), tmp_path / "bundle")
         evals = [finding.eval for report in site(sample).reports.shown for finding in report.analysis.findings]
@@ -153,7 +153,7 @@ def resolved(path: str) -> list[str]:
     return parts
 
 
-def test_a_page_shows_every_line_of_every_document_and_marks_the_cited_ones(sample: Path) -> None:
+def test_eval_page_shows_all_document_lines_and_marks_cited_lines(sample: Path) -> None:
     shown = site(sample)
     report = next(report for report in shown.reports.shown if report.run.startswith("smp7"))
     for finding in report.analysis.findings:
@@ -174,8 +174,8 @@ def test_a_page_shows_every_line_of_every_document_and_marks_the_cited_ones(samp
         assert {step.name for step in evidence.steps} <= set(page.words)
 
 
-def test_output_and_reference_are_beside_each_other_with_differing_lines_marked(plain: Path) -> None:
-    replaced(
+def test_output_and_expected_are_side_by_side_with_changed_lines_marked(plain: Path) -> None:
+    replace_evidence(
         plain,
         Document(role="output", path="a.py", text="x = 1\ny = 2\nz = 3\n"),
         Document(role="output", path="same.py", text="same\n"),
@@ -189,13 +189,13 @@ def test_output_and_reference_are_beside_each_other_with_differing_lines_marked(
     assert re.search(r"same\.py\s*beside\s*expected\s*answer/same\.py\s*equal", page.text)
 
 
-def test_evidence_is_only_ever_text(tmp_path: Path) -> None:
+def test_hostile_evidence_is_escaped(tmp_path: Path) -> None:
     contents = payload(failed("e1", name=f"n{HOSTILE[0]}{HOSTILE[1]}"))
     names = {f"{number}{text}": text for number, text in enumerate(HOSTILE)}
     contents["outputFiles"] = {**names, "run.log": "\n".join([f"[error] tests: {line}" for line in HOSTILE])}
     contents["evalSourceFiles"] = {f"answer/{name}": f"{text}\nmore" for name, text in names.items()}
     run = snapshot(tmp_path / "run", {"e1": contents}, model=HOSTILE[0])
-    folder = analyzed(tmp_path / "w", run)
+    folder = analyze_run(tmp_path / "w", run)
     paths = [path for path in site(folder).paths() if "/eval/" in path]
     assert len(paths) == 1
     for query in ({}, {"q": "<script>"}, {"q": HOSTILE[1]}):
@@ -203,7 +203,7 @@ def test_evidence_is_only_ever_text(tmp_path: Path) -> None:
     assert "<script>alert(1)</script>" in Parsed(site(folder).render(paths[0])).text
 
 
-def test_what_the_store_alone_can_hold_is_text_too(plain: Path) -> None:
+def test_hostile_evidence_in_the_store_is_escaped(plain: Path) -> None:
     transcript = Transcript.model_validate(
         {
             "messages": [
@@ -223,7 +223,7 @@ def test_what_the_store_alone_can_hold_is_text_too(plain: Path) -> None:
     recorded = Document(role="transcript", path=HOSTILE[0], text=render_transcript(transcript))
     again = Document(role="transcript", path=HOSTILE[0], text=HOSTILE[0])
     steps = (Step(name=HOSTILE[0], status="failed", error=HOSTILE[1]),)
-    replaced(plain, *odd, *odd, recorded, again, missing=HOSTILE, steps=steps)
+    replace_evidence(plain, *odd, *odd, recorded, again, missing=HOSTILE, steps=steps)
     text = eval_page(plain, "cat/task")
     assert_inert(text)
     assert len(set(Parsed(text).ids)) == len(Parsed(text).ids)
@@ -240,10 +240,10 @@ def assert_inert(page: str) -> None:
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page)
 
 
-def test_a_log_of_50_000_lines_has_pages_of_bounded_size(plain: Path) -> None:
+def test_log_of_50_000_lines_is_split_into_pages_of_bounded_size(plain: Path) -> None:
     markup = '<&">' * 30
     lines = [f"{n} {markup}" for n in range(1, 50_001)]
-    replaced(plain, Document(role="log", path="run.log", text="\n".join(lines)))
+    replace_evidence(plain, Document(role="log", path="run.log", text="\n".join(lines)))
     shown = site(plain, token=None)
     paths = [path for path in shown.paths() if "/eval/" in path]
     first = Parsed(shown.render(paths[0]))
@@ -270,9 +270,9 @@ def cited_lines(folder: Path) -> set[int]:
     return {n for c in citations if c.path == "run.log" for n in range(c.first, c.last + 1)}
 
 
-def test_a_line_of_10_mb_is_continued_on_further_pages(plain: Path) -> None:
+def test_line_of_10_mb_continues_on_further_pages(plain: Path) -> None:
     long = "<a&b>" * 2_000_000
-    replaced(plain, Document(role="log", path="run.log", text=f"before\n{long}\nafter"))
+    replace_evidence(plain, Document(role="log", path="run.log", text=f"before\n{long}\nafter"))
     shown = site(plain, token=None)
     paths = [path for path in shown.paths() if "/eval/" in path]
     sizes, text = [], ""
@@ -287,9 +287,9 @@ def test_a_line_of_10_mb_is_continued_on_further_pages(plain: Path) -> None:
     assert "more characters" in shown.render(paths[0])
 
 
-def test_many_documents_are_listed_even_if_there_is_no_room_to_show_them(plain: Path) -> None:
+def test_all_1000_documents_are_listed_on_a_page_of_bounded_size(plain: Path) -> None:
     documents = [Document(role="output", path=f"src/{n}.py", text="x\n" * 50) for n in range(1000)]
-    replaced(plain, *documents)
+    replace_evidence(plain, *documents)
     shown = site(plain, token=None)
     paths = [path for path in shown.paths() if "/eval/" in path]
     page = shown.render(paths[0])
@@ -310,18 +310,18 @@ def messages(count: int) -> list[dict[str, Any]]:
     return pairs
 
 
-def conversation(folder: Path, count: int, **finding: int) -> None:
-    """Replace the evidence by a transcript, and name messages in the report."""
+def replace_transcript(folder: Path, count: int, **finding: int) -> None:
+    """Replace the evidence with a transcript, and set message numbers in the finding of the report."""
     transcript = Transcript.model_validate({"messages": messages(count)})
-    replaced(folder, Document(role="transcript", path="main", text=render_transcript(transcript)))
+    replace_evidence(folder, Document(role="transcript", path="main", text=render_transcript(transcript)))
     data = next((folder / "reports").rglob("*_*.json"))
     report = json.loads(data.read_text("utf-8"))
     (report["findings"][0].update(finding), report["findings"][0].pop("citations", None))
     data.write_text(json.dumps(report), "utf-8")
 
 
-def test_a_conversation_of_5_000_messages_has_pages_and_its_named_messages_first(plain: Path) -> None:
-    conversation(plain, 5000, message=3102, first_mistake=2901)
+def test_transcript_of_5_000_messages_is_paginated_with_key_messages_first(plain: Path) -> None:
+    replace_transcript(plain, 5000, message=3102, first_mistake=2901)
     shown = site(plain, token=None)
     paths = [path for path in shown.paths() if "/eval/" in path]
     pages = [shown.render(path) for path in paths]
@@ -333,21 +333,21 @@ def test_a_conversation_of_5_000_messages_has_pages_and_its_named_messages_first
         target = f"transcript-main-message-{number}"
         assert f"#{target}" in first.links
         assert re.search(f'id="{target}">\\s*<p class="speaker">.*{why}', pages[0])
-    found = [int(n) for page in pages[1:] for n in re.findall(r'id="transcript-main-message-(\d+)"', page)]
-    assert found == list(range(1, 5001))
+    message_numbers = [int(n) for page in pages[1:] for n in re.findall(r'id="transcript-main-message-(\d+)"', page)]
+    assert message_numbers == list(range(1, 5001))
     starts = [attributes for _, attributes in first.tags if attributes.get("data-base") == "transcript-main-message-"]
     assert len(starts[0]["data-starts"].split()) == len(paths) - 1
     assert "<details><summary>300 lines" in pages[1]
 
 
-def test_a_text_that_is_no_conversation_is_shown_as_lines(plain: Path) -> None:
-    replaced(plain, Document(role="transcript", path="main", text="hello\n1 user\n  hi"))
+def test_unparsable_transcript_is_shown_as_lines(plain: Path) -> None:
+    replace_evidence(plain, Document(role="transcript", path="main", text="hello\n1 user\n  hi"))
     page = Parsed(eval_page(plain, "cat/task"))
     assert [f"transcript-main-L{n}" in page.ids for n in (1, 2, 3)] == [True] * 3
     assert page.with_class("message") == []
 
 
-def test_an_eval_id_that_the_report_lacks_is_found_by_path(plain: Path) -> None:
+def test_evidence_is_found_by_path_when_the_report_has_no_eval_id(plain: Path) -> None:
     data = next((plain / "reports").rglob("*_*.json"))
     report = json.loads(data.read_text("utf-8"))
     assert "eval_id" not in report["findings"][0] or report["findings"][0].pop("eval_id")
@@ -355,7 +355,7 @@ def test_an_eval_id_that_the_report_lacks_is_found_by_path(plain: Path) -> None:
     assert "log-run.log-L1" in Parsed(eval_page(plain, "cat/task")).ids
 
 
-def test_every_trial_of_a_group_has_its_own_evidence(tmp_path: Path) -> None:
+def test_each_trial_of_a_task_has_its_own_evidence_page(tmp_path: Path) -> None:
     trials = {
         f"e{n}": {
             "id": f"e{n}",
@@ -366,7 +366,7 @@ def test_every_trial_of_a_group_has_its_own_evidence(tmp_path: Path) -> None:
     }
     file = tmp_path / "runs.jsonl"
     file.write_text("\n".join(json.dumps(trial) for trial in trials.values()), "utf-8")
-    folder = analyzed(tmp_path / "w", file)
+    folder = analyze_run(tmp_path / "w", file)
     shown = site(folder)
     paths = [path for path in shown.paths() if path.endswith(".html") and "/eval/" in path]
     assert len(paths) == 3
@@ -374,7 +374,7 @@ def test_every_trial_of_a_group_has_its_own_evidence(tmp_path: Path) -> None:
     assert all(f"trial {n}" in text for n, text in enumerate(texts, 1))
 
 
-def test_without_a_store_the_page_names_the_command_and_shows_the_quotations(plain: Path) -> None:
+def test_eval_page_without_a_store_shows_quotations_and_the_analyze_command(plain: Path) -> None:
     shutil.rmtree(plain / ".evalscribe")
     page = eval_page(plain, "cat/task")
     assert "has no store with evidence" in page
@@ -392,7 +392,7 @@ def test_without_a_store_the_page_names_the_command_and_shows_the_quotations(pla
         ("DELETE FROM texts", "The evidence in the store cannot be read"),
     ],
 )
-def test_deleted_and_damaged_evidence_is_said_in_place(plain: Path, statement: str, sentence: str) -> None:
+def test_deleted_or_damaged_evidence_is_reported_on_the_page(plain: Path, statement: str, sentence: str) -> None:
     with closing(sqlite3.connect(plain / ".evalscribe" / "store.db")) as database:
         database.execute("PRAGMA foreign_keys = OFF")
         database.execute(statement)
@@ -403,12 +403,12 @@ def test_deleted_and_damaged_evidence_is_said_in_place(plain: Path, statement: s
     assert [path for path in site(plain).paths() if "/eval/" in path]
 
 
-def test_a_store_that_is_no_database_is_said_in_place(plain: Path) -> None:
+def test_invalid_store_file_is_reported_on_the_page(plain: Path) -> None:
     (plain / ".evalscribe" / "store.db").write_bytes(b"no database" * 500)
     assert "The evidence in the store cannot be read" in eval_page(plain, "cat/task")
 
 
-def test_evidence_that_the_source_could_not_read_is_named(plain: Path) -> None:
+def test_unreadable_source_evidence_is_reported_with_its_reason(plain: Path) -> None:
     with Workspace(Options(), folder=plain) as workspace:
         run = workspace.store.analyses.get_run(RUN_ID)
         assert run
@@ -417,16 +417,16 @@ def test_evidence_that_the_source_could_not_read_is_named(plain: Path) -> None:
     assert "The source could not read the evidence: gone &lt;b&gt;" in eval_page(plain, "cat/task")
 
 
-def test_missing_evidence_is_said(plain: Path) -> None:
-    replaced(plain, missing=["output files were never stored"])
+def test_missing_evidence_is_reported_on_the_page(plain: Path) -> None:
+    replace_evidence(plain, missing=["output files were never stored"])
     page = Parsed(eval_page(plain, "cat/task"))
     assert "Missing: output files were never stored" in page.text
     assert "The source has no documents" in page.text
 
 
-def test_a_search_shows_the_matching_lines_with_links_to_them(plain: Path) -> None:
+def test_search_shows_matching_lines_with_links(plain: Path) -> None:
     lines = [f"line {n}" for n in range(1, 6001)]
-    replaced(
+    replace_evidence(
         plain,
         Document(role="log", path="run.log", text="\n".join(lines)),
         Document(role="task", path="TASK.txt", text="The LINE 5999 of the log\n"),
@@ -443,7 +443,7 @@ def test_a_search_shows_the_matching_lines_with_links_to_them(plain: Path) -> No
     st.lists(st.one_of(st.text(max_size=20), st.integers(1, 3 * PAGE_CHARACTERS).map(lambda n: "x" * n)), max_size=12),
     st.integers(0, 2 * PAGE_LINES),
 )
-def test_pages_hold_every_character_once(lines: list[str], more: int) -> None:
+def test_pages_contain_every_character_once(lines: list[str], more: int) -> None:
     text = "\n".join([line.replace("\n", " ").replace("\r", " ") for line in lines] + ["y"] * more)
     document = page_documents(evidence_of(Document(role="log", path="l", text=text)), (), {})[0]
     rows = [row for span in document.pages for block in document.blocks([span]) for row in block.lines]
@@ -460,7 +460,7 @@ def evidence_of(*documents: Document) -> Evidence:
     return Evidence(eval=Eval(id="e", category="a", name="b"), documents=documents)
 
 
-def test_a_quotation_in_a_very_long_line_is_part_of_the_excerpt() -> None:
+def test_excerpt_of_a_very_long_line_includes_the_quotation() -> None:
     text = "a" * 1_000_000 + "the reason" + "b" * 1_000_000
     cited = CitationSummary(role="log", path="l", first=1, last=1, text="the reason", status="verified")
     document = page_documents(evidence_of(Document(role="log", path="l", text=text)), [cited], {})[0]
@@ -470,12 +470,12 @@ def test_a_quotation_in_a_very_long_line_is_part_of_the_excerpt() -> None:
     assert sum(len(row.text) + row.hidden for row in rows) == len(text)
 
 
-def test_lasting_links_lead_to_the_line_wherever_it_is(tmp_path: Path, browser: Browser) -> None:
+def test_permalink_opens_the_line_on_any_page(tmp_path: Path, browser: Browser) -> None:
     odd = "a/b:c #1?%2F&\"'<é>.log"
     contents = payload(failed("e1", name="odd/name:1 #2?é"))
     run = snapshot(tmp_path / "run", {"e1": contents, "e2": payload(failed("e2", name="other"))})
-    folder = analyzed(tmp_path / "w", run)
-    replaced(
+    folder = analyze_run(tmp_path / "w", run)
+    replace_evidence(
         folder,
         Document(role="log", path="run.log", text="\n".join(f"line {n}" for n in range(1, 9001))),
         Document(role="log", path=odd, text="one\ntwo\nthree"),

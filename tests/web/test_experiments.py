@@ -1,4 +1,4 @@
-"""Pages of experiments: the list, a run with its gate, trials and comparison, and a run that is still working."""
+"""Experiment pages: the list, a run with its gate, trials and comparison, and a run in progress."""
 
 import re
 from collections.abc import Iterator
@@ -47,14 +47,14 @@ def texts(html: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
 
 
-def test_without_experiments_there_is_no_page_and_no_store(site: Site, folder: Path) -> None:
+def test_no_page_and_no_store_exist_without_experiments(site: Site, folder: Path) -> None:
     with pytest.raises(NotFoundError):
         site.render("experiments.html")
     assert "experiments.html" not in site.render("index.html")
     assert not (folder / ".evalscribe").exists()
 
 
-def test_the_list_has_each_run_with_gate_and_interval(site: Site, folder: Path) -> None:
+def test_list_shows_gate_and_interval_of_each_run(site: Site, folder: Path) -> None:
     with closing(stored(folder)) as experiment:
         experiment.run("pppp", ExperimentConfig(min_pass_rate=0.9), name="good")
         experiment.run("pppf", ExperimentConfig(min_pass_rate=0.9), name="bad")
@@ -68,7 +68,7 @@ def test_the_list_has_each_run_with_gate_and_interval(site: Site, folder: Path) 
     assert shown.index("going") < shown.index("stopped") < shown.index("bad") < shown.index("good")
 
 
-def test_a_run_shows_its_gate_comparison_and_worst_trials_first(site: Site, folder: Path) -> None:
+def test_run_page_shows_gate_comparison_and_failed_trials_first(site: Site, folder: Path) -> None:
     with closing(stored(folder)) as experiment:
         base = experiment.run("pppf", name="base")
         config = ExperimentConfig(min_pass_rate=0.9, no_new_failures_vs=base.id)
@@ -93,7 +93,7 @@ def test_a_run_shows_its_gate_comparison_and_worst_trials_first(site: Site, fold
 
 
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
-def test_a_run_that_stopped_says_why_and_what_never_ran(site: Site, folder: Path, state: str) -> None:
+def test_stopped_run_shows_the_reason_and_items_not_run(site: Site, folder: Path, state: str) -> None:
     with closing(stored(folder)) as experiment:
         run = experiment.run("pe", state=state, reason="the budget is spent")  # type: ignore[arg-type]
     shown = texts(site.render(f"experiments/{run.id}/index.html"))
@@ -104,7 +104,7 @@ def test_a_run_that_stopped_says_why_and_what_never_ran(site: Site, folder: Path
     assert re.search(r"Items of which no trial ran c , d", shown)
 
 
-def test_many_trials_are_in_pages_and_links_to_items_hold(site: Site, folder: Path) -> None:
+def test_trials_are_paginated_and_item_links_resolve(site: Site, folder: Path) -> None:
     items = make_items(*(f"k{n:03d}" for n in range(2 * PAGE + 5)))
     with closing(stored(folder, items)) as experiment:
         base = experiment.run("p" * len(items), name="base")
@@ -121,7 +121,7 @@ def test_many_trials_are_in_pages_and_links_to_items_hold(site: Site, folder: Pa
             site.render(f"experiments/{run.id}/{absent}.html")
 
 
-def test_a_long_text_is_cut_and_whole_on_the_trial_s_own_page(site: Site, folder: Path) -> None:
+def test_long_output_is_cut_in_lists_and_complete_on_the_trial_page(site: Site, folder: Path) -> None:
     with closing(stored(folder)) as experiment:
         run = experiment.run("ffff", outputs={"a": "x" * 100_000 + "THE END"})
     listed = site.render(f"experiments/{run.id}/failed/1.html")
@@ -131,7 +131,7 @@ def test_a_long_text_is_cut_and_whole_on_the_trial_s_own_page(site: Site, folder
     assert "THE END" in texts(site.render(f"experiments/{run.id}/{link[1]}"))
 
 
-def test_hostile_text_stays_text(site: Site, folder: Path) -> None:
+def test_hostile_text_is_escaped_on_experiment_pages(site: Site, folder: Path) -> None:
     items = tuple(Item(key=f"{HOSTILE}{n}", input=HOSTILE, expected_output=HOSTILE) for n in range(2))
     bindings = (Binding(spec=EXACT.model_copy(update={"name": f"s{HOSTILE}"})), Binding(spec=JSON, required=False))
     with closing(stored(folder, items, name=HOSTILE)) as experiment:
@@ -147,7 +147,7 @@ def test_hostile_text_stays_text(site: Site, folder: Path) -> None:
             assert harm not in html
 
 
-def test_every_link_of_a_bundle_leads_to_a_page_of_it(folder: Path) -> None:
+def test_every_bundle_link_leads_to_a_page_in_the_bundle(folder: Path) -> None:
     with closing(stored(folder)) as experiment:
         base = experiment.run("pppf", name="base", outputs={"d": "y" * 100_000})
         experiment.run("fppe", ExperimentConfig(no_new_failures_vs=base.id))
@@ -162,7 +162,7 @@ def test_every_link_of_a_bundle_leads_to_a_page_of_it(folder: Path) -> None:
             assert normpath(f"{dirname(path)}/{link}".lstrip("/")) in pages, (path, link)
 
 
-def test_a_store_that_cannot_be_read_is_named_in_place(site: Site, folder: Path) -> None:
+def test_unreadable_store_is_reported_on_the_page(site: Site, folder: Path) -> None:
     (folder / ".evalscribe").mkdir()
     (folder / ".evalscribe" / "store.db").write_bytes(b"not a database" * 100)
     shown = texts(site.render("experiments.html"))
@@ -179,7 +179,7 @@ def answer(question):
 """
 
 
-def test_a_running_experiment_appears_trial_by_trial(tmp_path: Path) -> None:
+def test_running_experiment_page_adds_each_finished_trial(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path)
     (tmp_path / "slow.py").write_text(SLOW)
     (tmp_path / "items.jsonl").write_text("".join(f'{{"input": "gate-{n}", "expected": "yes"}}\n' for n in range(3)))

@@ -1,4 +1,4 @@
-"""The inbox: what is undecided, in which order, and which change comes first."""
+"""The inbox: undecided findings and recommendations, and their order."""
 
 import re
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def headings(page: str) -> list[str]:
     return [unescape(text) for text in re.findall(r"<h2>([^<]*?) <span", page)]
 
 
-def test_what_needs_a_decision_most_comes_first(tmp_path: Path) -> None:
+def test_findings_are_grouped_and_ordered_by_urgency(tmp_path: Path) -> None:
     write(
         tmp_path,
         entry("a/new"),
@@ -69,7 +69,7 @@ def test_what_needs_a_decision_most_comes_first(tmp_path: Path) -> None:
     assert "a/decided" in site(tmp_path).render("decided.html")
 
 
-def test_the_next_page_begins_after_the_last_card_whatever_was_decided_meanwhile(tmp_path: Path) -> None:
+def test_next_page_starts_after_the_last_card_despite_new_decisions(tmp_path: Path) -> None:
     paths = [f"a/{number:03}" for number in range(PAGE * 2 + 3)]
     write(tmp_path, *map(entry, paths))
     shown = site(tmp_path)
@@ -82,7 +82,7 @@ def test_the_next_page_begins_after_the_last_card_whatever_was_decided_meanwhile
     assert titles(shown.render("index.html", {"after": after})) == paths[PAGE : 2 * PAGE]
 
 
-def test_files_have_numbered_pages_that_hold_every_finding_once(tmp_path: Path) -> None:
+def test_bundle_pages_are_numbered_and_contain_each_finding_once(tmp_path: Path) -> None:
     paths = [f"a/{number:03}" for number in range(PAGE * 2 + 3)]
     write(tmp_path, *map(entry, paths))
     files = site(tmp_path, token=None)
@@ -106,7 +106,9 @@ def test_files_have_numbered_pages_that_hold_every_finding_once(tmp_path: Path) 
         ({"q": "<script>"}, []),
     ],
 )
-def test_search_and_filter(query: dict[str, str], expected: Sequence[str], tmp_path: Path) -> None:
+def test_inbox_is_filtered_by_search_text_and_run(
+    query: dict[str, str], expected: Sequence[str], tmp_path: Path
+) -> None:
     write(tmp_path, entry("a/one"), entry("b/two", "KNOWN_GAP"))
     write(tmp_path, entry("a/one"), run="run2abcdef", date="2026-11-02")
     page = site(tmp_path).render("index.html", query)
@@ -114,7 +116,7 @@ def test_search_and_filter(query: dict[str, str], expected: Sequence[str], tmp_p
     assert "<script>" not in page
 
 
-def test_the_change_that_helps_most_comes_first_and_equal_ones_are_one(tmp_path: Path) -> None:
+def test_recommendations_are_merged_and_ordered_by_effect(tmp_path: Path) -> None:
     lint = Recommendation(id="R1", group="lint", text="Make `x` a warning", evals=("a/1",), would_pass=True)
     unclear = Recommendation(id="R2", group="eval", text="Record the log", evals=("a/1", "a/2", "a/3"))
     outage = Recommendation(id="R3", group="eval", text="Check the provider", evals=("a/2", "a/3"))
@@ -138,7 +140,7 @@ def test_the_change_that_helps_most_comes_first_and_equal_ones_are_one(tmp_path:
     assert page.count("Make <code>x</code> a warning") == 1 + 2  # and on the two cards
 
 
-def test_a_run_with_many_failures_has_pages_that_hold_each_once(tmp_path: Path) -> None:
+def test_run_page_paginates_failures_and_contains_each_once(tmp_path: Path) -> None:
     paths = [f"a/{number:04}" for number in range(ROWS + 3)]
     write(tmp_path, *(entry(path, "KNOWN_GAP" if number % 2 else "MODEL_FAULT") for number, path in enumerate(paths)))
     files = site(tmp_path, token=None)
@@ -154,7 +156,7 @@ def test_a_run_with_many_failures_has_pages_that_hold_each_once(tmp_path: Path) 
         files.render("run/run1abcdef/failures-3.html")
 
 
-def test_one_report_or_folder_can_be_shown(tmp_path: Path) -> None:
+def test_inbox_is_limited_to_one_report_or_folder(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"))
     write(tmp_path, entry("a/two"), run="run2abcdef", date="2026-11-02")
     assert titles(site(tmp_path).render("index.html")) == ["a/two", "a/one"]
@@ -163,7 +165,7 @@ def test_one_report_or_folder_can_be_shown(tmp_path: Path) -> None:
     assert titles(site(tmp_path, Scope(folder="p/other")).render("index.html")) == []
 
 
-def test_a_report_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_report_is_named_on_the_page(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"))
     data = tmp_path / "p/m/run1abcd_2026-11-01.json"
     shown = site(tmp_path)
@@ -177,7 +179,7 @@ def test_a_report_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     assert titles(shown.render("index.html")) == []
 
 
-def test_differences_are_marked_where_most_is_equal() -> None:
+def test_differences_are_marked_only_in_similar_texts() -> None:
     left, right = mark_differences("every('s', run=noop)", "every('s', run=noop, args={})")
     assert left == "every(&#39;s&#39;, run=noop)"
     assert right == "every(&#39;s&#39;, run=noop<mark>, args={}</mark>)"
@@ -186,7 +188,7 @@ def test_differences_are_marked_where_most_is_equal() -> None:
     assert right == "&lt;b&gt;raise ValueError&lt;/b&gt;"
 
 
-def test_quotations_stand_beside_each_other_by_role(tmp_path: Path) -> None:
+def test_quotations_are_ordered_by_role_with_differences_marked(tmp_path: Path) -> None:
     snippets = (
         Snippet(role="log", path="run.log", first=7, text="boom"),
         Snippet(role="expected", path="a.py", first=3, text="x = f(1)"),
@@ -204,18 +206,18 @@ def test_quotations_stand_beside_each_other_by_role(tmp_path: Path) -> None:
     ("text", "name"),
     [("a/b", "a~2fb"), ("a~2fb", "a~7e2fb"), ("..", "~-"), ("", "~-"), ("ü", "~c3~bc"), ("\ud800", "~ed~a0~80")],
 )
-def test_names_of_files_are_safe_and_distinct(text: str, name: str) -> None:
+def test_slug_is_a_safe_and_distinct_file_name(text: str, name: str) -> None:
     assert slug(text).startswith(name)
     assert re.fullmatch(r"[A-Za-z0-9._~-]+", slug(text))
 
 
-def test_long_names_are_shortened_and_stay_distinct() -> None:
+def test_long_slugs_are_shortened_and_stay_distinct() -> None:
     first, second = slug("x" * 500 + "1"), slug("x" * 500 + "2")
     assert first != second
     assert len(first) < 120
 
 
-def test_sentences_show_code_and_nothing_else() -> None:
+def test_inline_code_is_the_only_markup_rendered() -> None:
     assert inline_code("Make `a<b>` a \\*warning\\* <i>now</i> [x](javascript:y)") == (
         "Make <code>a&lt;b&gt;</code> a *warning* &lt;i&gt;now&lt;/i&gt; [x](javascript:y)"
     )

@@ -1,4 +1,4 @@
-"""A run that is being analysed has a page: cards appear one by one, and an interrupted analysis is not running."""
+"""The live page of an analysis: cards appear one by one, and a killed analysis is shown as interrupted."""
 
 import re
 import signal
@@ -25,7 +25,7 @@ HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)> [x](javascript:
 
 
 class HeldAnswers:
-    """A judge whose answers wait until the test releases them, one by one."""
+    """A judge that holds each answer until the test releases it."""
 
     def __init__(self, answer: Callable[[int], Answer]) -> None:
         self._answer = answer
@@ -70,16 +70,16 @@ def apart(tmp_path: Path) -> Workspace:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Path:
+def run_folder(tmp_path: Path) -> Path:
     return write(tmp_path / "run", FAILURES)
 
 
-def test_cards_appear_one_by_one_and_then_the_report(apart: Workspace, made: Path) -> None:
+def test_live_page_adds_cards_one_by_one_then_shows_the_report(apart: Workspace, run_folder: Path) -> None:
     answers = HeldAnswers(numbered)
     with serving(apart.folder) as pages, MessagesServer(answers) as server:
         assert pages.get(PAGE) == ""
         assert not (apart.folder / ".evalscribe").exists(), "looking creates no store"
-        process = analyze(apart, server, made)
+        process = analyze(apart, server, run_folder)
         wait_until(lambda: server.calls, "the first question")
         first = pages.get(PAGE)
         assert f"0 of {FAILURES} judged" in first
@@ -107,10 +107,10 @@ def test_cards_appear_one_by_one_and_then_the_report(apart: Workspace, made: Pat
         assert "Being analysed" not in pages.get("runs.html")
 
 
-def test_a_killed_analysis_is_interrupted_and_goes_on(apart: Workspace, made: Path) -> None:
+def test_killed_analysis_is_shown_as_interrupted_and_can_be_resumed(apart: Workspace, run_folder: Path) -> None:
     answers = HeldAnswers(numbered)
     with serving(apart.folder) as pages, MessagesServer(answers) as server:
-        process = analyze(apart, server, made)
+        process = analyze(apart, server, run_folder)
         answers.release(0)
         wait_until(lambda: "cause 0" in findings(pages), "the first card")
         end(process, signal.SIGKILL)
@@ -122,7 +122,7 @@ def test_a_killed_analysis_is_interrupted_and_goes_on(apart: Workspace, made: Pa
         assert "Interrupted analysis" in pages.get("runs.html")
         start = re.search(r"start=([^\"&]+)", left)
         assert start
-        process = analyze(apart, server, made)
+        process = analyze(apart, server, run_folder)
         wait_until(lambda: len(server.calls) == 3, "the second failure, asked about again")
         wait_until(lambda: f"1 of {FAILURES} judged" in findings(pages), "the stored verdict")
         assert "Interrupted" not in pages.get(PAGE)
@@ -133,11 +133,11 @@ def test_a_killed_analysis_is_interrupted_and_goes_on(apart: Workspace, made: Pa
         assert "Interrupted" not in pages.get("runs.html")
 
 
-def test_a_run_with_a_report_is_analysed_again_on_a_page_of_its_own(apart: Workspace, made: Path) -> None:
-    apart.run("analyze", made, "--judge", "rules")
+def test_repeated_analysis_has_its_own_page_beside_the_report(apart: Workspace, run_folder: Path) -> None:
+    apart.run("analyze", run_folder, "--judge", "rules")
     answers = HeldAnswers(numbered)
     with serving(apart.folder) as pages, MessagesServer(answers) as server:
-        process = analyze(apart, server, made)
+        process = analyze(apart, server, run_folder)
         wait_until(lambda: server.calls, "the first question")
         assert "data-live" not in pages.get(PAGE), "the report stays readable"
         assert f'href="run/{RUN_ID}/analysis.html"' in pages.get("runs.html")
@@ -146,16 +146,16 @@ def test_a_run_with_a_report_is_analysed_again_on_a_page_of_its_own(apart: Works
         wait_until(lambda: "analysis.html" not in pages.get("runs.html"), "the end of the process to be seen")
 
 
-def test_an_analysis_without_any_verdict_is_not_left_behind(apart: Workspace, made: Path) -> None:
-    apart.run("analyze", made, "--judge", "rules", "--dry-run")
+def test_dry_run_is_not_shown_as_interrupted(apart: Workspace, run_folder: Path) -> None:
+    apart.run("analyze", run_folder, "--judge", "rules", "--dry-run")
     with serving(apart.folder) as pages:
         assert pages.get(PAGE) == ""
         assert "Interrupted" not in pages.get("runs.html")
 
 
-def test_hostile_text_stays_text(apart: Workspace, tmp_path: Path) -> None:
+def test_hostile_text_is_escaped_on_live_pages(apart: Workspace, tmp_path: Path) -> None:
     run = write(tmp_path / "hostile", 2, run={"model": HOSTILE})
-    for file in run.rglob("*.json"):  # in the names of evals too
+    for file in run.rglob("*.json"):  # eval names are hostile too
         text = file.read_text().replace("task_", "<script>alert(4)<img src=x>_")
         file.write_text(text.replace('"convex/index.ts": "', '"convex/index.ts": "<script>alert(5)</script>\\n'))
     harm = dict.fromkeys(("error", "why", "reasoning"), HOSTILE)
@@ -179,10 +179,10 @@ def test_hostile_text_stays_text(apart: Workspace, tmp_path: Path) -> None:
             assert harm not in text
 
 
-def test_a_bundle_has_nothing_that_runs(apart: Workspace, made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bundle_contains_no_live_pages(apart: Workspace, run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = HeldAnswers(numbered)
     with MessagesServer(answers) as server:
-        process = analyze(apart, server, made)
+        process = analyze(apart, server, run_folder)
         wait_until(lambda: server.calls, "the first question")
         end(process, signal.SIGKILL)
     monkeypatch.chdir(apart.folder)

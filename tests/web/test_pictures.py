@@ -1,4 +1,4 @@
-"""Pictures are well-formed SVG whose text is escaped."""
+"""Charts are well-formed SVG with escaped text."""
 
 from xml.etree import ElementTree
 
@@ -52,7 +52,7 @@ def test_calibration_curve_has_a_point_for_each_range_with_decisions() -> None:
     assert len(root.findall(f".//{SVG}circle")) == 2
 
 
-def test_pass_rates_are_drawn_for_each_model_in_the_order_of_dates() -> None:
+def test_pass_rates_are_drawn_per_model_in_date_order() -> None:
     series = [
         ("a/one", [RatePoint("2026-01-01", 3, 4), RatePoint("2026-03-01", 4, 4)]),
         (HOSTILE, [RatePoint("2026-02-01", 1, 3), RatePoint("2026-02-02", 0, 0)]),
@@ -75,12 +75,12 @@ def test_bars_show_their_numbers() -> None:
     assert widths[0] == pytest.approx(4 * widths[1], rel=0.01)
 
 
-def test_differences_show_both_directions() -> None:
+def test_paired_differences_show_both_directions() -> None:
     assert set(texts(parse(paired_differences(3, 1, 20)))) == {"3", "1", "← broke", "fixed →", "20 unchanged"}
 
 
 @pytest.mark.parametrize(
     "svg", [rates_over_time([]), bars("none", []), calibration_curve([]), paired_differences(0, 0, 0)]
 )
-def test_pictures_without_numbers_are_well_formed(svg: Markup) -> None:
+def test_charts_without_data_are_well_formed(svg: Markup) -> None:
     parse(svg)

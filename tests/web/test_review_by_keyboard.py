@@ -1,4 +1,4 @@
-"""A review by keyboard alone writes what `review label` writes, and loses nothing that others write meanwhile."""
+"""Keyboard review writes the same reports as `review label` and loses no concurrent change."""
 
 import shutil
 import time
@@ -18,7 +18,7 @@ WORDS = ("MODEL_FAULT", "OVERLY_STRICT", "AMBIGUOUS_TASK", "KNOWN_GAP")
 
 
 class Reviewer:
-    """Somebody who presses keys on the inbox and looks at the card in focus."""
+    """Presses keys in the inbox and reads the focused card."""
 
     def __init__(self, visitor: Visitor, served: ServedPage) -> None:
         self.visitor = visitor
@@ -31,7 +31,7 @@ class Reviewer:
             self.page.keyboard.press(key)
 
     def decide(self, *keys: str) -> str:
-        """Press the keys of one decision; return what the page says about it once it is written."""
+        """Press the keys of one decision, wait until it is written, and return the page's message."""
         with self.page.expect_response("**/decide") as answer:
             self.press(*keys)
         answer.value.finished()
@@ -41,7 +41,7 @@ class Reviewer:
 
     @property
     def focus(self) -> str:
-        """The id of the card in focus, or the tag of whatever else has the focus."""
+        """The id of the focused element, or its tag name if it has no id."""
         return str(self.page.evaluate("document.activeElement.id || document.activeElement.tagName"))
 
     @property
@@ -52,7 +52,7 @@ class Reviewer:
         return [str(card.get_attribute("id")) for card in self.page.locator("article.card").all()]
 
     def in_sight(self) -> bool:
-        """Whether the card in focus is where the reviewer looks."""
+        """Return whether the focused card is in the viewport."""
         return bool(
             self.page.evaluate(
                 "() => { const box = document.activeElement.getBoundingClientRect();"
@@ -66,18 +66,18 @@ def reviewer(page: ServedPage, visit: Visit) -> Reviewer:
     return Reviewer(visit(page.base), page)
 
 
-def decisions(folder: Path) -> dict[str, bytes]:
-    """The reports of a folder by name, byte for byte."""
+def report_files(folder: Path) -> dict[str, bytes]:
+    """Return the bytes of every file in a folder by relative path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
 Decision = tuple[str, str, str | None]
-"""Report and number of the finding, then the label, and the note."""
+"""Report and number of the finding, label, and note."""
 
 
 def review_all(reviewer: Reviewer, notes: bool = True) -> list[tuple[str, str, str, str | None]]:
-    """Decide every finding by keyboard; return report, number, label and note of each."""
-    made = []
+    """Decide every finding by keyboard; return the report, number, label and note of each."""
+    decisions = []
     page = reviewer.page
     reviewer.press("j")
     count = 0
@@ -87,24 +87,24 @@ def review_all(reviewer: Reviewer, notes: bool = True) -> list[tuple[str, str, s
         card_id, choice = card.get_attribute("id"), count % 6
         if choice < 4:
             reviewer.decide(str(choice + 1))
-            made.append((report, n, WORDS[choice], None))
+            decisions.append((report, n, WORDS[choice], None))
         elif choice == 4 or not notes:
             if label == "UNCLASSIFIED":
                 reviewer.decide("1")
                 label = WORDS[0]
             else:
                 reviewer.decide("a")
-            made.append((report, n, label, None))
+            decisions.append((report, n, label, None))
         else:
             if label == "UNCLASSIFIED":
                 reviewer.decide("2")
                 page.locator(f"[id='{card_id}']").click(position={"x": 2, "y": 2})
-                made.append((report, n, label := WORDS[1], None))
+                decisions.append((report, n, label := WORDS[1], None))
             note = f"seen <b>twice</b> with `code`, n° {count}"
             reviewer.press("n")
             page.keyboard.type(note)
             reviewer.decide("Enter")
-            made.append((report, n, label, note))
+            decisions.append((report, n, label, note))
             reviewer.press("j")
         count += 1
         before = page.url
@@ -112,27 +112,27 @@ def review_all(reviewer: Reviewer, notes: bool = True) -> list[tuple[str, str, s
             continue
         following = page.locator("a.next")
         if not following.count():
-            return made
+            return decisions
         reviewer.press("j")
         page.wait_for_url(lambda url, before=before: url != before)
         page.locator("article.card").first.wait_for()
         reviewer.press("j")
 
 
-def label_all(folder: Path, made: Sequence[tuple[str, str, str, str | None]]) -> None:
+def label_all(folder: Path, decisions: Sequence[tuple[str, str, str, str | None]]) -> None:
     """Make the same decisions on the command line."""
-    for report, n, label, note in made:
+    for report, n, label, note in decisions:
         Workspace(folder).run("review", "label", report, n, label, *(("--note", note) if note else ()))
 
 
-def test_a_review_by_keyboard_writes_what_the_command_writes(
+def test_keyboard_review_writes_the_same_reports_as_the_command(
     sample: Path, page: ServedPage, reviewer: Reviewer, tmp_path: Path
 ) -> None:
     twin = Path(shutil.copytree(sample, tmp_path / "twin"))
-    made = review_all(reviewer)
-    assert len(made) == len(reviewer.cards()) > 5
-    label_all(twin, made)
-    assert decisions(sample / "reports") == decisions(twin / "reports") != {}
+    decisions = review_all(reviewer)
+    assert len(decisions) == len(reviewer.cards()) > 5
+    label_all(twin, decisions)
+    assert report_files(sample / "reports") == report_files(twin / "reports") != {}
     reviewer.visitor.go("index.html")
     assert reviewer.page.locator("h1").inner_text() == "Nothing to decide"
     command = reviewer.page.locator("#pending code.command").text_content()
@@ -142,23 +142,23 @@ def test_a_review_by_keyboard_writes_what_the_command_writes(
 
 
 def test_undo_restores_every_byte(sample: Path, reviewer: Reviewer) -> None:
-    before = decisions(sample / "reports")
+    before = report_files(sample / "reports")
     reviewer.press("j")
     first = reviewer.current
     reviewer.decide("4")
     second = reviewer.current
     reviewer.decide("a")
-    assert decisions(sample / "reports") != before
+    assert report_files(sample / "reports") != before
     reviewer.decide("u")
     assert reviewer.focus == second
     reviewer.decide("u")
     assert reviewer.focus == first
-    assert decisions(sample / "reports") == before
+    assert report_files(sample / "reports") == before
     reviewer.press("u")
     reviewer.page.locator("#status", has_text="Nothing to undo").wait_for()
 
 
-def test_keys_move_and_show_the_focus(page: ServedPage, reviewer: Reviewer) -> None:
+def test_keys_move_the_focus_and_keep_it_in_view(page: ServedPage, reviewer: Reviewer) -> None:
     cards = reviewer.cards()
     assert reviewer.focus == "BODY"
     walked = []
@@ -188,7 +188,7 @@ def test_keys_move_and_show_the_focus(page: ServedPage, reviewer: Reviewer) -> N
     assert reviewer.page.locator("#pending").is_hidden(), "nothing was decided"
 
 
-def test_the_focus_can_be_seen(reviewer: Reviewer) -> None:
+def test_focused_element_has_a_visible_outline(reviewer: Reviewer) -> None:
     page = reviewer.page
     seen = set()
     for _ in range(60):
@@ -204,8 +204,8 @@ def test_the_focus_can_be_seen(reviewer: Reviewer) -> None:
     assert page.locator("article.card.current").evaluate("card => getComputedStyle(card).boxShadow") != "none"
 
 
-def test_keys_pressed_while_a_decision_is_written_belong_to_the_next_card(sample: Path, reviewer: Reviewer) -> None:
-    """Somebody who types faster than the disk decides each card once."""
+def test_keys_pressed_during_a_write_apply_to_the_next_card(sample: Path, reviewer: Reviewer) -> None:
+    """Each key decides one card even if it is pressed before the previous decision is written."""
     cards = reviewer.cards()
     reviewer.press("j", "1", "2", "3")
     for card, label in zip(cards, WORDS[:3], strict=False):
@@ -219,14 +219,16 @@ def test_keys_pressed_while_a_decision_is_written_belong_to_the_next_card(sample
     assert "Reviewer:" not in report_of(sample).read_text()
 
 
-def changed_by_another(change: Callable[[], object], reviewer: Reviewer) -> str:
-    """Decide a finding that somebody else has changed meanwhile; return what the page says."""
+def decide_after_change(change: Callable[[], object], reviewer: Reviewer) -> str:
+    """Decide a finding after `change` has modified its report; return the page's message."""
     reviewer.press("j")
     change()
     return reviewer.decide("2")
 
 
-def test_two_browsers_and_the_command_line_lose_nothing(sample: Path, page: ServedPage, visit: Visit) -> None:
+def test_concurrent_decisions_in_two_browsers_and_the_cli_are_not_lost(
+    sample: Path, page: ServedPage, visit: Visit
+) -> None:
     ada, bob = (Reviewer(visit(page.base), page) for _ in range(2))
     first, second, third = ada.cards()[:3]
     report = str(ada.page.locator(f"[id='{first}']").get_attribute("data-report"))
@@ -242,27 +244,27 @@ def test_two_browsers_and_the_command_line_lose_nothing(sample: Path, page: Serv
     assert bob.focus == second, "what is typed next is about the next finding"
     bob.decide("3")  # another finding of the same page: no conflict
     Workspace(sample).run("review", "label", report, n[2], "OVERLY_STRICT", "--note", "from the command line")
-    assert "has changed: it is now OVERLY_STRICT" in ada_on(ada, third, "1")
-    assert "only the last decision in a report can be undone" in undone(ada, first)
+    assert "has changed: it is now OVERLY_STRICT" in decide_on(ada, third, "1")
+    assert "only the last decision in a report can be undone" in undo(ada, first)
     labels = labels_of(sample / "reports" / report)
     assert [labels[int(number)] for number in n] == ["KNOWN_GAP", "AMBIGUOUS_TASK", "OVERLY_STRICT"]
     bob.visitor.problems.clear()  # a refused decision is an error in the console
     ada.visitor.problems.clear()
 
 
-def ada_on(reviewer: Reviewer, card: str, key: str) -> str:
+def decide_on(reviewer: Reviewer, card: str, key: str) -> str:
     reviewer.page.locator(f"[id='{card}']").click(position={"x": 2, "y": 2})
     return reviewer.decide(key)
 
 
-def undone(reviewer: Reviewer, card: str) -> str:
+def undo(reviewer: Reviewer, card: str) -> str:
     with reviewer.page.expect_response("**/decide") as answer:
         reviewer.page.locator(f"[id='{card}'] button[data-action=undo]").click()
     return str(answer.value.json()["message"])
 
 
 def labels_of(report: Path) -> dict[int, str]:
-    """The bold labels of a page by the number of the finding."""
+    """Return the bold label of each finding in a report by number."""
     labels, n = {}, 0
     for line in report.read_text().splitlines():
         if line.startswith("### "):
@@ -277,7 +279,7 @@ def report_of(sample: Path) -> Path:
     return path
 
 
-def test_an_editor_that_changed_the_finding_meanwhile_wins(sample: Path, reviewer: Reviewer) -> None:
+def test_concurrent_edit_of_a_finding_is_not_overwritten(sample: Path, reviewer: Reviewer) -> None:
     report = report_of(sample)
 
     def edit() -> None:
@@ -288,20 +290,20 @@ def test_an_editor_that_changed_the_finding_meanwhile_wins(sample: Path, reviewe
         lines[at] = f"**AMBIGUOUS_TASK**{lines[at].partition('**')[2].partition('**')[2]}"
         report.write_text(f"{heading}\n### {n}. " + "\n".join(lines))
 
-    assert "it is now AMBIGUOUS_TASK" in changed_by_another(edit, reviewer)
+    assert "it is now AMBIGUOUS_TASK" in decide_after_change(edit, reviewer)
     assert "Reviewer:" not in report.read_text()
     reviewer.visitor.problems.clear()
     reviewer.press("k")
-    reviewer.decide("2")  # having seen it, the reviewer decides
+    reviewer.decide("2")  # the reviewer has seen the change and decides again
     assert "Reviewer: OVERLY_STRICT (harness), not AMBIGUOUS_TASK (harness)" in report.read_text()
 
 
-def test_a_report_deleted_meanwhile_stays_deleted(sample: Path, reviewer: Reviewer) -> None:
-    before = decisions(sample / "reports")
-    message = changed_by_another(report_of(sample).unlink, reviewer)
+def test_decision_does_not_recreate_a_deleted_report(sample: Path, reviewer: Reviewer) -> None:
+    before = report_files(sample / "reports")
+    message = decide_after_change(report_of(sample).unlink, reviewer)
     assert "there is no finding" in message
     assert not report_of_exists(sample)
-    assert len(decisions(sample / "reports")) == len(before) - 1
+    assert len(report_files(sample / "reports")) == len(before) - 1
     reviewer.visitor.problems.clear()
     reviewer.visitor.go("index.html")
     assert reviewer.cards() == []
@@ -311,7 +313,7 @@ def report_of_exists(sample: Path) -> bool:
     return any((sample / "reports").glob("*/*/*_2026-11-02.md"))
 
 
-def test_a_second_view_decides_beside_the_first(sample: Path, page: ServedPage, visit: Visit) -> None:
+def test_second_server_detects_decisions_of_the_first(sample: Path, page: ServedPage, visit: Visit) -> None:
     with serving(sample) as other:
         ada, bob = Reviewer(visit(page.base), page), Reviewer(visit(other.base), other)
         ada.press("j")
@@ -324,7 +326,7 @@ def test_a_second_view_decides_beside_the_first(sample: Path, page: ServedPage, 
         assert len(ada.cards()) == len(bob.cards()) - 2
 
 
-def test_line_ends_and_a_byte_order_mark_stay(sample: Path, page: ServedPage, visit: Visit) -> None:
+def test_line_endings_and_byte_order_mark_are_preserved(sample: Path, page: ServedPage, visit: Visit) -> None:
     report = report_of(sample)
     before = b"\xef\xbb\xbf" + report.read_bytes().replace(b"\n", b"\r\n")
     report.write_bytes(before)
@@ -345,15 +347,17 @@ def real_reports(real_data: Path, tmp_path_factory: pytest.TempPathFactory, tmp_
 
 
 @pytest.mark.benchmark
-def test_the_six_real_runs_by_keyboard(real_reports: Path, visit: Visit, tmp_path: Path) -> None:
-    """Seconds per decision are what the page costs a reviewer who knows the answer."""
+def test_keyboard_review_of_real_runs_takes_under_2_s_per_decision(
+    real_reports: Path, visit: Visit, tmp_path: Path
+) -> None:
+    """Measure the seconds per decision for a reviewer who already knows the answer."""
     twin = Path(shutil.copytree(real_reports, tmp_path / "twin"))
     with serving(real_reports) as served:
         reviewer = Reviewer(visit(served.base), served)
         began = time.perf_counter()
-        made = review_all(reviewer, notes=False)
-        seconds = (time.perf_counter() - began) / len(made)
-    print(f"{len(made)} decisions, {seconds:.2f} s each")
-    label_all(twin, made)
-    assert decisions(real_reports / "reports") == decisions(twin / "reports")
+        decisions = review_all(reviewer, notes=False)
+        seconds = (time.perf_counter() - began) / len(decisions)
+    print(f"{len(decisions)} decisions, {seconds:.2f} s each")
+    label_all(twin, decisions)
+    assert report_files(real_reports / "reports") == report_files(twin / "reports")
     assert seconds < 2

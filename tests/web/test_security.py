@@ -1,4 +1,4 @@
-"""Requests that must be refused or harmless, and evidence that must stay text."""
+"""The server refuses hostile requests, and pages render hostile evidence as inert text."""
 
 import base64
 import json
@@ -22,13 +22,13 @@ REFUSED = (400, 403, 404, 405, 413, 414, 422, 431)
 
 
 class Attacker:
-    """Sends requests to a page; by default with all that the reviewer's browser would send."""
+    """Sends requests to a server, by default with every header that the reviewer's browser would send."""
 
     def __init__(self, served: ServedPage) -> None:
         self.served = served
         self.cookie = served.sign_in()
         self.card = dict(re.findall(r' data-(report|n|seen)="([^"]*)"', self.get("/").body.decode())[:3])
-        """What the page says about its first finding."""
+        """The `data-` attributes of the first finding on the page."""
 
     def get(self, target: str, *headers: tuple[str, str], host: str | None = None, method: str = "GET") -> Answer:
         return self.served.request(
@@ -36,18 +36,18 @@ class Attacker:
         )
 
     def post(self, body: bytes | None = None, *headers: tuple[str, str], **without: bool) -> Answer:
-        """Send a decision that would be carried out with all headers; `without` names those to leave out."""
-        own = {
+        """Send a valid decision, or `body`; `without` names the headers to leave out."""
+        own_sockets = {
             "host": ("Host", self.served.host),
             "cookie": ("Cookie", self.cookie),
             "token": ("X-Evalscribe-Token", self.served.token),
             "type": ("Content-Type", "application/json"),
         }
-        sent = [header for name, header in own.items() if not without.get(name)]
+        sent = [header for name, header in own_sockets.items() if not without.get(name)]
         return self.served.request("POST", "/decide", *sent, *headers, body=self.decision() if body is None else body)
 
     def decision(self, **changes: object) -> bytes:
-        """A decision that the page could send, with changes."""
+        """Return a valid decision with some fields changed."""
         values = {"action": "label", **self.card, "n": int(self.card["n"])}
         return json.dumps({**values, "label": "KNOWN_GAP", **changes}).encode()
 
@@ -218,7 +218,7 @@ UNFIT_RAW = {
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder but the store, byte for byte, with the targets of links."""
+    """Return the bytes of every file below a folder, and the targets of links, without the store."""
     return {
         str(path.relative_to(folder)): str(path.readlink()).encode() if path.is_symlink() else path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -228,7 +228,10 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def attacked(analyzed_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Attacker, Path]]:
-    """A page whose reports folder has links that lead out, and the folder around it; nothing in it may change."""
+    """An attacker of a server whose reports folder links to the outside, and the enclosing folder.
+
+    Teardown fails if any file in the enclosing folder has changed.
+    """
     around = tmp_path_factory.mktemp("attacked")
     folder = Path(shutil.copytree(analyzed_sample, around / "workspace"))
     reports = folder / "reports/example/sample-model-1"
@@ -258,7 +261,10 @@ SECRETS = (b"root:x:", b"evalscribe-token", b"import ", b"Traceback", b"hidden-m
 
 
 def breach(answer: Answer | None, *statuses: int) -> str | None:
-    """Return what is wrong about the answer to a request that must be refused; None is a closed connection."""
+    """Describe the security problem in the answer to a hostile request, if any.
+
+    An `answer` of `None` means that the server closed the connection.
+    """
     if answer is None:
         return None
     if answer.status not in (statuses or REFUSED):
@@ -273,7 +279,7 @@ def breach(answer: Answer | None, *statuses: int) -> str | None:
 
 
 def refused_requests() -> Iterator[tuple[str, Callable[[Attacker], Answer | None]]]:
-    """Yield a name and the request of every case."""
+    """Yield the name and the request of each case."""
     for host in HOSTS:
         yield f"host: {host}", lambda attacker, host=host: attacker.get("/", host=host)
     for origin in ORIGINS:
@@ -348,7 +354,7 @@ def refused_requests() -> Iterator[tuple[str, Callable[[Attacker], Answer | None
     for name, fields in FIELDS.items():
         yield f"decision: {name}", lambda attacker, fields=fields: attacker.post(attacker.decision(**fields))
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/html"):
-        # As a form of another site can send it: with the cookie, but without the header.
+        # A form on another site sends the cookie but cannot set the token header.
         header = ("Content-Type", kind)
         yield f"form: {kind}", lambda attacker, header=header: attacker.post(None, header, type=True, token=True)
     for name, text in UNFIT_RAW.items():
@@ -358,19 +364,19 @@ def refused_requests() -> Iterator[tuple[str, Callable[[Attacker], Answer | None
 CASES = dict(refused_requests())
 
 
-def test_there_are_enough_cases() -> None:
+def test_at_least_200_hostile_requests_are_tested() -> None:
     assert len(CASES) >= 200
 
 
 @pytest.mark.parametrize("kind", dict.fromkeys(name.partition(": ")[0] for name in CASES))
-def test_a_request_is_refused(kind: str, attacker: Attacker) -> None:
+def test_hostile_request_is_refused(kind: str, attacker: Attacker) -> None:
     statuses = (*REFUSED, 409) if kind == "decision" else REFUSED
     requests = {name: request for name, request in CASES.items() if name.partition(": ")[0] == kind}
     breaches = {name: breach(request(attacker), *statuses) for name, request in requests.items()}
     assert {name: problem for name, problem in breaches.items() if problem} == {}
 
 
-def test_the_token_of_an_earlier_start_is_worth_nothing(sample: Path) -> None:
+def test_token_of_an_earlier_server_is_refused(sample: Path) -> None:
     with serving(sample) as earlier:
         old = Attacker(earlier)
     with serving(sample) as served:
@@ -382,15 +388,15 @@ def test_the_token_of_an_earlier_start_is_worth_nothing(sample: Path) -> None:
         assert breach(served.request("GET", "/", host, named), 403) is None
 
 
-def test_cookies_of_other_servers_of_this_machine_do_no_harm(attacker: Attacker) -> None:
-    """Browsers send the cookies of all ports."""
+def test_cookies_of_other_local_servers_are_ignored(attacker: Attacker) -> None:
+    """Browsers send cookies to every port of a host."""
     others = 'a/b=1; x={"json": "value, with; separators"}; y="open; =z; é=ü; $Version=1; expires=now'
     for cookies in (f"{others}; {attacker.cookie}", f"{attacker.cookie}; {others}"):
         answer = attacker.served.request("GET", "/", ("Host", attacker.served.host), ("Cookie", cookies))
         assert answer.status == 200, cookies
 
 
-def test_the_address_with_the_token_leads_only_to_this_server(attacker: Attacker) -> None:
+def test_token_redirect_stays_on_this_server(attacker: Attacker) -> None:
     for target in ("//evil.example/", "/\\evil.example", "/%0d%0aSet-Cookie:%20a=b", "/http://evil.example"):
         answer = attacker.served.request(
             "GET", f"{target}?token={attacker.served.token}", ("Host", attacker.served.host)
@@ -401,7 +407,7 @@ def test_the_address_with_the_token_leads_only_to_this_server(attacker: Attacker
             assert "set-cookie: a" not in str(answer.headers).lower()
 
 
-def test_every_answer_has_the_policy_and_no_cache(attacker: Attacker) -> None:
+def test_every_response_has_security_headers_and_is_not_cached(attacker: Attacker) -> None:
     for target in ("/", "/runs.html", "/static/page.js", "/static/page.css", "/static/icon.svg", "/pending"):
         answer = attacker.get(target)
         assert answer.status == 200
@@ -414,17 +420,17 @@ def test_every_answer_has_the_policy_and_no_cache(attacker: Attacker) -> None:
         assert "server" not in answer.headers
 
 
-def test_a_body_that_never_ends_blocks_nobody(attacker: Attacker) -> None:
+def test_unfinished_requests_do_not_block_other_clients(attacker: Attacker) -> None:
     served = attacker.served
     head = (
         f"POST /decide HTTP/1.1\r\nHost: {served.host}\r\nCookie: {attacker.cookie}\r\n"
         f"X-Evalscribe-Token: {served.token}\r\nContent-Length: 60000\r\n\r\n"
     ).encode()
-    halves = [b"GET / HTTP/1.1\r\nHost: ", head, head + b'{"action":']
+    unfinished = [b"GET / HTTP/1.1\r\nHost: ", head, head + b'{"action":']
     open_connections = [served.connect() for _ in range(60)]
     try:
         for at, connection in enumerate(open_connections):
-            connection.sendall(halves[at % len(halves)])
+            connection.sendall(unfinished[at % len(unfinished)])
         assert attacker.get("/").status == 200
         assert attacker.post(attacker.decision(seen="x")).status == 409
     finally:
@@ -432,7 +438,7 @@ def test_a_body_that_never_ends_blocks_nobody(attacker: Attacker) -> None:
             connection.close()
 
 
-def test_many_at_once_are_answered(attacker: Attacker) -> None:
+def test_30_concurrent_requests_are_answered(attacker: Attacker) -> None:
     statuses: list[int] = []
     threads = [threading.Thread(target=lambda: statuses.append(attacker.get("/").status)) for _ in range(30)]
     for thread in threads:
@@ -442,25 +448,25 @@ def test_many_at_once_are_answered(attacker: Attacker) -> None:
     assert statuses == [200] * 30
 
 
-def test_it_listens_on_loopback_only(attacker: Attacker) -> None:
+def test_server_listens_on_loopback_only(attacker: Attacker) -> None:
     pid = attacker.served.process.pid
-    own = set()
+    own_sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
-            own.add(str(descriptor.readlink()))
+            own_sockets.add(str(descriptor.readlink()))
         except FileNotFoundError:
             continue  # closed meanwhile
     listening = []
     for table in ("tcp", "tcp6", "udp", "udp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
-            if f"socket:[{fields[9]}]" in own and fields[3] in ("0A", "07"):
+            if f"socket:[{fields[9]}]" in own_sockets and fields[3] in ("0A", "07"):
                 listening.append((table, fields[1]))
     assert listening == [("tcp", f"0100007F:{attacker.served.port:04X}")]
 
 
-def test_the_form_of_another_site_changes_nothing(sample: Path) -> None:
-    """What the refusals protect: with all that the page sends, the decision is written."""
+def test_cross_site_decision_is_not_written(sample: Path) -> None:
+    """The same request from the page itself is written, so the refusal is due to the origin."""
     with serving(sample) as served:
         attacker = Attacker(served)
         before = tree(sample / "reports")
@@ -476,25 +482,25 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return hostile_workspace(tmp_path_factory.mktemp("hostile"))
 
 
-def test_hostile_texts_are_text_on_every_page(hostile: Path, visit: Visit, tmp_path: Path) -> None:
+def test_hostile_text_is_inert_on_every_page(hostile: Path, visit: Visit, tmp_path: Path) -> None:
     folder = tmp_path / "bundle"
     Workspace(hostile).run("view", "--bundle", folder)
     with serving(hostile) as served:
-        # The server and the bundle render the same pages; of the bundle, the first of each section are enough.
+        # The server and the bundle render the same pages, so the first 25 pages of the bundle are enough.
         for base, first, most in ((served.base, served.address, None), (f"{folder.as_uri()}/", "index.html", 25)):
             visitor = visit(base)
             visitor.go(first)
             problems, shown = {}, set()
             for address in islice(walk(visitor), most):
-                if found := visitor.page.evaluate(INERT):
-                    problems[address] = found
+                if active_content := visitor.page.evaluate(INERT):
+                    problems[address] = active_content
                 if MARK in visitor.page.locator("main").inner_text():
                     shown.add(address.removeprefix(base).partition("/")[0])
             assert problems == {}
             assert {"index.html", "run"} <= shown, "the attacks are not shown at all"
 
 
-def test_a_card_that_a_decision_replaces_is_text(hostile: Path, visit: Visit, tmp_path: Path) -> None:
+def test_card_updated_by_a_decision_keeps_hostile_text_inert(hostile: Path, visit: Visit, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(hostile, tmp_path / "copy"))
     with serving(folder) as served:
         visitor = visit(served.base)

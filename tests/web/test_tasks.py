@@ -1,4 +1,4 @@
-"""Tasks over time: the matrix shows what is known about every task in every run, and nothing else."""
+"""The task matrix: one row per task, one column per run, and only facts from reports and the store."""
 
 import re
 from collections import Counter, defaultdict
@@ -43,7 +43,7 @@ def sample_site(analysed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sit
         yield open_site(workspace, Scope(), token="t")
 
 
-def test_cells_are_the_trials_of_the_store(sample_site: Site) -> None:
+def test_matrix_cells_count_the_stored_trials(sample_site: Site) -> None:
     page = sample_site.render("tasks.html", {"experiment": "room-desk"})
     expected: dict[str, list[str]] = defaultdict(list)
     for run in CHECKPOINTS:
@@ -56,21 +56,21 @@ def test_cells_are_the_trials_of_the_store(sample_site: Site) -> None:
     assert {task: [cell.split()[0] for cell in cells] for task, cells in matrix(page).items()} == expected
 
 
-def test_failures_show_labels_and_lead_to_their_pages(sample_site: Site) -> None:
+def test_failed_cells_show_labels_and_link_to_eval_pages(sample_site: Site) -> None:
     page = sample_site.render("tasks.html", {"model": "example/sample-model-1"})
     assert matrix(page)["query/007-range"] == ["", "unclear"]
     assert f"run/smp7q2kax0d4m81v/eval/{slug('query/007-range')}.html" in links(page)
-    # The earlier report is of a person and does not say how many evals failed.
+    # The earlier report was written by hand and does not state how many evals failed.
     assert matrix(page)["types/004-ids"] == ["model", "model"]
 
 
-def test_fixes_that_did_not_hold_come_with_their_task(sample_site: Site) -> None:
+def test_fix_that_did_not_hold_is_shown_with_its_task(sample_site: Site) -> None:
     page = sample_site.render("tasks.html")
     assert "retry added to the grader" in page
     assert re.search(r"<bdi>http/001-retry</bdi>.{0,80}fix did not hold", page, re.DOTALL)
 
 
-def test_the_table_behind_the_pass_rates_has_the_runs_numbers(sample_site: Site) -> None:
+def test_pass_rate_table_shows_the_counts_of_each_run(sample_site: Site) -> None:
     rows = Cells(sample_site.render("tasks.html", {"experiment": "room-desk"})).tables[0][1:]
     assert [row[:4] for row in rows] == [
         ["example/sample-agent-c1", rows[0][1], "24 of 36", "66.7 %"],
@@ -78,7 +78,7 @@ def test_the_table_behind_the_pass_rates_has_the_runs_numbers(sample_site: Site)
     ]
 
 
-def test_an_outage_is_not_counted_in_pass_rates(tmp_path: Path) -> None:
+def test_outage_is_excluded_from_pass_rates(tmp_path: Path) -> None:
     outage = entry("a/down", "KNOWN_GAP", cause_kind="infrastructure")
     write(tmp_path, entry("a/one"), outage, run="run1abcdef", date="2026-11-01")
     page = site(tmp_path).render("tasks.html")
@@ -86,14 +86,14 @@ def test_an_outage_is_not_counted_in_pass_rates(tmp_path: Path) -> None:
     assert '<span class="rate">50 %</span>' in page
 
 
-def test_a_task_that_a_report_does_not_name_is_unknown_unless_all_failures_are_listed(tmp_path: Path) -> None:
+def test_task_absent_from_a_complete_report_is_marked_as_not_failed(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"), run="run1abcdef", date="2026-11-01")
     write(tmp_path, entry("a/two"), run="run2abcdef", date="2026-11-02")
     cells = matrix(site(tmp_path).render("tasks.html"))
     assert cells == {"a/one": ["model", "·"], "a/two": ["·", "model"]}
 
 
-def test_nothing_is_concluded_from_a_report_with_fewer_failures_than_its_run(tmp_path: Path) -> None:
+def test_task_absent_from_an_incomplete_report_has_an_empty_cell(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"), run="run1abcdef", date="2026-11-01")
     write(tmp_path, entry("a/two"), run="run2abcdef", date="2026-11-02")
     data = next(tmp_path.rglob("run2abcd*.md")).with_suffix(".json")
@@ -101,7 +101,7 @@ def test_nothing_is_concluded_from_a_report_with_fewer_failures_than_its_run(tmp
     assert matrix(site(tmp_path).render("tasks.html"))["a/one"] == ["model", ""]
 
 
-def test_tasks_that_never_passed_come_first_then_the_most_frequent_failures(tmp_path: Path) -> None:
+def test_never_passed_tasks_come_first_then_most_frequent_failures(tmp_path: Path) -> None:
     runs = {
         "run1abcdef": ("z/never", "a/often", "b/once"),
         "run2abcdef": ("z/never", "a/often"),
@@ -114,7 +114,7 @@ def test_tasks_that_never_passed_come_first_then_the_most_frequent_failures(tmp_
     assert page.count("never passed</span>") == 1
 
 
-def test_filters_choose_runs_and_tasks(tmp_path: Path) -> None:
+def test_matrix_is_filtered_by_label_text_and_model(tmp_path: Path) -> None:
     write(tmp_path, entry("a/one"), entry("a/two", "OVERLY_STRICT"), run="run1abcdef")
     write(tmp_path, entry("a/three"), run="run2abcdef", date="2026-11-02")
     shown = site(tmp_path)
@@ -123,7 +123,7 @@ def test_filters_choose_runs_and_tasks(tmp_path: Path) -> None:
     assert matrix(shown.render("tasks.html", {"model": "no/such"})) == {}
 
 
-def test_names_of_runs_and_tasks_are_only_text(tmp_path: Path) -> None:
+def test_hostile_run_and_task_names_are_escaped(tmp_path: Path) -> None:
     hostile = entry(HOSTILE, cause=HOSTILE, why=HOSTILE)
     for number in (1, 2):
         write(tmp_path, hostile, run=f"{number}<b>{HOSTILE}", date=f"2026-11-0{number}")
@@ -134,7 +134,7 @@ def test_names_of_runs_and_tasks_are_only_text(tmp_path: Path) -> None:
         assert_only_own_markup(page)
 
 
-def test_a_card_shows_its_task_in_other_runs(tmp_path: Path) -> None:
+def test_inbox_card_shows_its_task_in_other_runs(tmp_path: Path) -> None:
     for number in (1, 2):
         write(tmp_path, entry("a/one"), run=f"run{number}abcdef", date=f"2026-11-0{number}")
     shown = site(tmp_path)
@@ -145,7 +145,7 @@ def test_a_card_shows_its_task_in_other_runs(tmp_path: Path) -> None:
     assert ">strict</a>" in shown.render("index.html")
 
 
-def test_trials_are_counted_and_linked_one_by_one(tmp_path: Path) -> None:
+def test_trials_are_counted_and_linked_individually(tmp_path: Path) -> None:
     trials = tuple(EvalRef(path=f"a/one#{n}") for n in (1, 3))
     write(tmp_path, entry("a/one#1", evals=trials, trials=TrialCount(passed=2, failed=2, total=4)))
     shown = site(tmp_path)
@@ -154,7 +154,7 @@ def test_trials_are_counted_and_linked_one_by_one(tmp_path: Path) -> None:
     assert links(strip) == [f"../run/run1abcdef/eval/{slug(f'a/one#{n}')}.html".removeprefix("../") for n in (1, 1, 3)]
 
 
-def test_a_bundle_of_one_report_links_to_its_own_pages_only(tmp_path: Path) -> None:
+def test_bundle_of_one_report_links_only_to_its_own_run(tmp_path: Path) -> None:
     for number in (1, 2):
         write(tmp_path / "reports", entry("a/one"), run=f"run{number}abcdef", date=f"2026-11-0{number}")
     scope = Scope(report="p/m/run1abcd_2026-11-01.md")
@@ -173,7 +173,7 @@ def stored_run(workspace: Workspace, run_id: str, outcomes: Sequence[str]) -> No
     workspace.store.runs.add(None, [run.model_copy(update={"total": len(records)})], records)
 
 
-def test_imported_runs_without_a_report_have_columns(tmp_path: Path) -> None:
+def test_imported_run_without_a_report_has_a_column(tmp_path: Path) -> None:
     with Workspace(Options(reports=tmp_path / "reports"), folder=tmp_path, environ={}) as workspace:
         stored_run(workspace, "stored-1", ("passed", "failed", "incomplete"))
         shown = open_site(workspace, Scope(), token="t")
@@ -182,7 +182,7 @@ def test_imported_runs_without_a_report_have_columns(tmp_path: Path) -> None:
         assert matrix(shown.render("tasks.html"))["c/task0"] == ["✓", "failed"]
 
 
-def test_without_a_store_none_is_created(tmp_path: Path) -> None:
+def test_rendering_pages_creates_no_store(tmp_path: Path) -> None:
     write(tmp_path / "reports", entry("a/one"))
     with Workspace(Options(reports=tmp_path / "reports"), folder=tmp_path, environ={}) as workspace:
         shown = open_site(workspace, Scope(), token="t")
@@ -191,7 +191,7 @@ def test_without_a_store_none_is_created(tmp_path: Path) -> None:
         assert not workspace.has_store
 
 
-def test_a_damaged_store_is_named_and_the_reports_are_shown(tmp_path: Path) -> None:
+def test_damaged_store_is_reported_and_reports_are_still_shown(tmp_path: Path) -> None:
     write(tmp_path / "reports", entry("a/one"))
     with Workspace(Options(reports=tmp_path / "reports"), folder=tmp_path, environ={}) as workspace:
         place = workspace.settings.store_place
@@ -203,7 +203,7 @@ def test_a_damaged_store_is_named_and_the_reports_are_shown(tmp_path: Path) -> N
     assert matrix(page) == {"a/one": ["model"]}
 
 
-def test_real_runs_have_as_many_failures_as_their_reports(
+def test_matrix_of_real_runs_has_as_many_failures_as_their_reports(
     real_data: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(analysed_by_rules(real_data, tmp_path_factory.getbasetemp()))
