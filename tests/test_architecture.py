@@ -154,8 +154,6 @@ COMMAND = re.compile(r"\b(?:evalscribe|git|createdb|prompts create|deployments c
 CHILD_ARGUMENTS = ("git", "sources.npx", "experiments.control", "replay.sandbox")
 """Packages and modules that pass flags to git, npx, bubblewrap or our own worker."""
 PRINTED = {
-    "collections.comparison_page": "a page that names the command's other formats",
-    "collections.exploration_page": "a page that names the command's other formats",
     "experiments.run_text": "lines that only commands print",
     "experiments.regression": "a note that is in the command's JSON; `mcp` replaces the flag",
     "git.forge": "advice that only `publish` prints",

@@ -487,7 +487,7 @@ def _table(rows: Sequence[MatrixRow], columns: Sequence[MatrixColumn]) -> Iterat
         cells = " | ".join(_cell(cell) for cell in row.cells)
         yield f"| {inline.cell(inline.printed_path(one_line(row.eval)))} | {cells} | {percent(row.rate or 0.0)} |"
     if len(rows) > MOST_ROWS:
-        yield f"\nAnd {len(rows) - MOST_ROWS} more; see `--csv` or `--json`."
+        yield f"\nAnd {len(rows) - MOST_ROWS} more; the CSV and JSON output have all."
 
 
 def _cell(cell: tuple[int, int] | None) -> str:

@@ -119,7 +119,7 @@ def same_question(text: str, other: str) -> bool:
 
 NO_MODEL = (
     "No model was asked, so the question is not answered. Instead, failures are grouped by cause. "
-    "To have it answered, use `--judge PROVIDER/MODEL`."
+    "To have it answered, name a model as the judge."
 )
 
 
@@ -203,7 +203,7 @@ def _observation_lines(observations: Sequence[Observation], members: Mapping[str
     for observation in observations[:MOST_LISTED]:
         yield f"- {prose(observation.text)} ({eval_names(observation.agent_runs, members)})"
     if len(observations) > MOST_LISTED:
-        yield f"- And {len(observations) - MOST_LISTED} more; see `--json`."
+        yield f"- And {len(observations) - MOST_LISTED} more; the JSON document has all."
 
 
 def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
@@ -211,7 +211,7 @@ def _unverified(observations: Sequence[Observation]) -> Iterator[str]:
     yield ""
     yield from (f"- (unverified) {prose(observation.text)}" for observation in observations[:MOST_LISTED])
     if len(observations) > MOST_LISTED:
-        yield f"- And {len(observations) - MOST_LISTED} more; see `--json`."
+        yield f"- And {len(observations) - MOST_LISTED} more; the JSON document has all."
 
 
 def _uncovered(exploration: Exploration, members: Mapping[str, Member]) -> Iterator[str]:

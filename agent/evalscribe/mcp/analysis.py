@@ -19,7 +19,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, with_progress
-from evalscribe.mcp.tool import NOTICE, JudgeOptions, judge_options
+from evalscribe.mcp.tool import NOTICE, JudgeOptions, first_fitting, judge_options
 from evalscribe.model.analysis import (
     AnalyzedRun,
     CostSummary,
@@ -227,7 +227,7 @@ def _analysis_answer(result: AnalysisResult, progress: ProgressReporter, report:
         FindingLine(**{name: getattr(finding, name) for name in FindingLine.model_fields})
         for finding in analysis.findings
     ]
-    lines = _bounded(findings)
+    lines = first_fitting(findings, MOST_CHARACTERS)
     state = f"The report is {result.state}." if report else "No report was written: write_report=true writes one."
     uncertain_note = f" Uncertain: {len(result.uncertain)}" if result.uncertain else ""
     if result.advice:
@@ -248,16 +248,6 @@ def _analysis_answer(result: AnalysisResult, progress: ProgressReporter, report:
         spent=analysis.usage,
         notes=(*progress.notes, *result.notes),
     )
-
-
-def _bounded(findings: list[FindingLine]) -> tuple[FindingLine, ...]:
-    size, lines = 0, list[FindingLine]()
-    for finding in findings:
-        size += len(finding.model_dump_json())
-        if lines and size > MOST_CHARACTERS:
-            break
-        lines.append(finding)
-    return tuple(lines)
 
 
 async def _explain(

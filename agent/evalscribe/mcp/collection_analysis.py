@@ -15,7 +15,7 @@ from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import ServerWorkspace
 from evalscribe.mcp.progress import ProgressReporter, with_progress
-from evalscribe.mcp.tool import NOTICE, JudgeOptions, judge_options
+from evalscribe.mcp.tool import NOTICE, JudgeOptions, first_fitting, judge_options
 from evalscribe.model.comparison import (
     Behaviour,
     CategoryFlips,
@@ -163,17 +163,12 @@ def _judge_answer(outcome: JudgeOutcome) -> JudgeAnswer:
         )
         for judgement in judgements.results
     ]
-    fitting_results, size = list[JudgedSubject](), 0
-    for line in lines:
-        size += len(line.model_dump_json())
-        if fitting_results and size > JUDGED_CHARACTERS:
-            break
-        fitting_results.append(line)
+    fitting_results = first_fitting(lines, JUDGED_CHARACTERS)
     failed = len(judgements.failures)
     return JudgeAnswer(
         rubric=outcome.rubric,
         message=f"{len(lines) - failed} judged, {failed} could not be judged.",
-        results=tuple(fitting_results),
+        results=fitting_results,
         results_left_out=len(lines) - len(fitting_results),
         could_not_be_judged=failed,
         spent_usd=sum(usage.cost_usd for usage in judgements.spent.values()),

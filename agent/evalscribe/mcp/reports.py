@@ -11,7 +11,7 @@ from evalscribe.errors import NotFoundError
 from evalscribe.ids import Frozen
 from evalscribe.mcp import tool
 from evalscribe.mcp.context import ServerWorkspace
-from evalscribe.mcp.tool import NOTICE, TextPage, page_of, text_page
+from evalscribe.mcp.tool import NOTICE, TextPage, first_fitting, page_of, text_page
 from evalscribe.model.result import ResultLine, ResultSetSummary
 from evalscribe.redaction.redact import redact
 from evalscribe.reports.reading import find_stored_report, list_reports
@@ -182,7 +182,7 @@ class ReportTools:
             results = complete_results(workspace.store.results, result_set, include_incomplete=include_incomplete)
             line = ResultSetSummary.of(result_set, count_results(workspace.store.results, result_set))
         lines = [ResultLine.of(result) for result in results[offset : offset + limit]]
-        fitting_lines = _fitting_lines(lines)
+        fitting_lines = first_fitting(lines, MOST_CHARACTERS)
         end = offset + len(fitting_lines)
         return ResultList(
             result_set=line,
@@ -190,10 +190,3 @@ class ReportTools:
             total=len(results),
             next_offset=end if fitting_lines and end < len(results) else None,
         )
-
-
-def _fitting_lines(lines: list[ResultLine]) -> tuple[ResultLine, ...]:
-    """Return as many rows from the start as fit into one answer, but at least one row."""
-    sizes = [len(line.model_dump_json()) for line in lines]
-    counts = (n for n in range(len(lines), 1, -1) if sum(sizes[:n]) <= MOST_CHARACTERS)
-    return tuple(lines[: next(counts, 1)])
