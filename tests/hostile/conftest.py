@@ -1,4 +1,4 @@
-"""Commands on hostile input, in this process: for what needs none of its own, which takes a second to start."""
+"""Run commands on hostile input in this process; starting a process takes a second."""
 
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -11,13 +11,13 @@ from support.hostile_runs import Command
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Command:
-    """Called as `hostile_run.evalscribe` is."""
+    """Takes the same arguments as `hostile_runs.evalscribe`, without environment variables."""
 
     def command(folder: Path, *arguments: str) -> CompletedProcess[bytes]:
         with monkeypatch.context() as patched:
             patched.chdir(folder)
             code = run(list(arguments))
-        said = capfdbinary.readouterr()
-        return CompletedProcess(arguments, code, said.out, said.err)
+        captured = capfdbinary.readouterr()
+        return CompletedProcess(arguments, code, captured.out, captured.err)
 
     return command

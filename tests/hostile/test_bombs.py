@@ -1,4 +1,4 @@
-"""Answers without end, plain or compressed: every HTTP client refuses them in little memory, with a clear error."""
+"""Endless HTTP answers, plain or compressed: every client refuses them in little memory with a clear error."""
 
 import json
 import subprocess
@@ -75,13 +75,13 @@ def test_endless_answers_are_refused_in_little_memory(clients: str) -> None:
     cases = CASES[clients]
     with ExitStack() as opened:
         servers = [opened.enter_context(BombServer(bomb)) for _, bomb, _, _ in cases]
-        asked = [f"{client}={server.url}" for (client, *_), server in zip(cases, servers, strict=True)]
+        arguments = [f"{client}={server.url}" for (client, *_), server in zip(cases, servers, strict=True)]
         done = subprocess.run(
-            [sys.executable, str(CHILD), *asked], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+            [sys.executable, str(CHILD), *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=True
         )
         calls = [len(server.calls) for server in servers]
     answer = json.loads(done.stdout)
-    for (_, _, expected, _), told, server in zip(cases, answer["told"], servers, strict=True):
-        assert expected.replace("HOST", server.url.removeprefix("http://")) in told
+    for (_, _, expected, _), message, server in zip(cases, answer["told"], servers, strict=True):
+        assert expected.replace("HOST", server.url.removeprefix("http://")) in message
     assert calls == [count for *_, count in cases]
     assert answer["peak_mib"] < MOST_MIB

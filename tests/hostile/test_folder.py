@@ -1,4 +1,4 @@
-"""A folder that a stranger made: its links, pipes, databases, settings and templates harm nothing outside of it."""
+"""Links, pipes, databases, settings and templates of an untrusted folder harm nothing outside it."""
 
 import os
 import sqlite3
@@ -23,7 +23,7 @@ REPORT = "reports/example/m-1/jn7hosti_2026-11-02.md"
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A checkout to work in, a run to analyse, and outside of both what must stay as it is."""
+    """A checkout to work in, beside a run to analyse and a folder `outside` that must stay unchanged."""
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o755)
     (outside / "file").write_text(PRECIOUS)
@@ -45,7 +45,7 @@ def untouched(outside: Path) -> bool:
 
 @pytest.fixture
 def analyze(work: Path, command: Command) -> Analyze:
-    """The code with which an analysis of the run ends, and what it says."""
+    """Analyse the run; return the exit code and standard error."""
 
     def analyze() -> tuple[int, str]:
         arguments = ("analyze", str(work.parent / "run"), "--judge", "rules", "--date", "2026-11-02")
@@ -67,7 +67,7 @@ STORES: dict[str, Callable[[Path, Path], None]] = {
 
 
 @pytest.mark.parametrize("planted", STORES)
-def test_a_link_in_the_store_is_not_followed(planted: str, work: Path) -> None:
+def test_symlink_in_the_store_is_refused(planted: str, work: Path) -> None:
     (work / ".evalscribe").mkdir()
     STORES[planted](work / ".evalscribe", work.parent / "outside")
     with pytest.raises(AccessError, match="symbolic link"):
@@ -75,46 +75,44 @@ def test_a_link_in_the_store_is_not_followed(planted: str, work: Path) -> None:
     assert untouched(work.parent / "outside")
 
 
-def test_a_planted_link_ends_the_command_without_a_report(work: Path, analyze: Analyze) -> None:
+def test_symlinked_lock_stops_the_command_without_a_report(work: Path, analyze: Analyze) -> None:
     (work / ".evalscribe").mkdir()
     STORES["the lock"](work / ".evalscribe", work.parent / "outside")
-    code, said = analyze()
-    assert (code, "symbolic link" in said) == (77, True)
+    code, error_text = analyze()
+    assert (code, "symbolic link" in error_text) == (77, True)
     assert untouched(work.parent / "outside")
     assert not (work / "reports").exists()
 
 
 @pytest.mark.parametrize("name", ["store.db", "checkpoints.db", LOCK, ".gitignore"])
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_a_pipe_or_folder_in_the_store_is_said_or_of_no_matter(
-    name: str, kind: str, work: Path, analyze: Analyze
-) -> None:
+def test_pipe_or_folder_in_the_store_is_reported_or_ignored(name: str, kind: str, work: Path, analyze: Analyze) -> None:
     (work / ".evalscribe").mkdir()
     planted = work / ".evalscribe" / name
     os.mkfifo(planted) if kind == "pipe" else planted.mkdir()
-    code, said = analyze()
-    assert code in (0, 65, 69, 77), said
-    assert "bug" not in said
+    code, error_text = analyze()
+    assert code in (0, 65, 69, 77), error_text
+    assert "bug" not in error_text
 
 
 @pytest.mark.parametrize("link", ["reports", "reports/example", "reports/example/m-1", REPORT])
 @pytest.mark.parametrize("target", ["outside", "outside/file", "itself"])
-def test_reports_stay_in_the_folder(link: str, target: str, work: Path, analyze: Analyze) -> None:
+def test_reports_are_not_written_through_symlinks(link: str, target: str, work: Path, analyze: Analyze) -> None:
     planted = work / link
     planted.parent.mkdir(parents=True, exist_ok=True)
     planted.symlink_to(planted if target == "itself" else work.parent / target)
-    code, said = analyze()
-    assert code in (64, 65, 77), said
+    code, error_text = analyze()
+    assert code in (64, 65, 77), error_text
     assert untouched(work.parent / "outside")
 
 
-def test_a_pipe_among_the_reports_is_not_read(work: Path, analyze: Analyze) -> None:
+def test_pipe_among_the_reports_is_not_read(work: Path, analyze: Analyze) -> None:
     (work / REPORT).parent.mkdir(parents=True)
     os.mkfifo(work / REPORT.replace("jn7hosti", "earlier"))
     (work / REPORT.replace("jn7hosti", "folder")).mkdir()
     (work / os.fsdecode(b"reports/example/m-1/\xff\xfe_2020-01-01.md")).write_text("# m-1\n")
-    code, said = analyze()
-    assert code == 0, said
+    code, error_text = analyze()
+    assert code == 0, error_text
 
 
 @pytest.mark.parametrize(
@@ -146,7 +144,7 @@ def test_hostile_settings_are_a_usage_error(text: str, work: Path) -> None:
     assert not (work / "reports").exists()
 
 
-def test_pipes_in_place_of_settings_are_not_waited_for(work: Path) -> None:
+def test_pipes_in_place_of_settings_files_are_ignored(work: Path) -> None:
     for name in ("evalscribe.toml", ".env", ".env.local"):
         os.mkfifo(work / name)
     assert load(Options(), work, {}).concurrency.value == 4
@@ -179,7 +177,7 @@ def template(work: Path, text: str) -> Path:
         "{% if %}",
     ],
 )
-def test_a_template_reaches_nothing(text: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_prompt_template_is_refused(text: str, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(work)
     template(work, text)
     with pytest.raises(UsageError, match=r"template"):
@@ -187,14 +185,14 @@ def test_a_template_reaches_nothing(text: str, work: Path, monkeypatch: pytest.M
     assert not (work / "pwned").exists()
 
 
-def test_the_rules_read_no_template_of_the_folder(work: Path, analyze: Analyze) -> None:
+def test_rules_judge_reads_no_workspace_template(work: Path, analyze: Analyze) -> None:
     endless = "{% for x in range(99999) %}{% for y in range(99999) %}{% endfor %}{% endfor %}"
     template(work, endless).with_name("case.md.j2").write_text(endless)
-    code, said = analyze()
-    assert code == 0, said
+    code, error_text = analyze()
+    assert code == 0, error_text
 
 
-def test_templates_lie_inside_the_folder(work: Path) -> None:
+def test_prompts_folder_linked_outside_the_workspace_is_refused(work: Path) -> None:
     (work / "prompts").symlink_to(work.parent)
     with pytest.raises(UsageError, match="leads out"):
         Prompts(work)
@@ -203,7 +201,7 @@ def test_templates_lie_inside_the_folder(work: Path) -> None:
     assert Prompts(work).overrides() == ()
 
 
-def test_a_template_that_is_no_small_file_is_not_waited_for(work: Path) -> None:
+def test_template_pipe_is_ignored_and_large_template_is_refused(work: Path) -> None:
     path = template(work, "")
     path.unlink()
     os.mkfifo(path)
@@ -215,12 +213,12 @@ def test_a_template_that_is_no_small_file_is_not_waited_for(work: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 6000, "a\x1bb", "../outside/none", ".", "/"])
-def test_a_report_that_is_no_file(name: str, work: Path, command: Command) -> None:
+def test_invalid_report_name_exits_with_66(name: str, work: Path, command: Command) -> None:
     done = command(work, "reports", "show", name)
     assert done.returncode == 66, done.stderr
 
 
-def test_arguments_that_are_no_text(work: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_that_are_not_utf8_are_refused(work: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     done = evalscribe(work, b"analyze", b"\xff", EVALSCRIBE_JUDGE="rules")
     assert done.returncode in (64, 66), done.stderr
     monkeypatch.setenv("EVALSCRIBE_JUDGE", "rules")
@@ -229,7 +227,7 @@ def test_arguments_that_are_no_text(work: Path, command: Command, monkeypatch: p
         assert done.returncode in (64, 66), done.stderr
 
 
-def test_an_environment_that_is_no_text(work: Path) -> None:
+def test_environment_that_is_not_utf8_causes_no_crash(work: Path) -> None:
     done = evalscribe(work, "doctor", EVALSCRIBE_JUDGE="\udcff", ANTHROPIC_BASE_URL="\udcfe\x1b[2J")
     assert done.returncode in (0, 64), done.stderr
 
@@ -246,7 +244,7 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_hostile_template_runs_nothing(
+def test_hostile_judging_template_runs_no_code(
     attack: str, work: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ran, secret = work.parent / "ran", work.parent / "outside/file"
@@ -255,9 +253,13 @@ def test_a_hostile_template_runs_nothing(
     text = ATTACKS[attack].replace("{ran}", str(ran)).replace("{secret}", str(secret))
     template.write_text(f"Tags:\n{text}\n")
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    # In this process warnings are errors, which would end the attack before its command runs.
+    # Pytest turns warnings into errors in this process, which would stop the pickle attack too early.
     called = evalscribe if attack == "pickle" else command
     done = called(work, "analyze", "sample", "--cascade", "--dry-run")
-    said = done.stderr.decode()
-    assert (done.returncode, ran.exists(), PRECIOUS.strip() in said + done.stdout.decode()) == (64, False, False), said
-    assert "template judging/tag.md.j2:2 cannot be rendered" in said
+    error_text = done.stderr.decode()
+    assert (done.returncode, ran.exists(), PRECIOUS.strip() in error_text + done.stdout.decode()) == (
+        64,
+        False,
+        False,
+    ), error_text
+    assert "template judging/tag.md.j2:2 cannot be rendered" in error_text

@@ -1,4 +1,4 @@
-"""Hostile files in the formats of other tools: no traceback, no reading elsewhere, and time and memory bounded."""
+"""Hostile files in the formats of other tools: no traceback, no reading of other files, bounded time and memory."""
 
 import gzip
 import json
@@ -25,7 +25,7 @@ ROW = {"promptIdx": 0, "success": False, "prompt": {"raw": "p"}, "response": {"o
 AGENT_TRAJECTORY = {"trajectory_format": "mini-swe-agent-1", "info": {"exit_status": "Submitted"}}
 
 
-def opened(path: Path, **overrides: object) -> tuple[list[Run], list[Record], dict[str, int]]:
+def read_all(path: Path, **overrides: object) -> tuple[list[Run], list[Record], dict[str, int]]:
     reading = open_records(path, RunOverrides.model_validate(overrides))
     read = list(reading.read())
     runs = [one for one in read if isinstance(one, Run)]
@@ -38,51 +38,51 @@ def terminal_bench(path: Path, **trial: object) -> Path:
     return path
 
 
-def test_ids_of_a_file_are_plain_words_without_secrets(tmp_path: Path) -> None:
-    (run,), (record,), _ = opened(terminal_bench(tmp_path / "results.json", id=HOSTILE_ID))
+def test_hostile_ids_become_short_alphanumeric_ids(tmp_path: Path) -> None:
+    (run,), (record,), _ = read_all(terminal_bench(tmp_path / "results.json", id=HOSTILE_ID))
     for id in (run.id, record.eval.id):
         assert id.isalnum()
         assert len(id) == 22
 
 
-def test_places_of_omissions_are_redacted_and_printable(tmp_path: Path) -> None:
+def test_omission_notes_are_redacted_and_printable(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     deep = json.loads("[" * 150 + "]" * 150)
     path.write_text(json.dumps({**LM_EVAL, "doc_id": HOSTILE_ID * 20, "doc": deep, "resps": []}) + "\n")
-    _, _, left_out = opened(path)
-    (told,) = left_out
-    assert KEY not in told
-    assert told.isprintable()
-    assert len(told) < 400
+    _, _, left_out = read_all(path)
+    (note,) = left_out
+    assert KEY not in note
+    assert note.isprintable()
+    assert len(note) < 400
 
 
 @pytest.mark.parametrize("name", ["t.{}-of-5.x", "t.1-of-{}.x"])
-def test_numbers_of_trials_of_any_length(tmp_path: Path, name: str) -> None:
-    assert len(opened(terminal_bench(tmp_path / "results.json", trial_name=name.format("9" * 5000)))[1]) == 1
+def test_trial_number_of_any_length_is_accepted(tmp_path: Path, name: str) -> None:
+    assert len(read_all(terminal_bench(tmp_path / "results.json", trial_name=name.format("9" * 5000)))[1]) == 1
 
 
-def test_a_target_of_any_number_of_digits(tmp_path: Path) -> None:
+def test_target_with_any_number_of_digits_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     choices = [[["-1", "False"]], [["-2", "False"]]]
     path.write_text(json.dumps({**LM_EVAL, "target": "9" * 5000, "resps": choices}) + "\n")
-    assert len(opened(path)[1]) == 1
+    assert len(read_all(path)[1]) == 1
 
 
-def test_counts_fit_into_a_database(tmp_path: Path) -> None:
+def test_counts_too_large_for_the_database_are_dropped(tmp_path: Path) -> None:
     path = terminal_bench(tmp_path / "results.json", total_input_tokens=1e300)
-    (run,), (record,), _ = opened(path)
+    (run,), (record,), _ = read_all(path)
     assert run.input_tokens is None
     assert "usage" not in record.metadata
 
 
-def test_costs_whose_sum_is_infinite(tmp_path: Path) -> None:
+def test_costs_with_an_infinite_sum_are_dropped(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     path.write_text("".join(json.dumps({**ROW, "vars": {"q": n}, "cost": 1e308}) + "\n" for n in range(3)))
-    (run,), _, _ = opened(path)
+    (run,), _, _ = read_all(path)
     assert run.cost_usd is None
 
 
-def test_deep_values_stay_on_one_line() -> None:
+def test_deeply_nested_values_are_rendered_compactly() -> None:
     deep: object = list(range(1000))
     for _ in range(90):
         deep = [deep]
@@ -90,27 +90,29 @@ def test_deep_values_stay_on_one_line() -> None:
     assert records.as_text({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'
 
 
-def test_runs_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_runs_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MAX_RUNS", 3)
     path = tmp_path / "results.jsonl"
     path.write_text("".join(json.dumps({**ROW, "promptIdx": n}) + "\n" for n in range(5)))
-    runs, found, left_out = opened(path)
-    assert (len(runs), len(found)) == (3, 3)
+    runs, stored_records, left_out = read_all(path)
+    assert (len(runs), len(stored_records)) == (3, 3)
     assert left_out == {"an eval of a run after the first 3 (first: line 4)": 2}
 
 
-def test_steps_are_limited_and_the_failed_one_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_steps_is_limited_and_the_failed_step_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(records, "MAX_STEPS", 3)
     checks = [{"pass": n != 8, "assertion": {"type": f"check {n}"}, "reason": "why"} for n in range(10)]
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps({**ROW, "gradingResult": {"componentResults": checks}}) + "\n")
-    _, (record,), left_out = opened(path)
+    _, (record,), left_out = read_all(path)
     assert [step.name for step in record.steps] == ["check 0", "check 1", "check 2", "check 8"]
     assert record.eval.failed_step == "check 8"
     assert left_out == {"a step of an eval with too many steps (first: line 1)": 6}
 
 
-def test_folders_are_not_followed_for_ever(tmp_path: Path) -> None:
+def test_deeply_nested_folders_are_refused(tmp_path: Path) -> None:
     folder = tmp_path
     for _ in range(MAX_FOLDER_LEVELS + 1):
         folder = folder / "d"
@@ -119,7 +121,7 @@ def test_folders_are_not_followed_for_ever(tmp_path: Path) -> None:
         run_files(tmp_path)
 
 
-def test_a_task_with_a_pipe_or_endless_folders(tmp_path: Path) -> None:
+def test_harbor_task_with_a_pipe_or_deep_folders_has_no_checksum(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     assert harbor.task_checksum(tmp_path) is None
     (tmp_path / "a" / "f").write_text("x")
@@ -149,14 +151,14 @@ STATUSES = {
 
 
 @pytest.mark.parametrize("text", STATUSES.values(), ids=STATUSES)
-def test_hostile_exit_statuses(agent_folder: Path, text: str) -> None:
+def test_hostile_exit_status_file_does_not_stop_reading(agent_folder: Path, text: str) -> None:
     (agent_folder / "exit_statuses_1.yaml").write_text(text)
-    _, found, left_out = opened(agent_folder)
-    assert "i1" in {one.eval.name for one in found}
-    assert "i2" in {one.eval.name for one in found} or left_out or "python" in text
+    _, stored_records, left_out = read_all(agent_folder)
+    assert "i1" in {one.eval.name for one in stored_records}
+    assert "i2" in {one.eval.name for one in stored_records} or left_out or "python" in text
 
 
-def test_settings_of_an_evaluation_are_not_read_through_links(tmp_path: Path) -> None:
+def test_swe_bench_settings_are_not_read_through_symlinks(tmp_path: Path) -> None:
     run = tmp_path / "job" / "run_evaluation" / "run"
     (run / "model" / "i1").mkdir(parents=True)
     report = {"i1": {"patch_exists": True, "patch_successfully_applied": True, "resolved": True}}
@@ -165,25 +167,25 @@ def test_settings_of_an_evaluation_are_not_read_through_links(tmp_path: Path) ->
     (run / "run.json").symlink_to(tmp_path / "secret.json")
     predictions = {"i1": {"model_name_or_path": "model", "instance_id": "i1", "model_patch": "x"}}
     (tmp_path / "job" / "preds.json").write_text(json.dumps(predictions))
-    (found, *_), _, _ = opened(tmp_path / "job")
-    assert found.experiment == "swe-bench"
+    (first_run, *_), _, _ = read_all(tmp_path / "job")
+    assert first_run.experiment == "swe-bench"
 
 
 @pytest.mark.parametrize(("folder", "suffix"), [("claude_code", "jsonl"), ("atif", "json")])
-def test_a_damaged_file_beside_others(real_data: Path, tmp_path: Path, folder: str, suffix: str) -> None:
+def test_damaged_file_does_not_affect_the_others(real_data: Path, tmp_path: Path, folder: str, suffix: str) -> None:
     copy = tmp_path / folder
     shutil.copytree(real_data / "formats" / folder, copy)
-    whole = len(opened(next(iter(_folders(copy))))[1])
+    whole = len(read_all(next(iter(_folders(copy))))[1])
     for place in _folders(copy):
         (place / f"damaged.{suffix}").write_bytes(b"\x1f\x8bxxxx")
-        assert len(opened(place)[1]) == whole
+        assert len(read_all(place)[1]) == whole
 
 
 def _folders(copy: Path) -> Iterator[Path]:
     yield from [one for one in run_files(copy) if one.is_dir()][:1]
 
 
-def test_sub_agents_that_every_part_names_are_read_once(tmp_path: Path) -> None:
+def test_sub_agent_referenced_by_several_parts_is_read_once(tmp_path: Path) -> None:
     step = {"source": "agent", "message": "x"}
     step |= {"observation": {"results": [{"subagent_trajectory_ref": [{"trajectory_path": "sub.json"}]}]}}
     for n in range(5):
@@ -192,49 +194,49 @@ def test_sub_agents_that_every_part_names_are_read_once(tmp_path: Path) -> None:
         (tmp_path / (f"t.cont-{n}.json" if n else "t.json")).write_text(json.dumps(whole))
     sub = {"agent": {"name": "sub"}, "steps": [{"source": "agent", "message": "y"}]}
     (tmp_path / "sub.json").write_text(json.dumps(sub))
-    _, (record,), _ = opened(tmp_path / "t.json")
+    _, (record,), _ = read_all(tmp_path / "t.json")
     assert [one.name for one in record.transcripts] == [None, "sub"]
 
 
-def test_patterns_take_linear_time(tmp_path: Path) -> None:
+def test_long_repetitive_prompts_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.traj.json"
     for text in ("<pr_description>" + " " * 200_000, "ISSUE:\n" + "\n" * 200_000, "ISSUE:\nx" * 50_000):
         path.write_text(json.dumps({**AGENT_TRAJECTORY, "messages": [{"role": "user", "content": text}]}))
-        assert len(opened(path)[1]) == 1
+        assert len(read_all(path)[1]) == 1
 
 
-def test_many_failed_tests_and_a_long_line(tmp_path: Path) -> None:
+def test_many_failed_tests_and_a_long_log_line_are_read(tmp_path: Path) -> None:
     panes = tmp_path / "t" / "t.1-of-5.x" / "panes"
     panes.mkdir(parents=True)
     (panes / "post-test.txt").write_text("FAILED " + "::" * 200_000 + "\nFAILED a.py::A::test_1[a b] - boom\n")
     tests = {f"test_{n}": "failed" for n in range(1999)} | {"test_1[a b]": "failed"}
     terminal_bench(tmp_path / "results.json", parser_results=tests)
-    _, (record,), _ = opened(tmp_path)
+    _, (record,), _ = read_all(tmp_path)
     assert record.steps[-1].error == "boom"
 
 
-def test_many_assertions_beside_a_set(tmp_path: Path) -> None:
+def test_many_assertions_beside_a_set_are_read_or_counted(tmp_path: Path) -> None:
     members = [{"pass": False, "assertion": {"type": "a"}, "reason": f"m{n}"} for n in range(8000)]
     others = [{"pass": False, "assertion": {"type": "a"}, "reason": f"o{n}"} for n in range(8000)]
     graded = {"componentResults": [{"pass": False, "componentResults": members}, *others, *members]}
     path = tmp_path / "results.jsonl"
     path.write_text(json.dumps({**ROW, "gradingResult": graded}) + "\n")
-    _, (record,), left_out = opened(path)
+    _, (record,), left_out = read_all(path)
     assert sum(left_out.values()) + len(record.steps) == 16_000
 
 
-def test_many_calls_in_one_trace(tmp_path: Path) -> None:
+def test_trace_with_many_calls_is_read_completely(tmp_path: Path) -> None:
     def attribute(name: str, value: str) -> dict[str, object]:
         return {"key": name, "value": {"stringValue": value}}
 
     def span(n: int) -> dict[str, object]:
-        said = json.dumps([{"role": "user", "content": f"{n} {m}"} for m in range(5)])
-        attributes = [attribute("openinference.span.kind", "LLM"), attribute("input.value", said)]
+        input_value = json.dumps([{"role": "user", "content": f"{n} {m}"} for m in range(5)])
+        attributes = [attribute("openinference.span.kind", "LLM"), attribute("input.value", input_value)]
         return {"traceId": "a" * 32, "spanId": f"{n:016x}", "name": "call", "attributes": attributes}
 
     path = tmp_path / "spans.json"
     path.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span(n) for n in range(3000)]}]}]}))
-    _, (record,), _ = opened(path)
+    _, (record,), _ = read_all(path)
     assert len(record.transcripts[0].messages) == 15_000
 
 
@@ -247,7 +249,7 @@ def database(path: Path, *statements: str) -> Path:
     return path
 
 
-def test_a_view_that_poses_as_a_table(tmp_path: Path) -> None:
+def test_database_view_posing_as_a_table_is_refused(tmp_path: Path) -> None:
     view = (
         "CREATE VIEW evals AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) "
         "SELECT x AS id, 1 AS created_at, 1 AS config FROM c"
@@ -260,10 +262,10 @@ def test_a_view_that_poses_as_a_table(tmp_path: Path) -> None:
         f"UPDATE sqlite_master SET rootpage = 0, sql = '{view}' WHERE name = 'evals'",
     )
     with pytest.raises(DataError, match="SQLite database of no known format"):
-        opened(path)
+        read_all(path)
 
 
-def test_rows_are_not_ordered_by_a_computed_column(tmp_path: Path) -> None:
+def test_database_with_a_computed_order_column_gives_no_rows(tmp_path: Path) -> None:
     path = database(
         tmp_path / "promptfoo.db",
         "CREATE TABLE evals (id, created_at, config)",
@@ -275,17 +277,17 @@ def test_rows_are_not_ordered_by_a_computed_column(tmp_path: Path) -> None:
     assert list(Promptfoo(path, RunOverrides()).read()) == []
 
 
-def test_lines_of_several_filters_that_are_too_long_to_be_held_together(
+def test_filter_lines_too_long_to_hold_together_are_left_out(
     real_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = next((real_data / "formats" / "lm_eval" / "two_filters").glob("samples_sums_*.jsonl"))
     path = tmp_path / source.name
     shutil.copy(source, path)
     monkeypatch.setattr(line_groups, "MAX_HELD_CHARACTERS", 100)
-    assert sum(opened(path)[2].values()) == len(path.read_text().splitlines())
+    assert sum(read_all(path)[2].values()) == len(path.read_text().splitlines())
 
 
-def test_sessions_of_a_folder_are_held_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_size_limit_applies_to_each_session_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "agent-c"):
         session = "a" if name == "agent-c" else name
         lines = (
@@ -299,17 +301,17 @@ def test_sessions_of_a_folder_are_held_one_after_the_other(tmp_path: Path, monke
         )
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     monkeypatch.setattr(claude_code, "MAX_SESSION_CHARACTERS", 700)
-    _, found, left_out = opened(tmp_path)
-    messages = {one.eval.name: [len(each.messages) for each in one.transcripts] for one in found}
+    _, stored_records, left_out = read_all(tmp_path)
+    messages = {one.eval.name: [len(each.messages) for each in one.transcripts] for one in stored_records}
     assert messages == {"a": [3], "b": [3]}
     assert left_out == {"a message of a session that is too long (first: agent-c.jsonl:1)": 3}
 
 
-def test_a_compressed_file_that_is_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gzip_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "UNCHECKED_BYTES", 1024 * 1024)
     for name, begin in {"a.jsonl.gz": b'{"input": "', "b.json.gz": b"[", "c.json.gz": b""}.items():
         path = tmp_path / name
         with gzip.open(path, "wb") as file:
             file.write(begin + b" " * 4 * 1024 * 1024)
         with pytest.raises(DataError, match="compressed more than"):
-            opened(path)
+            read_all(path)

@@ -1,4 +1,4 @@
-"""What a model under test, or a judge that it talked into something, writes is only text in the report."""
+"""Text by a tested model, or by a judge that it manipulated, is only text in the report."""
 
 import json
 import re
@@ -29,7 +29,7 @@ ACTIVE = {
 
 
 def attacked(attack: str, name: str) -> dict[str, object]:
-    """The attack in every part of one eval."""
+    """An eval with the attack in every part."""
     entry = failed(name, name=f"{name} {attack}", failedStep={"name": f"tests {attack}", "failureReason": attack})
     log = LOG.format(path=entry["evalPath"]) + f"AssertionError: {attack}\na.py:2: {attack}\n"
     return payload(
@@ -44,25 +44,25 @@ def attacked(attack: str, name: str) -> dict[str, object]:
     )
 
 
-def test_evidence_is_text_in_a_report_of_the_rules(tmp_path: Path, command: Command) -> None:
+def test_hostile_evidence_is_only_text_in_a_rules_report(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": attacked(attack, f"e{n}") for n, attack in enumerate(ACTIVE.values())}
     everything = " ".join(ACTIVE.values())
     run = snapshot(tmp_path / "run", payloads, model=f"m/{everything}", experiment=everything)
-    said, text = analyze_snapshot(command, tmp_path, run)
-    assert len(said["findings"]) == len(ACTIVE)
-    path = Path(said["report_path"])
+    document, text = analyze_snapshot(command, tmp_path, run)
+    assert len(document["findings"]) == len(ACTIVE)
+    path = Path(document["report_path"])
     report = report_at(path)
     assert_inert(text, len(report.entries))
     assert run_of(text) == RUN_ID
     assert render(report) == text
     assert not any(entry.reviewed or entry.notes for entry in report.entries)
-    assert not any(finding["reviewer"] for finding in said["findings"])
+    assert not any(finding["reviewer"] for finding in document["findings"])
     again, same = analyze_snapshot(command, tmp_path, run)
     assert (again["changed"], same) == (False, text)
 
 
-def talked_into(words: str) -> Answer:
-    """A verdict that says the words wherever it may say something."""
+def hostile_verdict(words: str) -> Answer:
+    """A verdict with the words in every text field."""
     quotation = {"role": "output", "path": "a.py", "first": 1, "last": 2, "text": words}
     return submit(
         error=words,
@@ -75,17 +75,17 @@ def talked_into(words: str) -> Answer:
     )
 
 
-def alone(name: str) -> dict[str, object]:
-    """An eval whose output no other has, so that it is judged alone."""
+def unique_eval(name: str) -> dict[str, object]:
+    """An eval with a unique output, so that it is not grouped with others."""
     entry = failed(name, name=name)
     return payload(entry, outputFiles={"a.py": f"answer = '{name}'\n", "run.log": LOG.format(path=entry["evalPath"])})
 
 
-def test_what_a_judge_was_talked_into_is_text(
+def test_hostile_verdict_is_only_text_in_the_report(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verdicts = {f"attack-{n}.": talked_into(words) for n, words in enumerate(ACTIVE.values())}
-    run = snapshot(tmp_path / "run", {name: alone(name) for name in verdicts})
+    verdicts = {f"attack-{n}.": hostile_verdict(words) for n, words in enumerate(ACTIVE.values())}
+    run = snapshot(tmp_path / "run", {name: unique_eval(name) for name in verdicts})
 
     def script(call: Call) -> Answer:
         return next(verdict for name, verdict in verdicts.items() if name in json.dumps(call.body["messages"][0]))
@@ -95,20 +95,22 @@ def test_what_a_judge_was_talked_into_is_text(
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         done = command(tmp_path, "analyze", str(run), "--json", "--quiet", "--yes")
     assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    text = Path(said["report_path"]).read_text()
+    document = json.loads(done.stdout)
+    text = Path(document["report_path"]).read_text()
     assert_inert(text, len(ACTIVE))
     assert run_of(text) == RUN_ID
-    path = Path(said["report_path"])
+    path = Path(document["report_path"])
     assert render(report_at(path)) == text
-    assert len(said["findings"]) == len(ACTIVE)
-    for finding in said["findings"]:
+    assert len(document["findings"]) == len(ACTIVE)
+    for finding in document["findings"]:
         assert finding["classification"] in ("MODEL_FAULT", None)
         assert all(citation["status"] != "verified" for citation in finding["citations"])
 
 
-def test_a_commit_speaks_of_nobody(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hosting site acts on what a message mentions: `fixes #1` would close an issue."""
+def test_commit_message_contains_no_mentions_or_references(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hosting site acts on commit messages: `fixes #1` would close an issue."""
     from git import Repo
 
     for who in ("AUTHOR", "COMMITTER"):

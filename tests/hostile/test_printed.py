@@ -22,10 +22,10 @@ from support.stored_experiment import StoredExperiment, make_items
 from support.terminal import TerminalCommand
 from support.waiting import PATIENCE_S
 
-ORDERS = (
+CI_ATTACK = (
     "\n::error file=a::owned\n  ::add-mask::e\r::stop-commands::x ##[error]no ##vso[task.setvariable variable=PATH]x"
 )
-TEXT = f"say{ESCAPES}{ORDERS}"
+TEXT = f"say{ESCAPES}{CI_ATTACK}"
 OWN_CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\[\?25[lh]|\x1b\[[12]?[AK]|\r")
 """Colours, the cursor and cleared lines, as `rich` writes them. `ESCAPES` has none of them."""
 CI = ({"CI": "true"}, {"GITHUB_ACTIONS": "true"}, {"TF_BUILD": "True"}, {"TEAMCITY_VERSION": "2026.1"})
@@ -72,7 +72,7 @@ COMMANDS = (
     ("experiments", "prompts", "show", "ask"),
     ("rubrics", "show", "polite"),
     ("rubrics", "list"),
-    ("rubrics", "validate", f"no{ORDERS}.yaml"),
+    ("rubrics", "validate", f"no{CI_ATTACK}.yaml"),
     ("review", "accuracy"),
     ("results", "show", TEXT),
     ("experiments", "scorers", "show", TEXT),
@@ -97,11 +97,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
         f"# m-1 {ESCAPES}\n\n## Findings\n\n### 1. c/n: MODEL_FAULT\n\n{TEXT}\n"
     )
     for name in ("one", "two"):
-        tries = [
+        trials = [
             {"task_id": n, "trial": 0, "reward": 0.0, "info": {}, "traj": [{"role": "user", "content": TEXT}]}
             for n in range(3)
         ]
-        (folder / f"{name}.json").write_text(json.dumps(tries))
+        (folder / f"{name}.json").write_text(json.dumps(trials))
     (folder / "prompt.yaml").write_text(
         json.dumps({"model": "anthropic/claude-opus-5-5", "text": f"{{{{input}}}} {TEXT}"})
     )
@@ -113,15 +113,15 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, s
         assert run(["import", "one.json", "--collection", "trip", "--model", "example/m"]) == 0
         assert run(["rubric", "create", "polite"]) == 0
         assert run(["prompts", "create", "prompt.yaml", "--name", "ask"]) == 0
-    made = StoredExperiment(folder / ".evalscribe", make_items("a", f"b{TEXT}"))
-    one = made.run("pf", name=f"run{TEXT}", outputs={"a": TEXT, f"b{TEXT}": {TEXT: TEXT}})
-    score = next(made.runs.scores(ScoreQuery(run_id=one.id))).id
-    made.close()
+    experiment = StoredExperiment(folder / ".evalscribe", make_items("a", f"b{TEXT}"))
+    one = experiment.run("pf", name=f"run{TEXT}", outputs={"a": TEXT, f"b{TEXT}": {TEXT: TEXT}})
+    score = next(experiment.runs.scores(ScoreQuery(run_id=one.id))).id
+    experiment.close()
     return folder, {"RUN": one.id, "SCORE": score}
 
 
 class Terminal:
-    """A pseudo terminal that stands for standard output and standard error of commands in this process."""
+    """A pseudo terminal that replaces standard output and standard error of commands in this process."""
 
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         self._master, slave = pty.openpty()
@@ -151,17 +151,17 @@ class Terminal:
             self._shown += piece
 
 
-def obeyed_by_a_terminal(shown: str) -> set[str]:
+def terminal_escapes(shown: str) -> set[str]:
     return {char for char in OWN_CODES.sub("", shown) if not streams.is_visible(char)}
 
 
-def obeyed_by_a_runner(shown: str) -> list[str]:
+def ci_commands(shown: str) -> list[str]:
     return [
         line for line in re.split(r"\r\n|\r|\n", shown) if line.strip().startswith("::") or re.search(r"##\w*\[", line)
     ]
 
 
-def filled(words: tuple[str, ...], ids: dict[str, str]) -> list[str]:
+def with_ids(words: tuple[str, ...], ids: dict[str, str]) -> list[str]:
     return [ids.get(word, word) for word in words]
 
 
@@ -174,10 +174,10 @@ def test_no_command_writes_terminal_escape_codes(
         patched.chdir(folder)
         patched.setenv("TERM", "xterm")
         terminal = Terminal(patched)
-        code = run(filled(words, ids))
+        code = run(with_ids(words, ids))
         shown = terminal.shown()
     assert shown.strip()
-    assert not obeyed_by_a_terminal(shown)
+    assert not terminal_escapes(shown)
     assert code in (0, 2, 64, 65, 66, 69), shown
 
 
@@ -189,7 +189,7 @@ def test_no_command_prints_ci_commands(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     folder, ids = planted
-    # Standard output is a pipe in a job; what `capfd` gives is a file, which stays exact.
+    # Standard output is a pipe in a CI job; `capfd` would give a file, whose data stay unchanged.
     reading, writing = os.pipe()
     chunks: list[bytes] = []
     with monkeypatch.context() as patched, os.fdopen(reading, "rb") as pipe:
@@ -199,11 +199,11 @@ def test_no_command_prints_ci_commands(
             patched.chdir(folder)
             patched.setenv("CI", "true")
             patched.setattr(sys, "stdout", stream)
-            run(filled(words, ids))
+            run(with_ids(words, ids))
         reader.join()
     printed = capfd.readouterr().err + chunks[0].decode()
     assert printed.strip()
-    assert not obeyed_by_a_runner(printed)
+    assert not ci_commands(printed)
 
 
 @pytest.fixture
@@ -217,14 +217,14 @@ def piped(folder: Path, *words: str, **environment: str) -> subprocess.Completed
     return subprocess.CompletedProcess(program, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def test_a_process_at_a_terminal_shows_escapes(folder: Path) -> None:
+def test_escape_codes_are_printed_escaped_on_a_terminal(folder: Path) -> None:
     at = TerminalCommand(folder, "sql", "SELECT content FROM messages LIMIT 1", "--format", "csv")
     assert at.ended() == 0
     assert "say\\u001b]0;pwned\\u0007\\u001b[2J\\u009b31m\\u007f\\u202e\\u2066\\u0008" in at.shown
-    assert not obeyed_by_a_terminal(at.shown)
+    assert not terminal_escapes(at.shown)
 
 
-def test_json_on_a_terminal_is_the_same_document(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_on_a_terminal_parses_to_the_original_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
         patched.chdir(folder)
         terminal = Terminal(patched)
@@ -233,7 +233,7 @@ def test_json_on_a_terminal_is_the_same_document(folder: Path, monkeypatch: pyte
     assert json.loads(shown[: shown.rindex("}") + 1])["rows"] == [[TEXT]]
 
 
-def test_data_in_a_pipe_or_a_file_is_exact(folder: Path) -> None:
+def test_data_in_a_pipe_or_a_file_is_unchanged(folder: Path) -> None:
     query = ("sql", "SELECT content FROM messages LIMIT 1", "--format")
     assert list(csv.reader(io.StringIO(piped(folder, *query, "csv").stdout, newline=""))) == [["content"], [TEXT]]
     with (folder / "out.csv").open("wb") as file:
@@ -246,19 +246,19 @@ def test_data_in_a_pipe_or_a_file_is_exact(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("environment", CI, ids=lambda each: next(iter(each)))
-def test_json_lines_in_the_log_of_a_job_keep_their_values(folder: Path, environment: dict[str, str]) -> None:
+def test_json_lines_in_a_ci_log_keep_their_values(folder: Path, environment: dict[str, str]) -> None:
     plain = piped(folder, "export").stdout
     assert "##vso[" in plain
     logged = piped(folder, "export", **environment).stdout
-    assert not obeyed_by_a_runner(logged)
+    assert not ci_commands(logged)
     assert [json.loads(line) for line in logged.splitlines()] == [json.loads(line) for line in plain.splitlines()]
 
 
-def test_errors_in_a_job_hold_no_ci_commands(folder: Path) -> None:
-    ended = piped(folder, "experiments", "show", f"x{ORDERS}", GITHUB_ACTIONS="true")
+def test_errors_in_a_ci_job_contain_no_ci_commands(folder: Path) -> None:
+    ended = piped(folder, "experiments", "show", f"x{CI_ATTACK}", GITHUB_ACTIONS="true")
     assert ended.returncode == 66
     assert "owned" in ended.stderr
-    assert not obeyed_by_a_runner(ended.stderr)
+    assert not ci_commands(ended.stderr)
 
 
 @pytest.mark.parametrize("cut", range(1, 9))
@@ -272,7 +272,7 @@ def test_ci_command_written_in_pieces_is_broken_up(cut: int, monkeypatch: pytest
             sys.stderr.write(text[start : start + cut])
         streams.command("::notice::ours", sys.stderr)
     shown = written.getvalue()
-    assert obeyed_by_a_runner(shown) == ["::notice::ours"]
+    assert ci_commands(shown) == ["::notice::ours"]
     assert shown.replace(" ", "") == f"{text}::notice::ours\n".replace(" ", "")
 
 

@@ -1,4 +1,4 @@
-"""Runs whose names, ids and payloads are attacks: every failure is reported, nothing leaves the reports folder."""
+"""Hostile names, ids and payloads of runs: every failure is reported, nothing is written outside the reports."""
 
 import json
 from pathlib import Path
@@ -38,19 +38,19 @@ NAMES = (
 )
 
 
-def test_every_failure_has_a_path_of_its_own_whatever_it_is_called(tmp_path: Path, command: Command) -> None:
+def test_hostile_eval_names_get_unique_paths(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": payload(failed(f"e{n}", *name)) for n, name in enumerate(NAMES)}
     run = snapshot(tmp_path / "run", payloads, provider="../../..", model="../../.git/hooks/x", experiment=ESCAPES)
-    said, _ = analyze_snapshot(command, tmp_path, run)
-    paths = [finding["eval"] for finding in said["findings"]]
+    document, _ = analyze_snapshot(command, tmp_path, run)
+    paths = [finding["eval"] for finding in document["findings"]]
     assert len(set(paths)) == len(paths) == len(NAMES)
-    assert {path for entry in report_at(Path(said["report_path"])).entries for path in entry.paths} == set(paths)
-    assert Path(said["report_path"]).resolve().is_relative_to(tmp_path / "reports")
+    assert {path for entry in report_at(Path(document["report_path"])).entries for path in entry.paths} == set(paths)
+    assert Path(document["report_path"]).resolve().is_relative_to(tmp_path / "reports")
     assert not (tmp_path / "pwned").exists()
 
 
 @pytest.mark.benchmark
-def test_ten_thousand_evals_of_one_name_are_told_apart_quickly() -> None:
+def test_ten_thousand_evals_of_one_name_get_unique_paths_quickly() -> None:
     names = [f"x#{n}" for n in range(5_000)] + ["x"] * 5_000
     with cpu_below(5):
         run = decode_run(summary([failed(f"e{n}", name=name) for n, name in enumerate(names)]), Links())
@@ -58,13 +58,13 @@ def test_ten_thousand_evals_of_one_name_are_told_apart_quickly() -> None:
 
 
 @pytest.mark.parametrize("depth", [90, 500, 700, 900, 200_000])
-async def test_a_payload_nested_deeply_costs_one_eval(depth: int, tmp_path: Path) -> None:
+async def test_deeply_nested_payload_makes_only_its_own_eval_unreadable(depth: int, tmp_path: Path) -> None:
     run = snapshot(tmp_path / "run", {name: payload(failed(name, name=name)) for name in ("e1", "e2")})
     (run / "debug" / "e1.json").write_text('{"eval": {}, "x": ' + "[" * depth + "]" * depth + "}")
     source = open_snapshot(run, Links())
-    found = [await source.evidence(eval) for eval in (await source.run()).failures]
-    assert isinstance(found[0], Evidence if depth == 90 else UnreadableEvidence)
-    assert isinstance(found[1], Evidence)
+    evidence = [await source.evidence(eval) for eval in (await source.run()).failures]
+    assert isinstance(evidence[0], Evidence if depth == 90 else UnreadableEvidence)
+    assert isinstance(evidence[1], Evidence)
 
 
 ODD: dict[str, Any] = {
@@ -83,15 +83,15 @@ ODD: dict[str, Any] = {
 }
 
 
-def test_no_odd_payload_costs_more_than_its_own_eval(tmp_path: Path, command: Command) -> None:
+def test_odd_payloads_do_not_affect_another_eval(tmp_path: Path, command: Command) -> None:
     payloads = {f"e{n}": payload(failed(f"e{n}", name=f"odd-{n}")) for n in range(len(ODD))}
     run = snapshot(tmp_path / "run", {**payloads, "good": payload(failed("good", name="good"))})
     for n, content in enumerate(ODD.values()):
         (run / "debug" / f"e{n}.json").write_text(json.dumps(content))
     (run / "debug" / "e0.json").write_text('{"eval": {}, "eval": {"task": ' + "9" * 5000 + "}}")
-    said, text = analyze_snapshot(command, tmp_path, run)
-    assert len(said["findings"]) == len(ODD) + 1
-    assert said["findings"][-1]["classification"] == "MODEL_FAULT"
+    document, text = analyze_snapshot(command, tmp_path, run)
+    assert len(document["findings"]) == len(ODD) + 1
+    assert document["findings"][-1]["classification"] == "MODEL_FAULT"
     assert "\x1b" not in text
     assert sorted(path.name for path in tmp_path.iterdir()) == [".evalscribe", "reports", "run"]
 
@@ -108,7 +108,7 @@ def test_no_odd_payload_costs_more_than_its_own_eval(tmp_path: Path, command: Co
     ],
     ids=["id", "nan", "infinite", "huge", "nested", "control"],
 )
-def test_a_hostile_summary_is_bad_data(content: str, tmp_path: Path, command: Command) -> None:
+def test_hostile_summary_exits_with_65_and_no_report(content: str, tmp_path: Path, command: Command) -> None:
     run = snapshot(tmp_path / "run")
     (run / "failed_evals.json").write_text(content)
     done = command(tmp_path, "analyze", str(run), "--judge", "rules")

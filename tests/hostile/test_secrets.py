@@ -1,4 +1,4 @@
-"""Keys of every kind in every field of a run: none is in a byte of the folder, on the terminal or in a log of a bug."""
+"""Keys of every kind in every field of a run reach neither the workspace, nor the output, nor a bug log."""
 
 import base64
 import json
@@ -20,7 +20,7 @@ RANDOM = random.Random(7)
 
 
 def chars(count: int) -> str:
-    """Random letters and digits, both among them."""
+    """Random letters and digits, at least one of each."""
     return "".join(RANDOM.choices(string.ascii_letters + string.digits, k=count - 2)) + "7a"
 
 
@@ -42,7 +42,7 @@ ALL = " ; ".join(KEYS.values())
 
 
 def leaking(folder: Path) -> Path:
-    """A run whose every field holds every key."""
+    """A run with every key in every field."""
     content = payload(failed("e1", name="n"))
     content["eval"] |= {"failedStep": {"name": "tests", "failureReason": ALL}, "task": ALL}
     content["steps"] = [{"name": f"tests {ALL}", "status": {"kind": "failed", "failureReason": ALL}}]
@@ -57,7 +57,7 @@ def leaking(folder: Path) -> Path:
 
 
 def everything(folder: Path, *outputs: bytes) -> bytes:
-    """All names and contents below a folder, what the store holds unpacked."""
+    """All names and contents below a folder, with the bodies in the store decompressed."""
     paths = list(folder.rglob("*"))
     contents = [path.read_bytes() for path in paths if path.is_file()]
     stored = [zlib.decompress(body) for path in paths if path.name == "store.db" for body in bodies(path)]
@@ -71,15 +71,17 @@ def bodies(store: Path) -> Iterator[bytes]:
             yield from (body for (body,) in opened.execute(f"SELECT body FROM {table}"))
 
 
-def found(folder: Path, *outputs: bytes) -> list[str]:
-    """Which keys are anywhere, as they are or in base64."""
+def leaked_keys(folder: Path, *outputs: bytes) -> list[str]:
+    """Kinds of keys that occur in the folder or the outputs, plain or in base64."""
     text = everything(folder, *outputs)
     return [
         kind for kind, core in CORES.items() if core.encode() in text or base64.b64encode(core.encode())[:40] in text
     ]
 
 
-def test_no_key_of_any_kind_in_any_field(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_in_any_field_reaches_output_or_files(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = leaking(tmp_path / "given" / "run")
     work = tmp_path / "work"
     work.mkdir()
@@ -94,12 +96,12 @@ def test_no_key_of_any_kind_in_any_field(tmp_path: Path, command: Command, monke
     )
     ended = [first, *(command(work, *other) for other in others)]
     assert [done.returncode for done in ended] == [0, 0, 0, 66, 0, 0]
-    assert found(work, *(stream for done in ended for stream in (done.stdout, done.stderr))) == []
+    assert leaked_keys(work, *(stream for done in ended for stream in (done.stdout, done.stderr))) == []
     assert (work / "copy" / "debug" / "e1.json").read_text().count("[redacted:") > 50
 
 
 @pytest.mark.parametrize("key", ["prod:happy-animal-123|" + chars(40), "odd|key+with/" + chars(30)])
-def test_a_deployment_that_sends_our_key_back_gets_it_nowhere(
+def test_deploy_key_echoed_by_the_deployment_is_stored_nowhere(
     key: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     core = key.partition("|")[2]
@@ -115,14 +117,14 @@ def test_a_deployment_that_sends_our_key_back_gets_it_nowhere(
     assert core.encode() not in everything(tmp_path, done.stdout, done.stderr)
 
 
-def test_the_log_of_a_bug_holds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bug_log_contains_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from evalscribe.cli.exits import exit_code
 
     def command() -> None:
         raise RuntimeError(ALL)
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    # Another test of this process may have opened a store and damaged it, which would be taken for the reason.
+    # A store that another test of this process opened and damaged would be reported as the reason.
     monkeypatch.setattr("evalscribe.store.database._opened", {})
     assert exit_code(command) == 70
     (log,) = tmp_path.glob("evalscribe-bug-*.log")

@@ -1,4 +1,4 @@
-"""Text made to be slow: a model cannot stall the analysis of what it wrote, nor a file the reading of reports."""
+"""Text built to be slow to parse stalls neither the analysis nor the reading of reports."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +21,7 @@ from support.machine_speed import cpu_below
 
 SMALL, LARGE = 3_000, 300_000
 LIMIT_S = 10
-"""Several times what the slowest takes alone; what is not linear takes minutes."""
+"""Several times the slowest case when run alone; a case that is not linear takes minutes."""
 UNITS = (
     *("a", " ", '"', "`", "` `` ", "(", "[", "*", ":", "/", "a.", "-", "{", "<", "|", "#", "1", "_", "%", "'", "\\n"),
     *("key=", "token: ", "://a:b", "-----BEGIN PRIVATE KEY-----", "eyJ", "sk-", "bearer ", "A_KEY='a1"),
@@ -36,7 +36,7 @@ def repeated(unit: str, size: int) -> str:
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("unit", UNITS)
-def test_redaction_and_prose(unit: str) -> None:
+def test_redaction_and_prose_are_fast_on_repetitive_text(unit: str) -> None:
     text = repeated(unit, 1_000_000)
     with cpu_below(LIMIT_S):
         redact(text)
@@ -46,20 +46,20 @@ def test_redaction_and_prose(unit: str) -> None:
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("place", ["run.log", "a.py", "reason"])
-def test_a_failure_is_judged(place: str, unit: str) -> None:
+def test_failure_with_repetitive_text_is_judged(place: str, unit: str) -> None:
     judge(place, repeated(unit, SMALL))
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("place", ["run.log", "a.py", "reason"])
-def test_a_large_failure_is_judged_in_time(place: str, unit: str) -> None:
+def test_large_failure_with_repetitive_text_is_judged_in_time(place: str, unit: str) -> None:
     with cpu_below(LIMIT_S):
         judge(place, repeated(unit, LARGE))
 
 
 def judge(place: str, text: str) -> None:
-    """From the payload to the verdict, wherever the model's text stands."""
+    """Decode a payload with the text at `place`, and judge it."""
     entry = failed("e1")
     content = payload(entry)
     before = LOG.format(path=entry["evalPath"]) if place == "run.log" else ""
@@ -73,7 +73,7 @@ def judge(place: str, text: str) -> None:
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("unit", ["`", "` `` ", "`a/b` ", "[a](b) ", "[", "|", "\\|", "*", "<", '"', "<details>", "("])
-def test_an_edited_report(unit: str) -> None:
+def test_edited_report_with_repetitive_text_is_read_in_time(unit: str) -> None:
     page = next((Path(__file__).parents[2] / "reports" / "example").rglob("smp7q2ka_*.md"))
     text, data = page.read_text("utf-8"), page.with_suffix(".json").read_text("utf-8")
     lines = text.splitlines()

@@ -1,4 +1,4 @@
-"""Nothing that a terminal obeys reaches one, wherever it was planted, and no printed command runs what a name says."""
+"""Escape codes in data are never printed, and proposed commands quote hostile names."""
 
 import os
 import pty
@@ -13,7 +13,7 @@ from support.hostile_runs import ESCAPES, RUN_ID, SHELL, Command, evalscribe, fa
 from support.waiting import PATIENCE_S
 
 
-def obeyed(output: bytes) -> set[str]:
+def control_characters(output: bytes) -> set[str]:
     return {char for char in output.decode() if not char.isprintable() and char not in "\n\t"}
 
 
@@ -47,12 +47,12 @@ def test_no_command_prints_an_escape_code(tmp_path: Path, command: Command) -> N
     (folder / f"broken{ESCAPES}.md").write_text(f"---\nkind: evalscribe-report/1\nrun: {ESCAPES}\n---\n# x\n")
     for words in COMMANDS:
         done = command(tmp_path, *(str(run) if word == "RUN" else word for word in words))
-        assert not obeyed(done.stdout) | obeyed(done.stderr), words
+        assert not control_characters(done.stdout) | control_characters(done.stderr), words
         assert done.returncode in (0, 64, 65, 66), (words, done.stderr)
 
 
-def test_a_report_on_a_terminal_holds_only_our_own_codes(tmp_path: Path) -> None:
-    """`rich` lays a report out with escape codes of its own; those of the report stay out."""
+def test_report_on_a_terminal_contains_only_escape_codes_of_rich(tmp_path: Path) -> None:
+    """`rich` formats a report with its own escape codes; those in the report text are removed."""
     folder = tmp_path / "reports" / "example" / "m"
     folder.mkdir(parents=True)
     (folder / "planted.md").write_text(f"# Title\n\n{ESCAPES}[x](javascript:alert(1)) words\n\n    {ESCAPES}\n")
@@ -70,7 +70,7 @@ def test_a_report_on_a_terminal_holds_only_our_own_codes(tmp_path: Path) -> None
     assert "\x1b[2J" not in shown
 
 
-def test_the_command_that_is_proposed_runs_nothing_but_evalscribe(tmp_path: Path) -> None:
+def test_proposed_command_quotes_hostile_names(tmp_path: Path) -> None:
     run = snapshot(tmp_path / f"run {SHELL.replace('/', '')}", {"e1": payload(failed("e1", name=SHELL))})
     done = evalscribe(tmp_path, "analyze", str(run), "--judge", "rules")
     line = next(line for line in done.stdout.decode().splitlines() if line.startswith("Next: "))
@@ -79,8 +79,8 @@ def test_the_command_that_is_proposed_runs_nothing_but_evalscribe(tmp_path: Path
 
 
 @pytest.mark.parametrize("line", [f'"{ESCAPES[:4]}" = 1', '"\\u001b]0;x\\u0007" = 1', 'judge = "\\u009b2J"'])
-def test_settings_are_not_obeyed_either(line: str, tmp_path: Path, command: Command) -> None:
+def test_escape_codes_in_settings_are_not_printed(line: str, tmp_path: Path, command: Command) -> None:
     (tmp_path / "evalscribe.toml").write_text(line)
     for words in (("doctor",), ("analyze", RUN_ID)):
         done = command(tmp_path, *words)
-        assert not obeyed(done.stdout) | obeyed(done.stderr)
+        assert not control_characters(done.stdout) | control_characters(done.stderr)

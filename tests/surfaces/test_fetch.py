@@ -1,4 +1,4 @@
-"""From a deployment to files and back: the same findings, and no key in any byte."""
+"""Fetching a deployment's run into files: the same findings, and no key in any file or output."""
 
 import json
 import signal
@@ -21,7 +21,7 @@ COUNT = 6
 
 @pytest.fixture
 def served(deployment: Deployment) -> Deployment:
-    """Serves a made run, whose model and log leaked a key."""
+    """A deployment that serves a run whose model and log leaked a key."""
 
     def answer(path: str, args: dict[str, Any]) -> Answer:
         if path == "/api/query":
@@ -39,11 +39,11 @@ def served(deployment: Deployment) -> Deployment:
 
 
 def findings(document: str) -> list[dict[str, Any]]:
-    """What was found, without the links, which only a URL gives."""
+    """Findings without `url`, which only a run given by URL has."""
     return [{k: v for k, v in finding.items() if k != "url"} for finding in json.loads(document)["findings"]]
 
 
-def test_a_snapshot_gives_the_same_findings(workspace: Workspace, served: Deployment) -> None:
+def test_fetched_snapshot_gives_the_same_findings_as_the_deployment(workspace: Workspace, served: Deployment) -> None:
     where = ("--deployment", served.url)
     direct = workspace.run("analyze", PAGE, "--judge", "rules", "--json", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY).out
     fetched = workspace.run("fetch", PAGE, "-o", "kept/run", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY)
@@ -56,7 +56,7 @@ def test_a_snapshot_gives_the_same_findings(workspace: Workspace, served: Deploy
     assert {key for _, key, _ in served.requests} == {f"Convex {DEPLOY_KEY}"}
 
 
-def test_no_key_is_in_any_byte(workspace: Workspace, served: Deployment) -> None:
+def test_no_key_reaches_output_or_files(workspace: Workspace, served: Deployment) -> None:
     where = ("--deployment", served.url)
     seen = [
         workspace.run("fetch", PAGE, "-o", "kept", *where, CONVEX_DEPLOY_KEY=DEPLOY_KEY),
@@ -72,7 +72,7 @@ def test_no_key_is_in_any_byte(workspace: Workspace, served: Deployment) -> None
     assert any("redacted" in path.read_text() for path in (workspace.folder / "kept" / "debug").iterdir())
 
 
-def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deployment) -> None:
+def test_no_key_reaches_files_when_the_process_is_killed(workspace: Workspace, served: Deployment) -> None:
     usual, over = served.answer, threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:
@@ -94,7 +94,7 @@ def test_no_key_is_in_any_byte_after_a_crash(workspace: Workspace, served: Deplo
         assert workspace.holding(secret) == []
 
 
-def test_one_eval_of_many_that_cannot_be_had_is_one_line(workspace: Workspace, served: Deployment) -> None:
+def test_fetch_reports_an_unavailable_eval_and_keeps_the_others(workspace: Workspace, served: Deployment) -> None:
     usual = served.answer
 
     def without_one(path: str, args: dict[str, Any]) -> Answer:
@@ -109,7 +109,7 @@ def test_one_eval_of_many_that_cannot_be_had_is_one_line(workspace: Workspace, s
     assert [f["eval"] for f in findings(document) if f["unclassified"]] == [run_snapshots.eval_path(2)]
 
 
-def test_a_folder_of_another_run_is_not_overwritten(workspace: Workspace, served: Deployment) -> None:
+def test_fetch_refuses_a_folder_with_another_run(workspace: Workspace, served: Deployment) -> None:
     run_snapshots.write(workspace.folder / "kept", 1, run={"_id": "jn7another"})
     before = {path: path.read_bytes() for path in (workspace.folder / "kept").rglob("*.json")}
     ended = workspace.run(
@@ -119,7 +119,7 @@ def test_a_folder_of_another_run_is_not_overwritten(workspace: Workspace, served
     assert {path: path.read_bytes() for path in (workspace.folder / "kept").rglob("*.json")} == before
 
 
-def test_nothing_configured_says_what_to_set(workspace: Workspace) -> None:
+def test_fetch_without_settings_fails_with_a_two_line_error(workspace: Workspace) -> None:
     ended = workspace.run("fetch", PAGE, "-o", "kept", code=77)
     assert len(ended.err.splitlines()) == 2
     assert not (workspace.folder / "kept").exists()
@@ -129,7 +129,7 @@ def holds_summary(folder: Path) -> bool:
     return (folder / "failed_evals.json").exists()
 
 
-def test_a_fetch_cut_short_is_no_snapshot_and_goes_on(workspace: Workspace, served: Deployment) -> None:
+def test_interrupted_fetch_leaves_no_summary_and_can_be_repeated(workspace: Workspace, served: Deployment) -> None:
     usual, over = served.answer, threading.Event()
 
     def late(path: str, args: dict[str, Any]) -> Answer:

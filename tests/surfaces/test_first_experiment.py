@@ -1,4 +1,4 @@
-"""A first experiment from one command or one file: what is missing is created, what exists is used again."""
+"""A first experiment from one command or one file: missing resources are created, existing ones are reused."""
 
 import json
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ RUN = ("experiments", "run", "--target", "python:agent:answer", "--data", "items
 
 @pytest.fixture
 def folder(workspace: Workspace) -> Path:
-    """The folder of a person with a function and ten items."""
+    """A workspace with two target functions and ten items."""
     (workspace.folder / "agent.py").write_text(AGENT)
     (workspace.folder / "broken.py").write_text(BROKEN)
     write_items(workspace.folder, LINES)
@@ -44,14 +44,14 @@ def document(workspace: Workspace, *arguments: str, code: int = 0) -> Any:
 
 
 def counts(workspace: Workspace) -> tuple[int, ...]:
-    """How many datasets, builds, experiments, and versions of dataset and experiment there are."""
+    """Numbers of datasets, builds, experiments, dataset versions and experiment versions."""
     datasets, builds = document(workspace, "datasets", "list"), document(workspace, "deployments", "list")
     experiments = document(workspace, "experiments", "list")
     versions = [one["versions"] for one in datasets], [one["version"] for one in experiments]
     return len(datasets), len(builds), len(experiments), *(sum(numbers) for numbers in versions)
 
 
-def test_one_command_creates_what_is_missing_and_prints_the_result(workspace: Workspace, folder: Path) -> None:
+def test_run_creates_missing_resources_and_prints_the_result(workspace: Workspace, folder: Path) -> None:
     first = workspace.run(*RUN, code=2)
     assert [line.split()[1] for line in first.err.splitlines() if line.startswith("Created")] == [
         "build",
@@ -86,7 +86,7 @@ def test_one_command_creates_what_is_missing_and_prints_the_result(workspace: Wo
     assert document(workspace, "experiments", "run", "answer-items", "--wait")["summary"]["dataset"] == "items@1"
 
 
-def test_a_file_describes_an_experiment(workspace: Workspace, folder: Path) -> None:
+def test_yaml_file_defines_an_experiment(workspace: Workspace, folder: Path) -> None:
     (folder / "evals").mkdir()
     (folder / "evals" / "sums.csv").write_text("id,input,expected,level\na,1+1,2,easy\nb,2+2,4,hard\n")
     (folder / "evals" / "scorers.py").write_text(
@@ -110,7 +110,7 @@ def test_a_file_describes_an_experiment(workspace: Workspace, folder: Path) -> N
     file.write_text(file.read_text().replace("config: {min_pass_rate: 1}\n", ""))
     workspace.run("experiments", "run", "evals/sums.yaml")
     assert '"min_pass_rate"' not in workspace.run("experiments", "show", "sums").out, "the file is the whole definition"
-    for text, told in (
+    for text, message in (
         ("target: text:text\n", "`data` is missing"),
         ("targets: text:text\n", "unknown key 'targets'; keys: name, target, data"),
         ("- text\n", "is not an experiment"),
@@ -118,16 +118,16 @@ def test_a_file_describes_an_experiment(workspace: Workspace, folder: Path) -> N
         ("target: text:text\ndata: 5\nscorers: exact_match\n", "`data`"),
     ):
         file.write_text(text)
-        assert told in workspace.run("experiments", "run", "evals/sums.yaml", code=65).err
+        assert message in workspace.run("experiments", "run", "evals/sums.yaml", code=65).err
     assert "not found" in workspace.run("experiments", "run", "nowhere.yaml", code=66).err
 
 
-def test_what_cannot_be_used_creates_nothing(workspace: Workspace, folder: Path) -> None:
+def test_invalid_options_and_data_create_nothing(workspace: Workspace, folder: Path) -> None:
     (folder / "wrong.jsonl").write_text('{"input": 1}\n{"question": 2}\n')
     (folder / "wrong.csv").write_text("question,answer\n1,2\n")
     (folder / "empty.jsonl").touch()
     target, data, scorer = ("--target", "agent:answer"), ("--data", "items.jsonl"), ("--scorer", "exact_match")
-    for code, words, told in (
+    for code, words, message in (
         (64, (), "name an experiment or a YAML file, or give --target, --data and --scorer"),
         (64, (*data, *scorer), "a new experiment needs --target: python:module:function"),
         (64, (*target, *scorer), "a new experiment needs --data: a file"),
@@ -141,7 +141,7 @@ def test_what_cannot_be_used_creates_nothing(workspace: Workspace, folder: Path)
         (65, (*target, "--data", "empty.jsonl", *scorer), "contains no items"),
         (66, (*target, "--data", "nowhere.jsonl", *scorer), "nowhere.jsonl"),
     ):
-        assert told in workspace.run("experiments", "run", *words, code=code).err
+        assert message in workspace.run("experiments", "run", *words, code=code).err
     assert counts(workspace) == (0, 0, 0, 0, 0)
 
     workspace.run("datasets", "create", "--name", "items")
@@ -151,15 +151,17 @@ def test_what_cannot_be_used_creates_nothing(workspace: Workspace, folder: Path)
     workspace.run(*RUN, code=2)
 
 
-def test_items_with_other_names_are_mapped(workspace: Workspace, folder: Path) -> None:
+def test_map_option_renames_columns_of_the_data(workspace: Workspace, folder: Path) -> None:
     rows = [(1, 2, 4), (2, 3, 6)]
     (folder / "rows.jsonl").write_text("".join(f'{{"id": {id}, "n": {n}, "double": {two}}}\n' for id, n, two in rows))
     (folder / "rows.csv").write_text("id,n,double\n1,2,4\n")
     run = ("experiments", "run", "--target", "agent:answer", "--scorer", "exact_match", "--data")
-    said = workspace.run(*run, "rows.jsonl", code=65).err
-    assert said.startswith("evalscribe: rows.jsonl:1: `n`, `double` are unknown; fields: key, input, expected_output,")
-    assert said.splitlines()[0].endswith("; name columns, such as --map input=n")
-    assert said.splitlines()[1:] == ["and 1 more", "No run was created."]
+    errors = workspace.run(*run, "rows.jsonl", code=65).err
+    assert errors.startswith(
+        "evalscribe: rows.jsonl:1: `n`, `double` are unknown; fields: key, input, expected_output,"
+    )
+    assert errors.splitlines()[0].endswith("; name columns, such as --map input=n")
+    assert errors.splitlines()[1:] == ["and 1 more", "No run was created."]
     assert (
         "has no field `m`; its fields: `id`, `n`, `double`"
         in workspace.run(*run, "rows.jsonl", "--map", "input=m", code=65).err
@@ -174,33 +176,33 @@ def test_items_with_other_names_are_mapped(workspace: Workspace, folder: Path) -
         assert " on rows@" in workspace.run(*run, file, *named, code=2).out
     workspace.run("datasets", "create", "--name", "uploaded")
     assert "rows.jsonl: 2 new" in workspace.run("datasets", "upload", "uploaded", "rows.jsonl", *named).out
-    told = workspace.run("datasets", "examples", "list", "uploaded", "--include-payload", "--format", "json").out
-    assert [(one["key"], one["input"], one["expected_output"]) for one in json.loads(told)] == [
+    examples = workspace.run("datasets", "examples", "list", "uploaded", "--include-payload", "--format", "json").out
+    assert [(one["key"], one["input"], one["expected_output"]) for one in json.loads(examples)] == [
         ("1", 2, 4),
         ("2", 3, 6),
     ]
 
 
-def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: Path) -> None:
+def test_target_error_appears_in_every_output(workspace: Workspace, folder: Path) -> None:
     target = ("experiments", "run", "--target", "broken.py:answer", "--data", "items.jsonl", "--scorer", "exact_match")
-    told = "10 of 10 trials raised NameError (broken.py:4)"
+    message = "10 of 10 trials raised NameError (broken.py:4)"
     ran = workspace.run(*target, "--name", "broken", code=2).out
-    assert f"errors     {told}" in ran
+    assert f"errors     {message}" in ran
     assert ran.count("ERROR") == 1, "one reason is shown once"
     assert 'File "' in ran
     assert "and 9 more that did not pass" in ran
     assert document(workspace, *target, code=2)["summary"]["errors"] == [
         {"reason": "raised NameError (broken.py:4)", "trials": 10}
     ]
-    assert told in workspace.run("experiments", "runs", "wait", "broken", code=2).out
+    assert message in workspace.run("experiments", "runs", "wait", "broken", code=2).out
     failures = document(workspace, "experiments", "runs", "failures", "broken")
     assert {one["error"] for one in failures} == {"NameError: name 'as_number' is not defined (broken.py:4)"}
     assert all(one["log"].startswith("Traceback (most recent call last):") for one in failures)
-    assert workspace.run("experiments", "runs", "failures", "broken").out.startswith(told)
+    assert workspace.run("experiments", "runs", "failures", "broken").out.startswith(message)
     for form in ("md", "html", "junit"):
         page = workspace.run("experiments", "runs", "export", "broken", "-f", form).out
         assert "Traceback" in page
-        assert form == "junit" or told in page
+        assert form == "junit" or message in page
     screen = workspace.run("analyze", "broken").out
     assert "no eval was judged: the target raised NameError: name 'as_number' is not defined (broken.py:4)" in screen
     assert "**10 component faults**" in screen
@@ -211,22 +213,22 @@ def test_a_broken_target_looks_broken_everywhere(workspace: Workspace, folder: P
     assert "target.log" in evidence
 
 
-def test_code_that_cannot_be_imported_is_a_run_that_failed(workspace: Workspace, folder: Path) -> None:
+def test_target_that_cannot_be_imported_fails_the_run(workspace: Workspace, folder: Path) -> None:
     workspace.run(*RUN, code=2)
     (folder / "agent.py").write_text("def answer(x)\n    return x\n")
-    told = "python:agent:answer could not be imported: SyntaxError: expected ':' (agent.py:1)"
+    message = "python:agent:answer could not be imported: SyntaxError: expected ':' (agent.py:1)"
     ran = workspace.run(*RUN, "--name", "syntax", code=3)
-    assert f"state      failed ({told}" in ran.out
+    assert f"state      failed ({message}" in ran.out
     assert "What changed" not in ran.err
     junit = workspace.run("experiments", "runs", "export", "syntax", "--format", "junit").out
     assert 'tests="11" failures="0" errors="1" skipped="10"' in junit
-    assert f'<error message="{told}' in junit
+    assert f'<error message="{message}' in junit
     (folder / "agent.py").write_text(AGENT)
     again = workspace.run(*RUN, "--config", '{"min_pass_rate": "base", "baseline": "previous"}')
     assert "at least 90.0 % required (base: previous (" in again.out
 
 
-def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None:
+def test_changed_code_creates_a_new_build(workspace: Workspace, folder: Path) -> None:
     repository(folder)
     git(folder, "add", "agent.py", "items.jsonl")
     git(folder, "commit", "-q", "-m", "first")
@@ -234,7 +236,7 @@ def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None
     (folder / ".git" / "info" / "exclude").write_text("reports/\n.evalscribe/\n__pycache__/\n")
     workspace.run("experiments", "deployments", "create", "--name", "base", "--component", "answer=python:agent:answer")
     workspace.run(*RUN[:2], "sums", *RUN[2:], "--name", "clean", code=2)
-    # Python takes its cached bytecode for a file of the same size and the same second.
+    # Keep the file size different: Python reuses cached bytecode if size and modification second are equal.
     (folder / "agent.py").write_text(AGENT.replace('!= "7"', "!= str(8)"))
     changed = workspace.run("experiments", "run", "sums", "--wait", "--name", "changed", code=2)
     assert "has changed since build dep-" in changed.err
@@ -258,10 +260,10 @@ def test_other_code_is_another_build(workspace: Workspace, folder: Path) -> None
     assert same.code == 2
 
 
-def test_a_taken_run_name_gets_a_suffix(workspace: Workspace, folder: Path) -> None:
+def test_duplicate_run_name_gets_a_numeric_suffix(workspace: Workspace, folder: Path) -> None:
     for number in (1, 2, 3):
-        told = workspace.run(*RUN, "--name", "ci-abc", code=2)
-        assert ("the name ci-abc is taken" in told.err) is (number > 1)
-        assert f"run ci-abc{'' if number == 1 else f'-{number}'} (" in told.out
+        result = workspace.run(*RUN, "--name", "ci-abc", code=2)
+        assert ("the name ci-abc is taken" in result.err) is (number > 1)
+        assert f"run ci-abc{'' if number == 1 else f'-{number}'} (" in result.out
     assert "ci-abc-3 (" in workspace.run("experiments", "runs", "summary", "ci-abc-3").out
     assert "version 1: run ci-abc (" in workspace.run("experiments", "runs", "summary", "ci-abc").out

@@ -1,4 +1,4 @@
-"""The folder one runs in may be a stranger's, and the environment may say too much."""
+"""Settings files of an untrusted folder cannot redirect keys, and tracing variables have no effect."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ KEY = "sk-ant-test-0000"
 
 
 @pytest.mark.parametrize("name", [".env", ".env.local"])
-def test_a_file_here_cannot_redirect_a_key_of_the_environment(
+def test_dotenv_file_cannot_redirect_an_environment_key(
     name: str, workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
     (workspace.folder / name).write_text(f"ANTHROPIC_BASE_URL={anthropic.url}\n")
@@ -25,20 +25,22 @@ def test_a_file_here_cannot_redirect_a_key_of_the_environment(
     assert workspace.reports == []
 
 
-def test_a_file_here_cannot_redirect_a_deploy_key(workspace: Workspace, deployment: Deployment) -> None:
+def test_settings_file_cannot_redirect_a_deploy_key(workspace: Workspace, deployment: Deployment) -> None:
     (workspace.folder / "evalscribe.toml").write_text(f'[sources.convex]\ndeployment = "{deployment.url}"\n')
     ended = workspace.run("analyze", "jn7x", "--judge", "rules", code=64, CONVEX_DEPLOY_KEY="prod:a|b")
     assert "evalscribe.toml" in ended.err
     assert deployment.requests == []
 
 
-def test_key_and_host_of_one_file_belong_together(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+def test_key_and_host_from_the_same_file_are_used_together(
+    workspace: Workspace, made: Path, anthropic: MessagesServer
+) -> None:
     (workspace.folder / ".env").write_text(f"ANTHROPIC_API_KEY={KEY}\nANTHROPIC_BASE_URL={anthropic.url}\n")
     workspace.run("analyze", made, "--yes", "--quiet")
     assert {call.headers["authorization"] for call in anthropic.calls} == {f"Bearer {KEY}"}
 
 
-def test_rules_need_no_key_even_where_one_may_not_be_sent(
+def test_rules_judge_runs_when_the_key_may_not_be_sent(
     workspace: Workspace, made: Path, anthropic: MessagesServer
 ) -> None:
     (workspace.folder / ".env").write_text(f"ANTHROPIC_BASE_URL={anthropic.url}\n")
@@ -46,8 +48,8 @@ def test_rules_need_no_key_even_where_one_may_not_be_sent(
     assert anthropic.calls == []
 
 
-def test_nothing_is_traced(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
-    """`anthropic` stands for any service that would take traces: whatever is posted to it is seen."""
+def test_tracing_variables_send_no_traces(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+    """`anthropic` plays the tracing service: it records everything that is posted to it."""
     traced = {
         "LANGSMITH_TRACING": "true",
         "LANGCHAIN_TRACING_V2": "true",
@@ -69,7 +71,7 @@ def test_nothing_is_traced(workspace: Workspace, made: Path, anthropic: Messages
     assert anthropic.calls == []
 
 
-def test_reports_and_store_go_to_the_workspace(workspace: Workspace, made: Path) -> None:
+def test_reports_and_store_are_written_to_the_workspace_root(workspace: Workspace, made: Path) -> None:
     (workspace.folder / "evalscribe.toml").write_text("")
     below = workspace.folder / "deep" / "below"
     below.mkdir(parents=True)
@@ -82,7 +84,7 @@ def test_reports_and_store_go_to_the_workspace(workspace: Workspace, made: Path)
     assert not (below / ".evalscribe").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_a_clear_error(workspace: Workspace, made: Path) -> None:
+def test_unwritable_reports_folder_is_reported_without_a_traceback(workspace: Workspace, made: Path) -> None:
     (workspace.folder / "reports").write_text("a file")
     ended = workspace.run("analyze", made, "--judge", "rules", "--quiet", code=65)
     assert "reports" in ended.err

@@ -1,4 +1,4 @@
-"""`evalscribe datasets from-reviews`: what people say in merged reports as a dataset, and judges tested on it."""
+"""`evalscribe datasets from-reviews`: corrections in merged reports as a dataset, and judges tested on it."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ CITED = {
 
 
 class Reviewed(Workspace):
-    """A repository with the report of an analysed run, in which a person says something of some findings."""
+    """A repository with the report of an analysed run, and helpers that correct, merge and read it."""
 
     def says(self, n: int, label: str, *more: str) -> None:
         self.run("review", "label", self.report.stem, str(n), label, *more)
@@ -49,7 +49,7 @@ class Reviewed(Workspace):
 
 @pytest.fixture(scope="module")
 def analyzed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository to be copied: its report is merged, and nobody has said anything yet."""
+    """A repository, to be copied, with a report that nobody has reviewed yet."""
     folder = repository_without_remote(tmp_path_factory.mktemp("analyzed")).folder
     (folder / ".gitignore").write_text(".evalscribe\n")
     (folder / "evalscribe.toml").touch()
@@ -71,9 +71,7 @@ def reviewed(
     return Reviewed(folder, InProcessCommand(folder, monkeypatch, capsys))
 
 
-def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
-    reviewed: Reviewed, analyzed: Path
-) -> None:
+def test_labels_become_items_that_a_later_analysis_does_not_change(reviewed: Reviewed, analyzed: Path) -> None:
     assert "there are no human labels" in reviewed.take(code=66).err
     reviewed.says(1, "KNOWN_GAP", "--kind", "harness", "--note", "we know")
     reviewed.says(2, "MODEL_FAULT", "--note", "so it is")
@@ -89,21 +87,26 @@ def test_what_people_say_becomes_items_that_a_later_analysis_does_not_change(
     assert (gap["cluster"], gap["key"]) == (path, f"{run_snapshots.RUN_ID}/{path}")
     assert (gap["source"]["reviewer"], gap["source"]["commit"]) == ("Ada", commit)
     assert gap["source"]["report"].endswith(f"{reviewed.report.name}")
-    frozen = EvidenceSnapshot.read(gap["input"])
-    assert (frozen.provider, frozen.model, frozen.evidence.eval.path) == (
+    evidence_snapshot = EvidenceSnapshot.read(gap["input"])
+    assert (evidence_snapshot.provider, evidence_snapshot.model, evidence_snapshot.evidence.eval.path) == (
         run_snapshots.PROVIDER,
         run_snapshots.MODEL,
         path,
     )
-    assert {document.role for document in frozen.evidence.documents} >= {"task", "output", "expected", "grader"}
-    assert frozen.written == gap["input"]
+    assert {document.role for document in evidence_snapshot.evidence.documents} >= {
+        "task",
+        "output",
+        "expected",
+        "grader",
+    }
+    assert evidence_snapshot.written == gap["input"]
     reviewed.run("analyze", analyzed.parent / "run", "--judge", "rules", "--quiet")
     again = reviewed.take("--publish", "--format", "json")
     assert json.loads(again.out)["version"]["id"] == taken.out.strip()
     assert json.loads(again.out)["added"] == {"new": 0, "changed": 0, "same": 2}
 
 
-def test_a_label_that_is_withdrawn_or_changed_is_so_in_the_draft_and_in_no_version(reviewed: Reviewed) -> None:
+def test_withdrawn_and_changed_labels_affect_only_later_versions(reviewed: Reviewed) -> None:
     before = reviewed.report.read_text()
     reviewed.says(1, "KNOWN_GAP", "--note", "we know")
     reviewed.says(2, "KNOWN_GAP", "--note", "this too")
@@ -128,7 +131,7 @@ def export(reviewed: Reviewed, version: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_label_it_is(reviewed: Reviewed) -> None:
+def test_all_option_adds_unreviewed_findings_and_names_their_judge(reviewed: Reviewed) -> None:
     reviewed.says(1, "KNOWN_GAP", "--note", "we know")
     reviewed.merge()
     taken = reviewed.take("--all", "--publish", "--train", "0.5", "--test", "0.5")
@@ -142,18 +145,18 @@ def test_findings_that_nobody_reviewed_are_taken_only_if_wanted_and_say_whose_la
     assert "sum to 1" in reviewed.take("--train", "0.5", code=64).err
 
 
-def test_labels_whose_evidence_is_not_at_hand_are_counted_with_what_to_do(reviewed: Reviewed) -> None:
+def test_labels_without_stored_evidence_are_counted_and_import_is_suggested(reviewed: Reviewed) -> None:
     reviewed.says(1, "KNOWN_GAP", "--note", "we know")
     reviewed.merge()
     shutil.rmtree(reviewed.folder / ".evalscribe")
     taken = reviewed.take("--publish", "--format", "json", code=66)
     assert f"1 labelled failure whose evidence is not in the store, of 1 run: {run_snapshots.RUN_ID}" in taken.err
     assert "`evalscribe import FILE`" in taken.err
-    found = json.loads(taken.out)
-    assert (found["missing"], found["version"]) == ({run_snapshots.RUN_ID: 1}, None)
+    document = json.loads(taken.out)
+    assert (document["missing"], document["version"]) == ({run_snapshots.RUN_ID: 1}, None)
 
 
-def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
+def test_reviewed_dataset_tests_judges_in_experiments_and_judge_eval(
     reviewed: Reviewed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for n in (1, 2, 3):
@@ -179,18 +182,18 @@ def test_judges_are_tested_on_it_by_experiments_and_by_judge_eval(
     labels = report["summary"]["labels"]
     assert (labels["pairs"], labels["judged"]) == (judge["subjects"], judge["subjects"])
     assert report["summary"]["pass_rate"]["passed"] == judge["right"]
-    for said in ("balanced accuracy", "KNOWN_GAP: ", "recall"):
-        assert said in reviewed.run("experiments", "runs", "summary", "first").out
+    for words in ("balanced accuracy", "KNOWN_GAP: ", "recall"):
+        assert words in reviewed.run("experiments", "runs", "summary", "first").out
 
 
-def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> None:
+def test_invalid_judge_options_create_no_experiment(workspace: Workspace) -> None:
     (workspace.folder / "evalscribe.toml").touch()
     workspace.run("datasets", "create", "--name", "d")
     workspace.run("datasets", "add-example", "d", "--input", "x", "--expected-output", "A")
     workspace.run("datasets", "publish", "d")
     scorer = ("--builtin-scorer", "json_valid")
     create = ("experiments", "create", "--name", "c", "--dataset-id", "d", "--target-type", "judge", *scorer)
-    for options, said, code in (
+    for options, message, code in (
         (
             ("--judge", "nobody"),
             "--judge 'nobody' is unknown; use rules, cascade, or PROVIDER/MODEL with a provider of",
@@ -200,11 +203,11 @@ def test_which_judge_is_said_before_anything_is_made(workspace: Workspace) -> No
         (("--judge", "rules", "--rubric", "nothing"), "nothing", 66),
         ((), "missing judge: --judge rules, cascade or PROVIDER/MODEL", 64),
     ):
-        assert said in workspace.run(*create, *options, code=code).err
+        assert message in workspace.run(*create, *options, code=code).err
     assert workspace.run("experiments", "list", "--format", "json").out.strip() == "[]"
 
 
-def test_a_cascade_is_what_it_was_when_its_version_was_made(workspace: Workspace) -> None:
+def test_experiment_version_keeps_the_cascade_settings_of_its_creation(workspace: Workspace) -> None:
     toml = workspace.folder / "evalscribe.toml"
     toml.write_text('[cascade]\ntag = "local/small"\njudge = "local/large"\n')
     workspace.run("datasets", "create", "--name", "d")
@@ -219,12 +222,12 @@ def test_a_cascade_is_what_it_was_when_its_version_was_made(workspace: Workspace
         assert isinstance(cascade, dict)
         return cascade
 
-    made = parts("1")
-    assert (made["tag"], made["judge"], made["rules"]) == ("local/small", "local/large", True)
-    assert "unfair-check@1" in str(made["tags"])
+    original = parts("1")
+    assert (original["tag"], original["judge"], original["rules"]) == ("local/small", "local/large", True)
+    assert "unfair-check@1" in str(original["tags"])
     assert "judge cascade (local/small, then local/large) by failure@1" in workspace.run("experiments", "show", "c").out
     toml.write_text('[cascade]\ntag = "local/other"\njudge = "local/large"\nrules = false\n')
     workspace.run("experiments", "update", "c", "--config", '{"min_kappa": 0.4}')
-    assert parts("2") == made, "only what was said is another"
+    assert parts("2") == original, "only what was said is another"
     workspace.run("experiments", "update", "c", "--judge", "cascade")
-    assert (parts("3")["tag"], parts("3")["rules"], parts("1")) == ("local/other", False, made)
+    assert (parts("3")["tag"], parts("3")["rules"], parts("1")) == ("local/other", False, original)

@@ -1,4 +1,4 @@
-"""`evalscribe gc` deletes what no collection has, and says so."""
+"""`evalscribe gc` deletes runs that are in no collection, and prints what it deleted."""
 
 import json
 
@@ -19,14 +19,14 @@ def filled(inside: InProcessCommand) -> InProcessCommand:
     return inside
 
 
-def test_what_no_collection_has(filled: InProcessCommand) -> None:
+def test_gc_deletes_runs_in_no_collection(filled: InProcessCommand) -> None:
     assert filled.run("gc").out == "There is nothing to delete.\n"
     filled.run("collections", "remove", "r1")
     would = filled.run("gc", "--dry-run").out
     assert "Would delete evals: 3" in would
-    told = json.loads(filled.run("gc", "--json").out)
-    assert told["dry_run"] is False
-    assert {one["kind"]: one["rows"] for one in told["forgotten"] if one["rows"]} == {
+    document = json.loads(filled.run("gc", "--json").out)
+    assert document["dry_run"] is False
+    assert {one["kind"]: one["rows"] for one in document["forgotten"] if one["rows"]} == {
         "runs": 1,
         "evals": 3,
         "transcripts": 3,
@@ -37,7 +37,7 @@ def test_what_no_collection_has(filled: InProcessCommand) -> None:
     assert filled.run("import", "runs.jsonl").out
 
 
-def test_what_was_analysed_stays(filled: InProcessCommand) -> None:
+def test_gc_keeps_analysed_runs(filled: InProcessCommand) -> None:
     filled.run("analyze", "r1", "--judge", "rules")
     filled.run("collections", "remove", "r1")
     assert filled.run("gc").out == "There is nothing to delete.\n"

@@ -1,4 +1,4 @@
-"""A Harbor job as its user meets it: analysed, compared, and summed up for a pull request."""
+"""Harbor jobs: analysed, explained, compared and summarised for a pull request."""
 
 import json
 import shutil
@@ -22,15 +22,15 @@ def harbor(real_data: Path) -> Path:
     return real_data / "formats" / "harbor"
 
 
-def test_a_job_is_analysed_and_summed_up_for_a_pull_request(workspace: Workspace, harbor: Path) -> None:
+def test_harbor_job_is_analysed_and_summarised_for_a_pull_request(workspace: Workspace, harbor: Path) -> None:
     job, tasks = harbor / "jobs" / "model", harbor / "tasks"
-    said = workspace.run(
+    summary = workspace.run(
         "analyze", job, "--tasks", tasks, "--judge", "rules", "--format", "agent-run-analysis", "--no-discuss"
     )
-    assert EXPECTED in said.out
-    assert "4 show a defect of the verifier and 3 show a limit of the agent" in said.out
+    assert EXPECTED in summary.out
+    assert "4 show a defect of the verifier and 3 show a limit of the agent" in summary.out
     again = workspace.run("reports", "show", "c70ffda2", "--format", "agent-run-analysis")
-    assert again.out.strip() == said.out.strip()
+    assert again.out.strip() == summary.out.strip()
     workspace.run("reports", "check")
     page = workspace.run("reports", "show", "c70ffda2").out
     assert "**3 model faults** (2, 4), **4 eval problems** (1, 3)." in page
@@ -39,7 +39,7 @@ def test_a_job_is_analysed_and_summed_up_for_a_pull_request(workspace: Workspace
     assert "tests/test.sh" in explained
 
 
-def test_a_trial_is_explained_by_every_name_of_it(workspace: Workspace, harbor: Path) -> None:
+def test_explain_accepts_every_name_of_a_trial(workspace: Workspace, harbor: Path) -> None:
     job = harbor / "jobs" / "model"
     next_steps = workspace.run("analyze", job, "--judge", "rules").out
     assert "`evalscribe reports show c70ffda2 --format agent-run-analysis`" in next_steps
@@ -52,7 +52,7 @@ def test_a_trial_is_explained_by_every_name_of_it(workspace: Workspace, harbor: 
     assert "dice-script#1 passed" in workspace.run("explain", job, "dice-script#1", "--judge", "rules", code=66).err
 
 
-def test_another_version_of_a_task_is_another_eval(workspace: Workspace, harbor: Path) -> None:
+def test_compare_lists_tasks_that_changed_between_the_runs(workspace: Workspace, harbor: Path) -> None:
     jobs = Path(shutil.copytree(harbor / "jobs", workspace.folder / "jobs"))
     later = Path(shutil.copytree(jobs / "model", jobs / "later"))
     for path in (later / "result.json", *later.glob("*/result.json")):
@@ -66,7 +66,7 @@ def test_another_version_of_a_task_is_another_eval(workspace: Workspace, harbor:
     assert "its task and its grader changed in between: `dice-script`" in text
 
 
-def test_a_reference_run_is_named_where_it_lies_elsewhere(workspace: Workspace, harbor: Path) -> None:
+def test_reference_run_option_reads_a_run_from_elsewhere(workspace: Workspace, harbor: Path) -> None:
     job = Path(shutil.copytree(harbor / "jobs" / "model", workspace.folder / "alone"))
     without = workspace.run("analyze", job, "--judge", "rules", "--no-discuss").out
     assert "**7 model faults** (1–4)." in without

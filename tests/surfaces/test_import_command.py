@@ -1,4 +1,4 @@
-"""Import, export and collections, as people use them."""
+"""The commands import, export and collections."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 from support.command import InProcessCommand, Workspace, end
 from support.waiting import wait_until
 
-UNSAID = "The file does not name the model: give --model PROVIDER/MODEL and import again.\n"
+MODEL_MISSING = "The file does not name the model: give --model PROVIDER/MODEL and import again.\n"
 
 
 def trials(number: int, **more: Any) -> list[dict[str, Any]]:
@@ -32,11 +32,11 @@ def file(workspace: Workspace) -> Path:
 
 
 def collections(inside: InProcessCommand) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(inside.run("collections", "list", "--json").out)["collections"]
-    return found
+    listed: list[dict[str, Any]] = json.loads(inside.run("collections", "list", "--json").out)["collections"]
+    return listed
 
 
-def test_a_file_becomes_a_collection(inside: InProcessCommand, file: Path) -> None:
+def test_import_creates_a_collection_named_after_the_file(inside: InProcessCommand, file: Path) -> None:
     first = inside.run("import", file.name)
     run_id = collections(inside)[0]["runs"][0]["id"]
     assert first.err == f"Reading {file.name}\n"
@@ -45,21 +45,21 @@ def test_a_file_becomes_a_collection(inside: InProcessCommand, file: Path) -> No
         f"  {run_id} unknown/unknown, tau-bench: 2 of 4 evals passed, 2 failed\n"
         "  4 new (2 failed, 2 passed)\n"
         "  left out: 1 x an entry that is not an object with a `task_id` (first: [4])\n"
-        f"{UNSAID}"
+        f"{MODEL_MISSING}"
         "Collection: airline run (id airline-run)\n"
         f"Next: evalscribe analyze {run_id}\n"
     )
     assert "  0 new, 4 same (2 failed, 2 passed)\n" in inside.run("import", file.name).out
     named = inside.run("import", file.name, "--model", "openai/gpt-4o", "--experiment", "airline").out
     assert f"  {run_id} openai/gpt-4o, airline: 2 of 4 evals passed, 2 failed\n" in named
-    assert UNSAID not in named
+    assert MODEL_MISSING not in named
     assert inside.run("collections", "list").out == "airline run (id airline-run): 1 run, 4 evals\n"
     assert inside.run("collections", "show").out == (
         f"airline run (id airline-run)\n  {run_id} openai/gpt-4o, airline: 2 of 4 evals passed, 2 failed\n"
     )
 
 
-def test_where_it_goes(inside: InProcessCommand, file: Path) -> None:
+def test_import_collection_is_chosen_by_option_or_environment(inside: InProcessCommand, file: Path) -> None:
     inside.run("import", file.name, "--collection", "checkpoints", "--collection-id", "c-1")
     inside.run("import", file.name, "--collection-id", "c-1")
     inside.run("import", file.name, "--collection", "checkpoints")
@@ -81,11 +81,11 @@ def test_where_it_goes(inside: InProcessCommand, file: Path) -> None:
     assert "has no run 'zzz'" in inside.run("collections", "remove", "zzz", "--collection", "c-1", code=66).err
 
 
-def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) -> None:
+def test_only_an_empty_collection_is_deleted_without_yes(inside: InProcessCommand, file: Path) -> None:
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
-    said = inside.run("collections", "delete", "first", code=64).err
-    assert "collection first has 1 run.\nTo delete all of that, give --yes" in said
+    error = inside.run("collections", "delete", "first", code=64).err
+    assert "collection first has 1 run.\nTo delete all of that, give --yes" in error
     assert "name the runs to remove" in inside.run("collections", "remove", code=64).err
     assert inside.run("collections", "remove", "--all", "--collection", "first").out.startswith("Run ")
     assert inside.run("collections", "delete", "first").out == "The collection first is deleted.\n"
@@ -93,17 +93,17 @@ def test_an_empty_collection_is_deleted(inside: InProcessCommand, file: Path) ->
     assert inside.run("collections", "show").out.startswith("second\n")
 
 
-def test_a_dry_run_stores_nothing(inside: InProcessCommand, file: Path) -> None:
-    said = inside.run("import", file.name, "--dry-run").out
+def test_dry_run_import_stores_nothing(inside: InProcessCommand, file: Path) -> None:
+    output = inside.run("import", file.name, "--dry-run").out
     assert not (inside.folder / ".evalscribe").exists()
-    assert "  would be imported: 2 failed, 2 passed\n" in said
-    assert said.endswith("Nothing was stored (--dry-run).\n")
+    assert "  would be imported: 2 failed, 2 passed\n" in output
+    assert output.endswith("Nothing was stored (--dry-run).\n")
     assert (
         inside.run("collections", "list").out == "There is no collection yet: `evalscribe import FILE` creates one.\n"
     )
 
 
-def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
+def test_folder_import_skips_files_without_runs_and_symlinks(inside: InProcessCommand, file: Path, made: Path) -> None:
     folder = inside.folder / "runs"
     (folder / "deep").mkdir(parents=True)
     os.rename(file, folder / "deep" / "a.json")
@@ -119,7 +119,7 @@ def test_a_folder(inside: InProcessCommand, file: Path, made: Path) -> None:
     assert "Passed over: runs/notes.md contains no runs: it is neither JSON nor XML" in text
 
 
-def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file: Path) -> None:
+def test_named_file_without_runs_stops_the_import(inside: InProcessCommand, file: Path) -> None:
     (inside.folder / "notes.md").write_text("# notes")
     ended = inside.run("import", file.name, "notes.md", code=65)
     assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
@@ -132,7 +132,7 @@ def test_what_was_named_and_holds_nothing_ends_it(inside: InProcessCommand, file
     assert "none of the files contains runs" in inside.run("import", "only", code=65).err
 
 
-def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
+def test_records_before_a_syntax_error_are_kept(inside: InProcessCommand) -> None:
     (inside.folder / "torn.json").write_text(json.dumps(trials(4))[:-30])
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
@@ -153,7 +153,7 @@ def test_what_stands_before_an_error_is_kept(inside: InProcessCommand) -> None:
         ("promptfoo/echo/results.jsonl", 12, 23),
     ],
 )
-def test_a_damaged_line_of_a_real_file_is_told(
+def test_damaged_line_of_a_real_file_is_reported(
     inside: InProcessCommand, real_data: Path, name: str, line: int, evals: int
 ) -> None:
     (whole,) = (real_data / "formats").glob(name)
@@ -169,7 +169,7 @@ def test_a_damaged_line_of_a_real_file_is_told(
 
 
 @pytest.mark.parametrize("name", ["claude_code/tool_call_conversation.jsonl", "codex/rollout-*.jsonl"])
-def test_a_session_that_an_agent_is_still_writing_is_not_damaged(
+def test_unfinished_last_line_of_a_session_is_left_out_without_error(
     inside: InProcessCommand, real_data: Path, name: str
 ) -> None:
     (whole,) = (real_data / "formats").glob(name)
@@ -177,7 +177,7 @@ def test_a_session_that_an_agent_is_still_writing_is_not_damaged(
     assert "  left out: 1 x a last line that is not finished (first: " in inside.run("import", whole.name).out
 
 
-def test_an_export_is_imported_again(inside: InProcessCommand, file: Path) -> None:
+def test_exported_collection_can_be_imported_again(inside: InProcessCommand, file: Path) -> None:
     inside.run("import", file.name)
     printed = inside.run("export").out
     assert inside.run("export", "-o", "copy.jsonl.gz").out == "5 lines of airline run are in copy.jsonl.gz\n"
@@ -188,37 +188,37 @@ def test_an_export_is_imported_again(inside: InProcessCommand, file: Path) -> No
     assert "cannot write no/where" in inside.run("export", "--collection", "copy", "-o", "no/where", code=65).err
 
 
-def test_an_import_that_is_stopped_goes_on(workspace: Workspace, inside: InProcessCommand) -> None:
+def test_interrupted_import_continues_where_it_stopped(workspace: Workspace, inside: InProcessCommand) -> None:
     path = workspace.folder / "long.json"
     path.write_text(json.dumps(trials(4000, note="x" * 300)))
     process = workspace.apart.start("import", path.name)
-    wait_until(lambda: _evals(workspace.folder) > 0, "the first evals are stored")
+    wait_until(lambda: _count_evals(workspace.folder) > 0, "the first evals are stored")
     ended, _ = end(process, signal.SIGINT)
     assert (ended.code, "run the same command again to continue" in ended.err) == (130, True)
-    kept = _evals(workspace.folder)
-    assert 0 < kept < 4000
-    assert f"  {4000 - kept} new, {kept} same" in inside.run("import", path.name).out
+    stored = _count_evals(workspace.folder)
+    assert 0 < stored < 4000
+    assert f"  {4000 - stored} new, {stored} same" in inside.run("import", path.name).out
 
 
-def _evals(folder: Path) -> int:
+def _count_evals(folder: Path) -> int:
     for path in (folder / ".evalscribe").glob("*.db"):
         with suppress(sqlite3.Error), closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
             return int(database.execute("SELECT count(*) FROM evals").fetchone()[0])
     return 0
 
 
-def test_a_collection_is_deleted_with_what_it_holds(inside: InProcessCommand, file: Path) -> None:
+def test_delete_with_yes_removes_a_collection_and_its_runs(inside: InProcessCommand, file: Path) -> None:
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
-    said = inside.run("collections", "delete", "first", "--yes").out
-    assert said == "Deleted: 1 run.\nThe collection first is deleted.\n"
+    output = inside.run("collections", "delete", "first", "--yes").out
+    assert output == "Deleted: 1 run.\nThe collection first is deleted.\n"
     assert [(one["name"], len(one["runs"])) for one in collections(inside)] == [("second", 1)]
     inside.run("collections", "delete", "second", "--yes")
     assert collections(inside) == []
     assert "Deleted runs: 1" in inside.run("gc").out
 
 
-def test_a_collection_becomes_the_default(inside: InProcessCommand, file: Path) -> None:
+def test_collections_use_sets_the_default_collection(inside: InProcessCommand, file: Path) -> None:
     for name in ("first", "second"):
         inside.run("import", file.name, "--collection", name)
     config = inside.folder / "evalscribe.toml"
@@ -227,8 +227,8 @@ def test_a_collection_becomes_the_default(inside: InProcessCommand, file: Path) 
     text = '# mine\nbudget = 2 # dollars\ncollection_id = "{}"\n\n[cascade]\n# none\n'
     assert config.read_text() == text.format("second")
     assert inside.run("collections", "show").out.startswith("second\n")
-    said = inside.run("collections", "use", "first", EVALSCRIBE_COLLECTION_ID="second").out
-    assert "Note: 'second' from environment takes precedence." in said
+    output = inside.run("collections", "use", "first", EVALSCRIBE_COLLECTION_ID="second").out
+    assert "Note: 'second' from environment takes precedence." in output
     assert config.read_text() == text.format("first")
     assert "collection 'third' not found" in inside.run("collections", "use", "third", code=66).err
     config.unlink()

@@ -37,12 +37,12 @@ with Workspace() as workspace:
 
 
 def write(path: Path, run: dict[str, str], evals: int = EVALS) -> None:
-    """Reasons are random, so that a packed file has a beginning that can be read without its end."""
-    told = []
+    """Write a run with random reasons, so that a truncated gzip file still has a readable beginning."""
+    lines = []
     for n in range(evals):
-        said = {"status": "failed", "reason": os.urandom(500).hex()}
-        told.append({"eval": {"id": f"{run['id']}-{n}", "category": "c", "name": f"n{n}", **said}})
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in ({"run": run}, *told)))
+        outcome = {"status": "failed", "reason": os.urandom(500).hex()}
+        lines.append({"eval": {"id": f"{run['id']}-{n}", "category": "c", "name": f"n{n}", **outcome}})
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in ({"run": run}, *lines)))
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def status(inside: InProcessCommand) -> tuple[str, int]:
     return row[0], row[1]
 
 
-def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: InProcessCommand) -> None:
+def test_killed_import_marks_its_run_incomplete_until_imported_again(killed: InProcessCommand) -> None:
     assert status(killed) == ("importing", MOST_RECORDS)
     assert "INCOMPLETE: its import has not completed" in killed.run("collections", "show", "desk").out
     page = killed.run("analyze", "part-1", "--judge", "rules", code=65).out
@@ -83,7 +83,7 @@ def test_killed_import_is_reported_everywhere_until_the_next_one_ends(killed: In
     assert "Only a part" not in page
 
 
-def test_a_torn_file_leaves_its_run_marked(inside: InProcessCommand) -> None:
+def test_truncated_file_leaves_its_run_marked_incomplete(inside: InProcessCommand) -> None:
     write(inside.folder / "part.jsonl", RUN)
     packed = gzip.compress((inside.folder / "part.jsonl").read_bytes())
     (inside.folder / "part.jsonl").write_bytes(packed[:-60])
@@ -94,7 +94,7 @@ def test_a_torn_file_leaves_its_run_marked(inside: InProcessCommand) -> None:
     assert status(inside) == ("completed", EVALS)
 
 
-def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: InProcessCommand) -> None:
+def test_partly_imported_run_without_failures_is_not_reported_as_passed(inside: InProcessCommand) -> None:
     run = {**RUN, "status": "importing"}
     passed = {"eval": {"id": "e0", "category": "c", "name": "n", "status": "passed"}}
     (inside.folder / "part.jsonl").write_text(f"{json.dumps({'run': run})}\n{json.dumps(passed)}\n")
@@ -102,7 +102,7 @@ def test_a_part_in_which_nothing_failed_is_not_called_passed(inside: InProcessCo
     assert "Only a part of the run was imported" in inside.run("analyze", "part-1", "--judge", "rules", code=65).out
 
 
-def test_a_whole_import_is_not_marked(inside: InProcessCommand) -> None:
+def test_complete_import_is_not_marked_incomplete(inside: InProcessCommand) -> None:
     write(inside.folder / "part.jsonl", RUN)
     inside.run("import", "part.jsonl", "--collection", "desk")
     assert status(inside) == ("completed", EVALS)

@@ -16,11 +16,11 @@ async def answer() -> int:
     return 42
 
 
-def test_done() -> None:
+def test_result_is_returned() -> None:
     assert run_until_signal(answer()) == 42
 
 
-def test_its_own_error_stays() -> None:
+def test_error_of_the_use_case_is_raised() -> None:
     async def fail() -> None:
         raise AccessError("no key")
 
@@ -29,8 +29,8 @@ def test_its_own_error_stays() -> None:
 
 
 @pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, InterruptError), (signal.SIGTERM, TerminatedError)])
-def test_a_signal_cancels_it_and_lets_it_wind_down(number: int, error: type[Exception]) -> None:
-    wound_down = []
+def test_signal_cancels_the_work_and_lets_it_clean_up(number: int, error: type[Exception]) -> None:
+    cleaned_up = []
 
     async def work() -> None:
         try:
@@ -38,14 +38,14 @@ def test_a_signal_cancels_it_and_lets_it_wind_down(number: int, error: type[Exce
             await asyncio.sleep(60)
         finally:
             await asyncio.sleep(0.01)
-            wound_down.append(True)
+            cleaned_up.append(True)
 
     with pytest.raises(error, match="run the same command again"):
         run_until_signal(work())
-    assert wound_down == [True]
+    assert cleaned_up == [True]
 
 
-def test_an_error_while_winding_down_does_not_hide_the_signal() -> None:
+def test_error_during_cleanup_does_not_hide_the_signal() -> None:
     async def work() -> None:
         try:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -57,7 +57,7 @@ def test_an_error_while_winding_down_does_not_hide_the_signal() -> None:
         run_until_signal(work())
 
 
-def test_what_was_done_when_the_signal_came_is_done() -> None:
+def test_result_is_returned_when_the_work_ends_despite_the_signal() -> None:
     async def work() -> int:
         os.kill(os.getpid(), signal.SIGINT)
         return 42
@@ -65,13 +65,13 @@ def test_what_was_done_when_the_signal_came_is_done() -> None:
     assert run_until_signal(work()) == 42
 
 
-def test_handlers_are_put_back() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     run_until_signal(answer())
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def test_outside_the_main_thread() -> None:
+def test_work_runs_outside_the_main_thread() -> None:
     results: list[int] = []
     thread = threading.Thread(target=lambda: results.append(run_until_signal(answer())))
     thread.start()

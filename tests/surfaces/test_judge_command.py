@@ -1,4 +1,4 @@
-"""`evalscribe judge`: subjects of every kind, against a Messages API on loopback; in a process where that matters."""
+"""`evalscribe judge` with subjects of every kind, against a Messages API on loopback."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def judging(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return InProcessCommand(folder, monkeypatch, capsys)
 
 
-def test_a_file_of_agent_runs_is_judged_and_each_result_printed(judging: InProcessCommand) -> None:
+def test_agent_runs_of_files_are_judged_and_printed(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "runs.jsonl", "one.json", **access(server))
         assert len(server.calls) == 9
@@ -48,7 +48,7 @@ def test_a_file_of_agent_runs_is_judged_and_each_result_printed(judging: InProce
     assert "anthropic/claude-opus-5-5 with polite@1 for 9 subjects: about" in ended.err
 
 
-def test_what_is_known_is_not_asked_again_unless_fresh(judging: InProcessCommand) -> None:
+def test_cached_result_is_used_unless_fresh(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         judging.run("judge", "polite", "one.json", **access(server))
         again = judging.run("judge", "polite", "one.json", **access(server))
@@ -59,7 +59,7 @@ def test_what_is_known_is_not_asked_again_unless_fresh(judging: InProcessCommand
         assert len(server.calls) == 2
 
 
-def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: InProcessCommand) -> None:
+def test_failed_fresh_request_is_not_reported_as_cached(judging: InProcessCommand) -> None:
     with MessagesServer([says_json(POLITE), failure(400, "invalid_request_error")]) as server:
         judging.run("judge", "polite", "one.json", **access(server))
         again = judging.run("judge", "polite", "one.json", "--fresh", code=65, **access(server))
@@ -67,14 +67,14 @@ def test_a_failure_of_what_is_asked_afresh_is_not_told_as_known(judging: InProce
     assert "(cached)" not in again.err
 
 
-def test_another_model_is_another_question(judging: InProcessCommand) -> None:
+def test_another_model_does_not_use_the_cached_result(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         judging.run("judge", "polite", "one.json", **access(server))
         judging.run("judge", "polite", "one.json", "--judge", "anthropic/claude-haiku-5-5", **access(server))
         assert [call.body["model"] for call in server.calls] == ["claude-opus-5-5", "claude-haiku-5-5"]
 
 
-def test_json_is_one_array_with_resolved_citations(judging: InProcessCommand) -> None:
+def test_json_output_is_one_array_with_resolved_citations(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "one.json", "--json", **access(server))
     (result,) = json.loads(ended.out)
@@ -85,7 +85,7 @@ def test_json_is_one_array_with_resolved_citations(judging: InProcessCommand) ->
     assert "1 result, 0 could not be judged" in ended.err
 
 
-def test_an_invented_quotation_is_visible(judging: InProcessCommand) -> None:
+def test_invented_quotation_is_marked_unverified(judging: InProcessCommand) -> None:
     invented = {"label": "rude", "because": "It swears [T0B1:<RANGE>damned be you</RANGE>]."}
     with MessagesServer(says_json(invented)) as server:
         ended = judging.run("judge", "polite", "one.json", **access(server))
@@ -93,7 +93,7 @@ def test_an_invented_quotation_is_visible(judging: InProcessCommand) -> None:
     assert "1 unverified" in ended.out
 
 
-def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: InProcessCommand) -> None:
+def test_failed_subject_is_reported_and_the_others_are_judged(judging: InProcessCommand) -> None:
     def script(call: Call) -> Answer:
         bad = "run-3" in json.dumps(call.body["messages"])
         return failure(400, "invalid_request_error", "no") if bad else says_json(POLITE)
@@ -104,14 +104,14 @@ def test_one_subject_that_fails_is_a_row_and_the_others_go_on(judging: InProcess
     assert re.search(r"^run-3: not judged: .*400", ended.out, re.M)
 
 
-def test_never_more_at_once_than_asked_for(judging: InProcessCommand) -> None:
+def test_concurrency_option_limits_parallel_requests(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE), latency_s=0.1) as server:
         server.gather(2)
         judging.run("judge", "polite", "runs.jsonl", "--concurrency", "2", **access(server))
         assert (server.peak, len(server.calls)) == (2, 8)
 
 
-def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, judging: InProcessCommand) -> None:
+def test_interrupted_judging_keeps_finished_results(workspace: Workspace, judging: InProcessCommand) -> None:
     def script(call: Call) -> Answer:
         answer = says_json(POLITE)
         return answer if call.number < 4 else replace(answer, held=True)
@@ -128,12 +128,12 @@ def test_a_signal_ends_it_and_what_is_finished_is_kept(workspace: Workspace, jud
         assert len(server.calls) == 4
 
 
-def test_a_missing_file_is_reported_before_a_missing_key(judging: InProcessCommand) -> None:
+def test_missing_file_is_reported_before_a_missing_key(judging: InProcessCommand) -> None:
     assert "no-such-file.json" in judging.run("judge", "polite", "no-such-file.json", code=66).err
     assert "ANTHROPIC_API_KEY" in judging.run("judge", "polite", "runs.jsonl", code=77).err
 
 
-def test_the_budget_holds_over_all_subjects(judging: InProcessCommand) -> None:
+def test_budget_too_small_for_one_subject_sends_no_request(judging: InProcessCommand) -> None:
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "0.01", code=64, **access(server))
         assert server.calls == []
@@ -151,7 +151,7 @@ def test_several_rollouts_show_votes_and_agreement(judging: InProcessCommand) ->
     assert "  votes on label: polite 2, rude 1\n  agreement: 0.67 of 3 rollouts" in ended.out
 
 
-def test_all_failures_of_a_run_are_judged_and_its_evidence_stays_in_the_store(judging: InProcessCommand) -> None:
+def test_all_failures_of_a_run_are_judged_and_stored(judging: InProcessCommand) -> None:
     first = judging.run("judge", "failure", "sample", "--judge", "rules", "--json")
     results = json.loads(first.out)
     assert len(results) == 10
@@ -160,7 +160,7 @@ def test_all_failures_of_a_run_are_judged_and_its_evidence_stays_in_the_store(ju
     assert json.loads(by_prefix.out) == results
 
 
-def test_evals_are_named_behind_their_run(judging: InProcessCommand) -> None:
+def test_evals_are_selected_by_name_after_their_run(judging: InProcessCommand) -> None:
     named = ("sample", "query/007-range", "002-loop", "query/007-range")
     ended = judging.run("judge", "failure", *named, "--judge", "rules", "--json")
     names = [result["agent_run_id"].partition("/")[2] for result in json.loads(ended.out)]
@@ -169,14 +169,14 @@ def test_evals_are_named_behind_their_run(judging: InProcessCommand) -> None:
     assert "run" in unknown.err
 
 
-def test_where_nothing_failed_nothing_is_wrong(judging: InProcessCommand) -> None:
+def test_run_without_failures_gives_no_results(judging: InProcessCommand) -> None:
     run_snapshots.write(judging.folder / "clean", 0)
     ended = judging.run("judge", "failure", "clean", "--judge", "rules")
     assert "lists no failed evals" in ended.err
     assert "0 results, 0 could not be judged" in ended.out
 
 
-def test_rules_judge_only_what_they_can_say(judging: InProcessCommand) -> None:
+def test_rules_judge_refuses_agent_runs_and_other_rubrics(judging: InProcessCommand) -> None:
     ended = judging.run("judge", "failure", "one.json", "--judge", "rules", code=65)
     assert "alone: not judged: the rules judge failed evals only" in ended.out
     ended = judging.run("judge", "polite", "sample", "--judge", "rules", code=64)
@@ -184,23 +184,23 @@ def test_rules_judge_only_what_they_can_say(judging: InProcessCommand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("{", "broken.json: no JSON", id="half a JSON"),
         pytest.param('{"transcripts": [{"messages": [{"role": "alien"}]}]}', "alien", id="unknown role"),
         pytest.param('{"transcripts": []}', "transcripts", id="no transcript"),
     ],
 )
-def test_a_broken_file_is_told_with_its_place(text: str, said: str, judging: InProcessCommand) -> None:
+def test_invalid_agent_run_file_is_reported_with_its_name(text: str, message: str, judging: InProcessCommand) -> None:
     (judging.folder / "broken.json").write_text(text)
     with MessagesServer(says_json(POLITE)) as server:
         ended = judging.run("judge", "polite", "broken.json", code=65, **access(server))
         assert server.calls == []
     assert "broken.json" in ended.err
-    assert said in ended.err
+    assert message in ended.err
 
 
-def test_what_a_subject_says_is_never_obeyed_by_the_terminal(judging: InProcessCommand) -> None:
+def test_terminal_escapes_of_a_subject_are_not_printed(judging: InProcessCommand) -> None:
     (judging.folder / "evil.json").write_text(json.dumps(run("a\x1b[31mb\u202e")))
     with MessagesServer(says_json({**POLITE, "because": "\x1b]0;owned\x07 red"})) as server:
         ended = judging.run("judge", "polite", "evil.json", **access(server))
@@ -208,7 +208,7 @@ def test_what_a_subject_says_is_never_obeyed_by_the_terminal(judging: InProcessC
     assert "\u202e" not in ended.out + ended.err
 
 
-def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified(judging: InProcessCommand) -> None:
+def test_transcript_beyond_the_context_window_is_read_in_parts(judging: InProcessCommand) -> None:
     needle = "You are a fool and so is your mother"
     filler = "I will look at the next file and tell you what it says. " * 1000
     messages = [{"role": "assistant", "content": f"{n} {filler}{needle if n == 70 else ''}"} for n in range(75)]
@@ -224,16 +224,16 @@ def test_a_transcript_beyond_the_window_is_read_in_parts_and_its_needle_verified
 
     with MessagesServer(script) as server:
         ended = judging.run("judge", "polite", "long.json", "--budget", "90", **access(server))
-        asked = Counter("You read part" in json.dumps(call.body) for call in server.calls)
-    assert asked[True] > 10
-    assert asked[False] == 1
+        requests = Counter("You read part" in json.dumps(call.body) for call in server.calls)
+    assert requests[True] > 10
+    assert requests[False] == 1
     assert "long: rude" in ended.out
     assert f'[T0B70 "{needle}"].' in ended.out
     assert "1 verified, 0 relocated, 0 unverified" in ended.out
     assert re.search(r"observe \d+ calls \$\d", ended.out)
 
 
-def test_a_batch_holds_the_questions_of_all_subjects(
+def test_batch_contains_the_requests_of_all_subjects(
     judging: InProcessCommand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("evalscribe.llm.batch.BatchPacing", lambda: BatchPacing(quiet_s=1.0, poll_s=0.05))
@@ -250,26 +250,26 @@ def test_a_batch_holds_the_questions_of_all_subjects(
         }
         ended = judging.run(*command, **access)
         assert [len(batch.requests) for batch in server.batches] == [8]
-        known = judging.run(*command, **access)
+        cached = judging.run(*command, **access)
         assert [len(batch.requests) for batch in server.batches] == [8]
-        afresh = judging.run(*command, "--fresh", **access)
+        fresh = judging.run(*command, "--fresh", **access)
         assert [len(batch.requests) for batch in server.batches] == [8, 8]
         assert server.singles == []
     assert "8 results, 0 could not be judged" in ended.out
-    assert [("Spent: nothing" in one.out, "Spent: judge 8 calls" in one.out) for one in (ended, known, afresh)] == [
+    assert [("Spent: nothing" in one.out, "Spent: judge 8 calls" in one.out) for one in (ended, cached, fresh)] == [
         (False, True),
         (True, False),
         (False, True),
     ]
 
 
-def test_a_batch_is_for_models_of_anthropic(judging: InProcessCommand) -> None:
+def test_batch_is_refused_for_other_providers(judging: InProcessCommand) -> None:
     chosen = ("--batch", "--judge", "openai/gpt-9", "--max-tokens", "90000")
     ended = judging.run("judge", "polite", "one.json", *chosen, code=64, OPENAI_API_KEY="sk-test")
     assert "--batch works only with Anthropic models" in ended.err
 
 
-def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(judging: InProcessCommand) -> None:
+def test_cascade_asks_the_expensive_model_only_about_unsure_answers(judging: InProcessCommand) -> None:
     def script(call: Call) -> Answer:
         if "haiku" not in call.body["model"]:
             return says_json({"label": "rude", "because": "I disagree with [A0] about [T0B1]."})
@@ -295,7 +295,7 @@ def test_a_cascade_asks_the_expensive_model_only_where_the_cheap_one_is_unsure(j
 
 
 @pytest.mark.parametrize("cause", FAILED_ATTEMPTS)
-def test_an_attempt_that_judges_nothing_leaves_the_results(cause: str, judging: InProcessCommand) -> None:
+def test_failed_judging_keeps_earlier_results(cause: str, judging: InProcessCommand) -> None:
     script, more, code = FAILED_ATTEMPTS[cause]
     with MessagesServer(says_json(POLITE)) as server:
         judging.run("judge", "polite", "one.json", **access(server))

@@ -1,4 +1,4 @@
-"""`evalscribe judge-eval`: judges side by side over labelled subjects, and what is wrong with a dataset."""
+"""`evalscribe judge-eval`: compare judges on labelled subjects, and report errors of a dataset."""
 
 import json
 import re
@@ -18,7 +18,7 @@ SAMPLE = {
     "query/007-range": "AMBIGUOUS_TASK",
     "style/002-loop": "MODEL_FAULT",
 }
-"""The rules say OVERLY_STRICT of the last."""
+"""The rules judge answers OVERLY_STRICT for the last one."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def labelled(name: str, label: str) -> dict[str, Any]:
     return {"subject": {"agent_run": run(name)}, "label": label}
 
 
-def test_the_rules_are_calibrated_without_key_and_network(judging: InProcessCommand) -> None:
+def test_rules_judge_is_evaluated_without_a_key(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
     lines = dict(line.split("  ", 1) for line in ended.out.splitlines() if "  " in line)
     figures = {name.strip(): value.strip() for name, value in lines.items()}
@@ -58,7 +58,7 @@ def test_the_rules_are_calibrated_without_key_and_network(judging: InProcessComm
     assert "style/002-loop: OVERLY_STRICT, people say MODEL_FAULT" in ended.err
 
 
-def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: InProcessCommand) -> None:
+def test_labelled_subjects_can_come_from_a_stored_dataset(judging: InProcessCommand) -> None:
     items = [
         {"input": {"run": "sample", "eval": e}, "expected_output": {"label": label}, "split": split}
         for (e, label), split in zip(SAMPLE.items(), ("test", "test", "test", "train", "train"), strict=True)
@@ -71,18 +71,18 @@ def test_labelled_subjects_may_stand_in_a_dataset_of_the_store(judging: InProces
     assert (whole["dataset"], whole["judges"][0]["judged"], whole["judges"][0]["right"]) == ("reviewed@1", 5, 4)
     part = json.loads(judging.run("judge-eval", "failure", "reviewed@1:test", *rules).out)
     assert (part["dataset"], [row["line"] for row in part["judges"][0]["rows"]]) == ("reviewed@1:test", [1, 2, 3])
-    for named, said in (
+    for named, message in (
         ("reviewed@7", "has no version '7'"),
         ("reviewed:dev", "reviewed@1 has no items in split 'dev'"),
         ("other", "file other not found, and dataset 'other' not found; available: reviewed"),
     ):
-        assert said in judging.run("judge-eval", "failure", named, *rules, code=66).err
+        assert message in judging.run("judge-eval", "failure", named, *rules, code=66).err
     judging.run("datasets", "add-example", "reviewed", "--input", '"x"', "--expected-output", '{"label": "YES"}')
     judging.run("datasets", "publish", "reviewed")
     assert "reviewed@2:6: subject" in judging.run("judge-eval", "failure", "reviewed", *rules, code=65).err
 
 
-def test_what_is_printed_fits_a_terminal(judging: InProcessCommand) -> None:
+def test_printed_tables_fit_in_80_columns(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
     assert max(map(len, ended.out.splitlines())) < 80
     head, *rows = ended.out.partition("rules@5 with failure@1 in columns, people in rows:\n")[2].splitlines()[:5]
@@ -90,7 +90,7 @@ def test_what_is_printed_fits_a_terminal(judging: InProcessCommand) -> None:
     assert [len(row) for row in rows] == [len(head)] * 4
 
 
-def test_json_holds_every_figure_and_every_row(judging: InProcessCommand) -> None:
+def test_json_output_contains_all_statistics_and_rows(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules", "--json")
     document = json.loads(ended.out)
     (judge,) = document["judges"]
@@ -102,7 +102,7 @@ def test_json_holds_every_figure_and_every_row(judging: InProcessCommand) -> Non
     assert [row["predicted"] == row["label"] for row in judge["rows"]] == [True, True, True, True, False]
 
 
-def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(judging: InProcessCommand) -> None:
+def test_judges_are_compared_and_failed_subjects_are_no_disagreements(judging: InProcessCommand) -> None:
     names = dataset(judging, *(labelled(f"run-{n}", "rude" if n < 2 else "polite") for n in range(6)))
 
     def script(call: Call) -> Answer:
@@ -127,7 +127,7 @@ def test_judges_stand_side_by_side_and_what_was_not_judged_is_no_disagreement(ju
     assert "line 6, run-5: not judged: " in again.out
 
 
-def test_files_are_relative_to_the_dataset(judging: InProcessCommand) -> None:
+def test_subject_files_are_relative_to_the_dataset(judging: InProcessCommand) -> None:
     (judging.folder / "sub").mkdir()
     (judging.folder / "sub" / "one.json").write_text(json.dumps(run("alone")))
     path = judging.folder / "sub" / "labelled.jsonl"
@@ -139,7 +139,7 @@ def test_files_are_relative_to_the_dataset(judging: InProcessCommand) -> None:
     assert kappa.split()[-1] == "-", "one label only"
 
 
-def test_a_cascade_is_a_judge_among_the_others(judging: InProcessCommand) -> None:
+def test_cascade_is_evaluated_as_one_judge(judging: InProcessCommand) -> None:
     names = dataset(judging, labelled("run-0", "polite"), labelled("run-1", "rude"))
 
     def script(call: Call) -> Answer:
@@ -164,7 +164,7 @@ def test_a_cascade_is_a_judge_among_the_others(judging: InProcessCommand) -> Non
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         pytest.param("{", "not a JSON object", id="no JSON"),
         pytest.param({"subject": {}, "label": "polite"}, "give one of run", id="no subject"),
@@ -180,16 +180,18 @@ def test_a_cascade_is_a_judge_among_the_others(judging: InProcessCommand) -> Non
         pytest.param(labelled("first", "rude"), "same subject as in line 1", id="twice"),
     ],
 )
-def test_a_bad_line_is_named_before_anybody_is_asked(line: Any, said: str, judging: InProcessCommand) -> None:
+def test_invalid_dataset_line_is_reported_before_any_request(
+    line: Any, message: str, judging: InProcessCommand
+) -> None:
     names = dataset(judging, labelled("first", "polite"), "", line)
     with MessagesServer(says("never")) as server:
         ended = judging.run("judge-eval", "polite", names, code=65, **access(server))
         assert server.calls == []
     assert "labelled.jsonl:3: " in ended.err
-    assert said in ended.err
+    assert message in ended.err
 
 
-def test_a_rubric_without_choices_cannot_be_calibrated(judging: InProcessCommand) -> None:
+def test_label_option_must_name_a_comparable_field(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "polite", sample(judging), "--label", "because", code=64, ANTHROPIC_API_KEY="k")
     assert "it has label" in ended.err
 
@@ -233,10 +235,12 @@ def answers(call: Call) -> Answer:
 
 
 def measured(judging: InProcessCommand, *options: str, labels: list[Any] | None = None) -> Any:
-    """Measure the judge that gives `ANSWERS`; the document and the printed table."""
+    """Evaluate the judge that gives `ANSWERS`; return the document, its judge and the printed table."""
     (judging.folder / "prompts" / "rubrics" / "root-cause.yaml").write_text(ROOT_CAUSE)
-    given = enumerate(LABELS if labels is None else labels)
-    names = dataset(judging, *({"subject": {"agent_run": run(f"run-{n}")}, "label": label} for n, label in given))
+    numbered_labels = enumerate(LABELS if labels is None else labels)
+    names = dataset(
+        judging, *({"subject": {"agent_run": run(f"run-{n}")}, "label": label} for n, label in numbered_labels)
+    )
     with MessagesServer(answers) as server:
         ended = judging.run("judge-eval", "root-cause", names, "--json", *options, **access(server))
         printed = judging.run("judge-eval", "root-cause", names, *options, **access(server)).out
@@ -265,7 +269,7 @@ def test_numbers_agree_exactly_or_within_a_tolerance(judging: InProcessCommand) 
 
 
 def test_tags_are_compared_as_sets(judging: InProcessCommand) -> None:
-    """Whole labels hold the field at its path. Jaccard 1, 1/2, 1, 1; 4 of 5 tags of the judge are people's."""
+    """Labels are whole objects. Jaccard 1, 1/2, 1, 1; 4 of the judge's 5 tags are also in the labels."""
     document, judge, printed = measured(judging, "--label", "tags")
     assert (document["kind"], judge["right"]) == ("tags", 3)
     assert judge["tags"] == {"jaccard": 0.875, "precision": 0.8, "recall": 1.0}
@@ -290,7 +294,7 @@ def test_whole_answers_are_compared_field_by_field(judging: InProcessCommand) ->
     assert (nested["key"], judge["right"]) == ("root", 0)
 
 
-def test_a_boolean_is_the_default_and_keeps_its_confusion_table(judging: InProcessCommand) -> None:
+def test_boolean_field_is_the_default_label_and_has_a_confusion_table(judging: InProcessCommand) -> None:
     document, judge, printed = measured(judging, labels=[True, "true", False, True])
     assert (document["key"], document["kind"], judge["right"]) == ("broken", "choice", 3)
     assert [row["label"] for row in judge["rows"]] == [True, True, False, True]
@@ -299,7 +303,7 @@ def test_a_boolean_is_the_default_and_keeps_its_confusion_table(judging: InProce
 
 
 @pytest.mark.parametrize(
-    ("options", "label", "said"),
+    ("options", "label", "message"),
     [
         pytest.param(("--label", "root.step"), 0, "label: 0 breaks minimum 1", id="below the minimum"),
         pytest.param(("--label", "root.step"), 10**400, "is too large", id="beyond the range of floats"),
@@ -315,8 +319,8 @@ def test_a_boolean_is_the_default_and_keeps_its_confusion_table(judging: InProce
         pytest.param(("--label", "."), {"because": "x"}, "label: has none of the fields", id="nothing to compare"),
     ],
 )
-def test_an_invalid_label_is_named_with_its_line_and_field(
-    options: tuple[str, ...], label: Any, said: str, judging: InProcessCommand
+def test_invalid_label_is_reported_with_its_line_and_field(
+    options: tuple[str, ...], label: Any, message: str, judging: InProcessCommand
 ) -> None:
     (judging.folder / "prompts" / "rubrics" / "root-cause.yaml").write_text(ROOT_CAUSE)
     names = dataset(judging, "", {"subject": {"agent_run": run("run-0")}, "label": label})
@@ -324,11 +328,11 @@ def test_an_invalid_label_is_named_with_its_line_and_field(
         ended = judging.run("judge-eval", "root-cause", names, *options, code=65, **access(server))
         assert server.calls == []
     assert "labelled.jsonl:2: " in ended.err
-    assert said in ended.err
+    assert message in ended.err
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (("--label", "root.stop"), "has no field 'root.stop': it has broken, tags, root.step, root.agent"),
         (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, but tags has none"),
@@ -337,13 +341,13 @@ def test_an_invalid_label_is_named_with_its_line_and_field(
         (("--label", "root.step", "--tolerance", "inf"), "--tolerance must be finite, not inf"),
     ],
 )
-def test_a_field_that_cannot_be_compared_is_refused(
-    options: tuple[str, ...], said: str, judging: InProcessCommand
+def test_invalid_label_field_or_tolerance_is_refused(
+    options: tuple[str, ...], message: str, judging: InProcessCommand
 ) -> None:
     (judging.folder / "prompts" / "rubrics" / "root-cause.yaml").write_text(ROOT_CAUSE)
     names = dataset(judging, {"subject": {"agent_run": run("run-0")}, "label": 1})
     ended = judging.run("judge-eval", "root-cause", names, *options, code=64, ANTHROPIC_API_KEY="k")
-    assert said in ended.err
+    assert message in ended.err
 
 
 AGENTRX = """rubric_text: At which message, counted from 1, did the run go wrong, and which agent's fault was it?
@@ -358,8 +362,8 @@ output_schema:
 """
 
 
-def test_the_step_of_a_root_cause_in_real_runs_of_agents(judging: InProcessCommand, real_data: Path) -> None:
-    """Magentic-One runs with root causes by people. The judge on loopback is 0 to 3 messages late, in turn."""
+def test_root_cause_steps_of_real_agent_runs_are_compared(judging: InProcessCommand, real_data: Path) -> None:
+    """Magentic-One runs with human root causes. The judge on loopback answers 0 to 3 messages late, in turn."""
     folder = real_data / "agentrx" / "magentic_one"
     if not folder.is_dir():
         pytest.skip("the real data has no root causes")
@@ -371,10 +375,10 @@ def test_the_step_of_a_root_cause_in_real_runs_of_agents(judging: InProcessComma
         causes = {one["failure_id"]: one for one in entry["failures"]}
         cause = causes[entry["root_cause"]["failure_id"]]
         labels[name] = {key: cause[key] for key in ("step_number", "failed_agent", "failure_category")}
-        told = json.loads((folder / "trajectories" / f"{name}.json").read_text())
+        trajectory = json.loads((folder / "trajectories" / f"{name}.json").read_text())
         messages = [
             {"role": "user" if one["role"] == "human" else "assistant", "content": f"{one['role']}: {one['content']}"}
-            for one in told
+            for one in trajectory
         ]
         first = {"role": "user", "content": f"Run {name}."}
         lines.append(
@@ -414,8 +418,8 @@ def test_the_step_of_a_root_cause_in_real_runs_of_agents(judging: InProcessComma
     }
 
 
-def test_the_maintainers_labels_of_the_real_runs(judging: InProcessCommand, real_data: Path) -> None:
-    """All 146 failures, those that ended alike too."""
+def test_rules_agree_with_maintainer_labels_of_real_runs(judging: InProcessCommand, real_data: Path) -> None:
+    """All 146 failures, including those that failed in the same way."""
     lines = []
     for gold in sorted((real_data / "convex-runs").glob("*/gold.json")):
         for one in json.loads(gold.read_text())["failures"]:

@@ -1,4 +1,4 @@
-"""The model judge from the command line, against a Messages API on loopback: lanes, kills, budgets, keys."""
+"""The model judge from the command line, against a Messages API on loopback: concurrency, signals, budgets, keys."""
 
 import json
 import shutil
@@ -17,11 +17,11 @@ from support.waiting import wait_until
 
 KEY = "sk-ant-test-0000"
 MANY = 40
-LANES = 4
+CONCURRENCY = 4
 LATENCY_S = 0.5
-IDEAL_S = MANY / LANES * LATENCY_S
-IN_THE_WAY = 1.15
-"""What the lanes may take of the ideal time."""
+IDEAL_S = MANY / CONCURRENCY * LATENCY_S
+MAX_OVERHEAD = 1.15
+"""Longest time allowed, as a multiple of the ideal time."""
 
 
 @pytest.fixture(scope="module")
@@ -33,56 +33,56 @@ def access(server: MessagesServer) -> dict[str, str]:
     return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
-def asked(server: MessagesServer) -> Counter[str]:
-    """How often each question was sent."""
+def requests_sent(server: MessagesServer) -> Counter[str]:
+    """How often each request was sent, by its messages."""
     return Counter(json.dumps(call.body["messages"]) for call in server.calls)
 
 
-def lanes_seconds(folder: Path, run: Path) -> float:
-    """From the first request to the last answer of one whole analysis."""
+def analysis_seconds(folder: Path, run: Path) -> float:
+    """Seconds from the first request to the last answer of an analysis."""
     folder.mkdir()
     with MessagesServer(latency_s=LATENCY_S) as server:
         Workspace(folder).run("analyze", run, "--quiet", "--budget", "50", **access(server))
         assert len(server.calls) == MANY
-        assert set(asked(server).values()) == {1}
-        assert server.peak == LANES
+        assert set(requests_sent(server).values()) == {1}
+        assert server.peak == CONCURRENCY
         return server.finished[-1] - server.calls[0].at
 
 
 @pytest.mark.benchmark
-def test_forty_failures_in_four_lanes_take_little_more_than_the_answers(tmp_path: Path, many: Path) -> None:
-    """The faster of two tries: what is measured are our lanes, not what else this machine does."""
+def test_four_workers_judge_forty_failures_in_about_the_ideal_time(tmp_path: Path, many: Path) -> None:
+    """Takes the faster of two analyses, to discount other load on the machine."""
     fastest = IDEAL_S * 99
     for n in range(2):
-        fastest = min(fastest, lanes_seconds(tmp_path / str(n), many))
-        if fastest <= IN_THE_WAY * IDEAL_S:
+        fastest = min(fastest, analysis_seconds(tmp_path / str(n), many))
+        if fastest <= MAX_OVERHEAD * IDEAL_S:
             break
     print(f"{fastest:.2f} s for an ideal of {IDEAL_S} s")
-    assert IDEAL_S <= fastest <= IN_THE_WAY * IDEAL_S
+    assert IDEAL_S <= fastest <= MAX_OVERHEAD * IDEAL_S
 
 
-def test_never_more_at_once_than_asked_for(workspace: Workspace, made: Path) -> None:
+def test_concurrency_option_limits_parallel_requests(workspace: Workspace, made: Path) -> None:
     with MessagesServer(latency_s=0.2) as server:
         server.gather(2)
         workspace.run("analyze", made, "--quiet", "--concurrency", "2", **access(server))
         assert (server.peak, len(server.calls)) == (2, 8)
 
 
-def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace: Workspace, many: Path) -> None:
+def test_killed_analysis_repeats_only_requests_in_flight(workspace: Workspace, many: Path) -> None:
     with MessagesServer(lambda call: submit() if call.number < MANY // 2 else held()) as server:
         process = workspace.start("analyze", many, "--budget", "50", **access(server))
-        wait_until(lambda: len(server.calls) == MANY // 2 + LANES, "half of the answers and four more questions")
+        wait_until(lambda: len(server.calls) == MANY // 2 + CONCURRENCY, "half of the answers and four more questions")
         killed, _ = end(process, signal.SIGKILL)
         assert killed.code == -signal.SIGKILL
         assert workspace.reports == []
         before = len(server.calls)
         quick(server)
         ended = workspace.run("analyze", many, "--budget", "50", **access(server))
-        questions = asked(server)
+        questions = requests_sent(server)
         assert len(questions) == MANY
-        assert sum(questions.values()) - MANY <= LANES
-        assert len(server.calls) - before <= MANY // 2 + LANES
-        assert known(ended) >= MANY // 2 - LANES
+        assert sum(questions.values()) - MANY <= CONCURRENCY
+        assert len(server.calls) - before <= MANY // 2 + CONCURRENCY
+        assert known(ended) >= MANY // 2 - CONCURRENCY
         calls = len(server.calls)
         document = json.loads(workspace.run("analyze", many, "--json", **access(server)).out)
         assert len(server.calls) == calls, "all is known"
@@ -93,7 +93,9 @@ def test_kill_9_halfway_pays_for_nothing_twice_but_what_was_in_flight(workspace:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_it(number: signal.Signals, code: int, workspace: Workspace, made: Path) -> None:
+def test_signal_stops_the_analysis_and_keeps_verdicts(
+    number: signal.Signals, code: int, workspace: Workspace, made: Path
+) -> None:
     with MessagesServer(lambda call: submit() if call.number < 4 else held()) as server:
         process = workspace.start("analyze", made, **access(server))
         wait_until(lambda: len(server.calls) == 8, "the second four asked")
@@ -111,39 +113,39 @@ def held() -> Answer:
 
 
 def costly() -> Answer:
-    """A verdict for some ten cents."""
+    """A verdict that costs about ten cents."""
     return Answer(body=submit().body.replace(b'"output_tokens": 100', b'"output_tokens": 4000'))
 
 
 def quick(server: MessagesServer) -> MessagesServer:
-    """The same server, which from now on answers at once."""
+    """Make the server answer at once from now on, and return it."""
     server._script = submit()
     return server
 
 
-def test_a_second_analysis_says_who_is_at_it_and_stops(workspace: Workspace, made: Path) -> None:
+def test_second_analysis_names_the_running_process_and_stops(workspace: Workspace, made: Path) -> None:
     with MessagesServer(held()) as server:
         process = workspace.start("analyze", made, **access(server))
-        wait_until(lambda: len(server.calls) == LANES, "four asked")
+        wait_until(lambda: len(server.calls) == CONCURRENCY, "four asked")
         second = workspace.run("analyze", made, code=69, **access(server))
         assert f"process {process.pid}" in second.err
         assert run_snapshots.RUN_ID in second.err
-        assert len(server.calls) == LANES
+        assert len(server.calls) == CONCURRENCY
         end(process, signal.SIGKILL)
         assert workspace.run("analyze", made, **access(quick(server))).out.splitlines()[-1].startswith(NEXT)
 
 
-def test_a_wrong_key_ends_it_before_a_report(workspace: Workspace, made: Path) -> None:
+def test_wrong_key_stops_the_analysis_without_a_report(workspace: Workspace, made: Path) -> None:
     with MessagesServer(failure(401, "authentication_error", "invalid x-api-key")) as server:
         ended = workspace.run("analyze", made, code=77, **access(server))
-        assert len(server.calls) <= LANES
+        assert len(server.calls) <= CONCURRENCY
     assert workspace.reports == []
     assert KEY not in ended.err
     assert "key" in ended.err
     assert workspace.holding(KEY) == []
 
 
-def test_an_unknown_model_ends_it_before_a_report(workspace: Workspace, made: Path) -> None:
+def test_unknown_model_stops_the_analysis_without_a_report(workspace: Workspace, made: Path) -> None:
     with MessagesServer(failure(404, "not_found_error", "model: claude-nine")) as server:
         chosen = ("--judge", "anthropic/claude-nine", "--max-tokens", "900000")
         ended = workspace.run("analyze", made, *chosen, code=64, **access(server))
@@ -151,13 +153,15 @@ def test_an_unknown_model_ends_it_before_a_report(workspace: Workspace, made: Pa
     assert workspace.reports == []
 
 
-def test_a_model_without_a_price_needs_a_bound(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+def test_model_without_a_price_needs_max_tokens(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     ended = workspace.run("analyze", made, "--judge", "anthropic/claude-nine", code=64, **access(anthropic))
     assert "--max-tokens" in ended.err
     assert anthropic.calls == []
 
 
-def test_the_budget_holds_and_the_next_run_goes_on(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+def test_budget_is_kept_and_the_next_analysis_continues(
+    workspace: Workspace, made: Path, anthropic: MessagesServer
+) -> None:
     anthropic._script = costly()
     poor = workspace.run("analyze", made, "--budget", "0.01", code=64, **access(anthropic))
     assert anthropic.calls == []
@@ -168,17 +172,17 @@ def test_the_budget_holds_and_the_next_run_goes_on(workspace: Workspace, made: P
     estimate = next(line for line in poor.err.splitlines() if "for 8 of 8 verdicts" in line)
     assert "$" in estimate
     some = json.loads(workspace.run("analyze", made, "--budget", "0.35", "--json", **access(anthropic)).out)
-    left = [finding for finding in some["findings"] if finding["unclassified"]]
-    assert 0 < len(left) < 8
+    unclassified = [finding for finding in some["findings"] if finding["unclassified"]]
+    assert 0 < len(unclassified) < 8
     assert some["usage"]["cost_usd"] <= 0.35
-    assert some["usage"]["calls"] == len(anthropic.calls) == 8 - len(left)
+    assert some["usage"]["calls"] == len(anthropic.calls) == 8 - len(unclassified)
     whole = json.loads(workspace.run("analyze", made, "--json", **access(anthropic)).out)
     assert [finding["unclassified"] for finding in whole["findings"]] == [None] * 8
-    assert set(asked(anthropic).values()) == {1}
+    assert set(requests_sent(anthropic).values()) == {1}
     assert whole["revision"] == 2
 
 
-def test_one_refused_failure_is_a_row_and_the_rest_goes_on(workspace: Workspace, made: Path) -> None:
+def test_refused_failure_is_unclassified_and_the_others_are_judged(workspace: Workspace, made: Path) -> None:
     def script(call: Call) -> Answer:
         refused = "003-mutations/003-task_3" in json.dumps(call.body["messages"])
         return failure(400, "invalid_request_error", "no") if refused else submit()
@@ -203,7 +207,7 @@ def test_invented_quotations_are_marked(workspace: Workspace, made: Path) -> Non
             assert line.lstrip("-` ").startswith("(unverified)")
 
 
-def test_prompts_of_the_workspace_are_named(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
+def test_workspace_prompts_are_used_and_reported(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     shipped = Path(__file__).parents[2] / "prompts" / "classify"
     shutil.copytree(shipped, workspace.folder / "prompts" / "classify")
     system = workspace.folder / "prompts" / "classify" / "system.md.j2"

@@ -1,4 +1,4 @@
-"""explain, reports, recurring and doctor, as people use them."""
+"""The commands explain, reports, recurring and doctor."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ Reworded the task of 001-task_1.
 @pytest.mark.parametrize(
     "name", ["001-data_modeling/001-task_1", "001-task_1", run_snapshots.eval_id(1)], ids=["path", "bare-name", "id"]
 )
-def test_explain_by_any_name(name: str, workspace: Workspace, made: Path) -> None:
+def test_explain_accepts_path_bare_name_and_id(name: str, workspace: Workspace, made: Path) -> None:
     out = workspace.run("explain", made, name, "--judge", "rules").out
     assert out.startswith("001-data_modeling/001-task_1: MODEL_FAULT (model)")
     for part in ("Error   ", "Cause   ", "Judge   rules@", "Evidence", "output ", "expected "):
@@ -36,7 +36,7 @@ def test_explain_by_any_name(name: str, workspace: Workspace, made: Path) -> Non
     assert workspace.reports == []
 
 
-def test_explain_as_json_is_the_same_document(workspace: Workspace, made: Path) -> None:
+def test_explain_json_has_the_finding_of_analyze(workspace: Workspace, made: Path) -> None:
     whole = json.loads(workspace.run("analyze", made, "--judge", "rules", "--json").out)
     one = json.loads(workspace.run("explain", made, "001-task_1", "--judge", "rules", "--json").out)
     assert set(one) == set(whole)
@@ -45,7 +45,7 @@ def test_explain_as_json_is_the_same_document(workspace: Workspace, made: Path) 
     assert (one["report_path"], one["changed"]) == (None, False)
 
 
-def test_explain_tells_what_a_person_made_of_it(workspace: Workspace, made: Path) -> None:
+def test_explain_shows_the_correction_of_a_reviewer(workspace: Workspace, made: Path) -> None:
     workspace.run("analyze", made, "--judge", "rules", "--quiet")
     label = "001-data_modeling/001-task_1\n**MODEL_FAULT**"
     text = workspace.report.read_text()
@@ -62,7 +62,7 @@ def test_explain_tells_what_a_person_made_of_it(workspace: Workspace, made: Path
     assert one["reviewer"] == {"label": "KNOWN_GAP", "note": "as agreed"}
 
 
-def test_explain_an_evals_page(workspace: Workspace, deployment: Deployment) -> None:
+def test_explain_accepts_the_url_of_an_eval(workspace: Workspace, deployment: Deployment) -> None:
     def answer(path: str, args: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         from support.convex_server import success
 
@@ -77,7 +77,7 @@ def test_explain_an_evals_page(workspace: Workspace, deployment: Deployment) -> 
     assert len(deployment.requests) == 2, "the others are not fetched"
 
 
-def test_an_ambiguous_name_is_not_guessed(workspace: Workspace) -> None:
+def test_ambiguous_eval_name_is_refused(workspace: Workspace) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 3)
     summary = json.loads((folder / "failed_evals.json").read_text())
     for listed, category in zip(summary["failedEvals"], "abb", strict=True):
@@ -94,7 +94,7 @@ def test_an_ambiguous_name_is_not_guessed(workspace: Workspace) -> None:
 
 @pytest.fixture
 def library(workspace: Workspace, made: Path) -> Path:
-    """A report of ours and an older one by a person."""
+    """A reports folder with a generated report and an older handwritten one."""
     folder = workspace.folder / "reports" / "example" / "sample-model-2"
     folder.mkdir(parents=True)
     (folder / "jn7older_2026-10-01.md").write_text(FREE_FORM)
@@ -102,7 +102,7 @@ def library(workspace: Workspace, made: Path) -> Path:
     return folder
 
 
-def test_reports_are_listed_shown_checked_and_parsed(workspace: Workspace, library: Path) -> None:
+def test_reports_are_listed_shown_and_checked(workspace: Workspace, library: Path) -> None:
     listed = workspace.run("reports", "list").out.splitlines()
     assert [line.split()[0] for line in listed] == [
         "example/sample-model-2/jn7made0_2026-11-02.md",
@@ -116,7 +116,7 @@ def test_reports_are_listed_shown_checked_and_parsed(workspace: Workspace, libra
     assert workspace.run("reports", "show", "jn7", code=66).err.count("jn7made0_2026-11-02.md") == 1
 
 
-def test_any_report_parses_into_the_same_document(workspace: Workspace, library: Path) -> None:
+def test_generated_and_handwritten_reports_parse_into_the_same_shape(workspace: Workspace, library: Path) -> None:
     ours = json.loads(workspace.run("reports", "parse", "jn7made0", "--json").out)
     theirs = json.loads(workspace.run("reports", "parse", library / "jn7older_2026-10-01.md", "--json").out)
     assert set(ours) == set(theirs)
@@ -131,14 +131,14 @@ def test_any_report_parses_into_the_same_document(workspace: Workspace, library:
     assert {finding["judge"] for finding in theirs["findings"]} == {None}
 
 
-def test_what_an_earlier_report_says_is_remembered(workspace: Workspace, library: Path, made: Path) -> None:
+def test_analyze_reads_recurrence_from_earlier_reports(workspace: Workspace, library: Path, made: Path) -> None:
     document = json.loads(workspace.run("analyze", made, "--judge", "rules", "--json").out)
     seen = {finding["eval"]: finding["recurrence"]["kind"] for finding in document["findings"]}
     assert [seen[run_snapshots.eval_path(n)] for n in range(4)] == ["repeat", "fix-in-doubt", "new", "changed"]
     assert document["changed"] is False
 
 
-def test_the_sample_is_left_out_beside_other_models(workspace: Workspace) -> None:
+def test_recurring_omits_the_sample_when_other_models_exist(workspace: Workspace) -> None:
     workspace.run("analyze", "sample", "--judge", "rules")
     assert "example/sample-model-1" in workspace.run("recurring").out
     run_snapshots.write(workspace.folder / "run", 2)
@@ -147,7 +147,7 @@ def test_the_sample_is_left_out_beside_other_models(workspace: Workspace) -> Non
     assert "example/sample-model-1" in workspace.run("recurring", "example/sample-model-1").out
 
 
-def test_recurring(workspace: Workspace, library: Path) -> None:
+def test_recurring_lists_evals_that_failed_more_than_once(workspace: Workspace, library: Path) -> None:
     out = workspace.run("recurring", "example/sample-model-2").out
     assert "001-data_modeling/001-task_1: 2 times, 2026-10-01 to 2026-11-02" in out
     assert "002-queries/002-task_2" not in out
@@ -161,14 +161,14 @@ def test_recurring(workspace: Workspace, library: Path) -> None:
     assert times["002-queries/002-task_2"] == 1
 
 
-def test_outages_are_one_line_of_recurring(workspace: Workspace) -> None:
+def test_recurring_summarises_outages_in_one_line(workspace: Workspace) -> None:
     workspace.run("analyze", "sample", "--judge", "rules", "--quiet")
     lines = workspace.run("recurring").out.splitlines()
     assert lines[-2] == "Outages: 1 eval failed for reasons outside model and task (deps/001-lock)"
     assert "deps/001-lock" not in "".join(lines[:-2])
 
 
-def test_doctor_with_nothing_set(workspace: Workspace) -> None:
+def test_doctor_without_settings_lists_defaults_and_missing_settings(workspace: Workspace) -> None:
     (programs := workspace.folder / "bin").mkdir()
     out = workspace.apart.run("doctor", PATH=str(programs)).out
     rows = {line.split("  ")[0]: line for line in out.splitlines()}
@@ -184,7 +184,7 @@ def test_doctor_with_nothing_set(workspace: Workspace) -> None:
     assert "NOT OK" not in out, "nothing is wrong"
 
 
-def test_doctor_shows_origins_and_no_secret(
+def test_doctor_shows_origins_of_settings_and_no_secrets(
     workspace: Workspace, deployment: Deployment, anthropic: MessagesServer
 ) -> None:
     (workspace.folder / "evalscribe.toml").write_text('judge = "rules"\n')
@@ -202,7 +202,7 @@ def test_doctor_shows_origins_and_no_secret(
     assert f"Convex: {deployment.url} answers" in ended.out
 
 
-def test_doctor_takes_no_other_server_for_a_deployment(workspace: Workspace, deployment: Deployment) -> None:
+def test_doctor_rejects_a_server_that_is_not_a_deployment(workspace: Workspace, deployment: Deployment) -> None:
     deployment.answer = lambda path, args: success({"hello": "world"})
     environment = {"CONVEX_DEPLOY_KEY": "prod:panther-1|c2VjcmV0LWtleQ=="}
     out = workspace.run("doctor", "--deployment", deployment.url, code=69, **environment).out
@@ -210,7 +210,7 @@ def test_doctor_takes_no_other_server_for_a_deployment(workspace: Workspace, dep
     assert any(line.startswith("NOT OK") and "Convex" in line for line in out.splitlines())
 
 
-def test_the_sample_brings_its_earlier_report(workspace: Workspace) -> None:
+def test_analyzing_the_sample_adds_its_earlier_report(workspace: Workspace) -> None:
     document = json.loads(workspace.run("analyze", "sample", "--judge", "rules", "--json").out)
     assert len(workspace.reports) == 2
     assert {f["classification"] for f in document["findings"]} == {

@@ -1,4 +1,4 @@
-"""What `analyze` prints, and where: for people, for programs, and for terminals that can do little."""
+"""Output of `analyze`: for people, for programs, and on limited terminals."""
 
 import json
 import os
@@ -33,14 +33,14 @@ FINDING = (
 
 
 def analyzed(workspace: Workspace, *arguments: str | Path) -> dict[str, Any]:
-    """The one document that standard output holds; no number in it is NaN, no key is there twice."""
+    """Run `analyze --json` and return the validated document."""
     out = workspace.run("analyze", *arguments, "--judge", "rules", "--json").out
     Analysis.model_validate_json(out)
     document: dict[str, Any] = json.loads(out)
     return document
 
 
-def test_json_is_one_document_of_the_published_shape(workspace: Workspace, made: Path) -> None:
+def test_json_output_is_one_document_of_the_published_shape(workspace: Workspace, made: Path) -> None:
     document = analyzed(workspace, made, "--date", "2026-11-02")
     assert set(document) == set(DOCUMENT.split())
     assert set(document["run"]) == set(RUN.split())
@@ -61,14 +61,14 @@ def test_json_is_one_document_of_the_published_shape(workspace: Workspace, made:
     assert workspace.report.name == "jn7made0_2026-11-02.md"
 
 
-def test_the_schema_says_what_json_prints(workspace: Workspace) -> None:
+def test_report_schema_matches_the_json_output(workspace: Workspace) -> None:
     schema = json.loads(workspace.run("schema", "report").out)
     assert set(schema["properties"]) == set(DOCUMENT.split())
     assert set(schema["$defs"]["FindingSummary"]["properties"]) == set(FINDING.split())
     assert set(schema["$defs"]["AnalyzedRun"]["properties"]) == set(RUN.split())
 
 
-def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Workspace, made: Path) -> None:
+def test_text_output_shows_analysis_report_path_and_next_step(workspace: Workspace, made: Path) -> None:
     short = workspace.run("analyze", made, "--judge", "rules").out.splitlines()
     assert "Print all 8 findings with --full." in short
     assert "## Failures" not in short
@@ -89,7 +89,7 @@ def test_people_read_the_analysis_where_it_is_and_the_question(workspace: Worksp
     assert "\x1b" not in ended.err
 
 
-def test_the_command_it_proposes_works(workspace: Workspace, made: Path) -> None:
+def test_proposed_command_works(workspace: Workspace, made: Path) -> None:
     out = workspace.run("analyze", made, "--judge", "rules").out
     (how,) = [line for line in out.splitlines() if line.startswith("Next: ")]
     proposed = how.partition("`evalscribe ")[2].partition("`")[0].split(" ")
@@ -97,13 +97,13 @@ def test_the_command_it_proposes_works(workspace: Workspace, made: Path) -> None
     assert "003-mutations/003-task_3: MODEL_FAULT (model), uncertain" in workspace.run(*proposed).out
 
 
-def test_quiet_says_only_where(workspace: Workspace, made: Path) -> None:
+def test_quiet_prints_only_the_report_path(workspace: Workspace, made: Path) -> None:
     ended = workspace.run("analyze", made, "--judge", "rules", "--quiet")
     assert ended.out == f"{workspace.report}\n"
     assert ended.err == ""
 
 
-def test_a_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
+def test_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
     ended = workspace.run("analyze", made, "--judge", "rules", "--dry-run")
     assert "Verdicts needed: 8, of which 0 are stored" in ended.out
     assert "rules@" in ended.out
@@ -112,12 +112,12 @@ def test_a_dry_run_writes_no_report(workspace: Workspace, made: Path) -> None:
 
 
 @pytest.mark.parametrize("command", [("analyze", "sample", "--dry-run"), ("explain", "sample", "query/007-range")])
-def test_what_only_looks_leaves_the_reports_alone(workspace: Workspace, command: tuple[str, ...]) -> None:
+def test_dry_run_and_explain_create_no_reports_folder(workspace: Workspace, command: tuple[str, ...]) -> None:
     workspace.run(*command, "--judge", "rules")
     assert not (workspace.folder / "reports").exists()
 
 
-def test_a_dry_run_of_a_model_asks_nobody_and_names_a_price(workspace: Workspace, made: Path) -> None:
+def test_dry_run_with_a_model_estimates_the_cost_without_a_request(workspace: Workspace, made: Path) -> None:
     where = {"ANTHROPIC_API_KEY": "sk-none", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     out = workspace.run("analyze", made, "--dry-run", **where).out
     assert "anthropic/claude-opus-5-5 for 8: about" in out
@@ -125,7 +125,7 @@ def test_a_dry_run_of_a_model_asks_nobody_and_names_a_price(workspace: Workspace
     assert workspace.reports == []
 
 
-def test_provider_and_model_can_be_given(workspace: Workspace, made: Path) -> None:
+def test_provider_and_model_options_are_used(workspace: Workspace, made: Path) -> None:
     document = analyzed(workspace, made, "--provider", "Own House", "--model", "m/9:beta")
     assert (document["run"]["provider"], document["run"]["model"]) == ("Own House", "m/9:beta")
     below = workspace.report.relative_to(workspace.folder / "reports")
@@ -142,7 +142,7 @@ def test_provider_and_model_can_be_given(workspace: Workspace, made: Path) -> No
     ],
     ids=["ascii", "c-locale", "no-color", "narrow"],
 )
-def test_poor_terminals(environment: dict[str, str], workspace: Workspace, made: Path) -> None:
+def test_limited_terminals_get_plain_output(environment: dict[str, str], workspace: Workspace, made: Path) -> None:
     ended = workspace.run("analyze", made, "--judge", "rules", **environment)
     assert ended.out.splitlines()[-1].startswith(NEXT)
     assert "\x1b" not in ended.out + ended.err
@@ -150,14 +150,14 @@ def test_poor_terminals(environment: dict[str, str], workspace: Workspace, made:
     assert len(report_at(workspace.report).entries) == 8
 
 
-def test_a_terminal_that_wants_no_color_gets_none(workspace: Workspace, made: Path) -> None:
-    plain, colored = (on_a_terminal(workspace, made, **more) for more in ({"NO_COLOR": "1"}, {}))
+def test_no_color_variable_disables_colors(workspace: Workspace, made: Path) -> None:
+    plain, colored = (output_on_a_terminal(workspace, made, **more) for more in ({"NO_COLOR": "1"}, {}))
     assert "\x1b[36m" in colored or "\x1b[31m" in colored
     assert not any(f"\x1b[{code}m" in plain for code in range(30, 50))
 
 
-def on_a_terminal(workspace: Workspace, run: Path, **environment: str) -> str:
-    """What a person's terminal gets."""
+def output_on_a_terminal(workspace: Workspace, run: Path, **environment: str) -> str:
+    """Run `analyze` on a pseudo terminal and return its output."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "evalscribe", "analyze", str(run), "--judge", "rules"]
     environ = {**os.environ, "TERM": "xterm", **environment}
@@ -177,7 +177,7 @@ def on_a_terminal(workspace: Workspace, run: Path, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("arguments", [["analyze", "sample", "--judge", "rules"], ["schema", "report"], []])
-def test_a_reader_that_goes_away_is_no_error(arguments: list[str], workspace: Workspace) -> None:
+def test_closed_output_pipe_is_no_error(arguments: list[str], workspace: Workspace) -> None:
     process = workspace.start(*arguments)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -189,7 +189,7 @@ def test_a_reader_that_goes_away_is_no_error(arguments: list[str], workspace: Wo
     assert "BrokenPipe" not in err
 
 
-def test_pages_are_linked_where_the_run_has_one(workspace: Workspace, made: Path) -> None:
+def test_findings_link_to_the_visualizer(workspace: Workspace, made: Path) -> None:
     (workspace.folder / "evalscribe.toml").write_text('[sources.convex]\nvisualizer = "https://evals.example"\n')
     document = analyzed(workspace, made)
     assert document["run"]["url"].startswith("https://evals.example/")
@@ -199,7 +199,7 @@ def test_pages_are_linked_where_the_run_has_one(workspace: Workspace, made: Path
     assert f"· [deploy]({first['url']})" in workspace.report.read_text()
 
 
-def test_reports_link_to_the_published_pages(workspace: Workspace, made: Path) -> None:
+def test_report_links_to_its_published_page(workspace: Workspace, made: Path) -> None:
     (workspace.folder / "evalscribe.toml").write_text('page_url = "https://evals.example/pages/"\n')
     document = analyzed(workspace, made)
     address = f"https://evals.example/pages/index.html#{document['run']['id']}"
@@ -224,7 +224,9 @@ def test_reports_link_to_the_published_pages(workspace: Workspace, made: Path) -
         pytest.param({"failedCount": 11, "totalEvals": 19}, ["8", "11", "list"], id="short-list"),
     ],
 )
-def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: list[str], workspace: Workspace) -> None:
+def test_first_lines_say_why_a_run_is_incomplete(
+    changes: dict[str, Any], words: list[str], workspace: Workspace
+) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 8, **changes)
     out = workspace.run("analyze", folder, "--judge", "rules").out
     first = out.partition("\n## ")[0].lower()
@@ -233,7 +235,7 @@ def test_the_first_lines_say_what_is_not_whole(changes: dict[str, Any], words: l
     assert out.splitlines()[-1].startswith(NEXT)
 
 
-def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace: Workspace) -> None:
+def test_unreadable_failure_is_unclassified_and_the_others_are_judged(workspace: Workspace) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 4)
     (folder / "debug" / f"{run_snapshots.eval_id(1)}.json").write_text("{")
     (folder / "debug" / f"{run_snapshots.eval_id(2)}.json").unlink()
@@ -246,7 +248,7 @@ def test_a_failure_that_cannot_be_read_is_counted_and_the_rest_goes_on(workspace
     assert "2 undecided" in text.partition("| | |")[0]
 
 
-def test_trials_have_a_number(workspace: Workspace) -> None:
+def test_failed_trials_of_one_eval_are_numbered(workspace: Workspace) -> None:
     folder = run_snapshots.write(workspace.folder / "run", 3)
     summary = json.loads((folder / "failed_evals.json").read_text())
     for listed in summary["failedEvals"]:

@@ -1,4 +1,4 @@
-"""The workspace's own templates, wherever a subject beyond the window is read in parts."""
+"""Workspace templates are used wherever a subject beyond the context window is read in parts."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ def environment(server: MessagesServer) -> dict[str, str]:
     return {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url, "EVALSCRIBE_JUDGE": "anthropic/claude-opus-5-5"}
 
 
-def test_the_command_reads_by_them(
+def test_judge_command_uses_workspace_templates(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with MessagesServer(script) as server:
@@ -51,9 +51,9 @@ def test_the_command_reads_by_them(
     assert judged_by_own_templates(server)
 
 
-def test_judges_of_the_sdk_read_by_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = tuple(UserMessage(content=message["content"]) for message in LONG)
-    run, rubric = AgentRun(transcripts=(Transcript(messages=said),)), Rubric(rubric_text="Does it go on?")
+def test_sdk_judges_use_workspace_templates(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user_messages = tuple(UserMessage(content=message["content"]) for message in LONG)
+    run, rubric = AgentRun(transcripts=(Transcript(messages=user_messages),)), Rubric(rubric_text="Does it go on?")
     with MessagesServer(script) as server:
         for name, value in environment(server).items():
             monkeypatch.setenv(name, value)
@@ -70,7 +70,7 @@ def test_judges_of_the_sdk_read_by_them(folder: Path, monkeypatch: pytest.Monkey
     assert judged_by_own_templates(server)
 
 
-def test_a_cascade_reads_by_them(
+def test_cascade_uses_workspace_templates(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def step(call: Call) -> Answer:
