@@ -44,7 +44,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
         pytest.param(("default", "a"), "default", None, "default", id="that of rubrics"),
     ],
 )
-def test_chosen(
+def test_collection_is_chosen_by_argument_setting_or_as_the_only_one(
     opened: Callable[..., Workspace], there: tuple[str, ...], named: str | None, configured: str | None, found: str
 ) -> None:
     assert choose_collection(opened(*there, configured=configured), named).id == found
@@ -65,7 +65,7 @@ def test_chosen(
         pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
     ],
 )
-def test_not_chosen(
+def test_unknown_or_ambiguous_collection_is_refused(
     opened: Callable[..., Workspace],
     there: tuple[str, ...],
     named: str | None,
@@ -76,7 +76,7 @@ def test_not_chosen(
         choose_collection(opened(*there), named)
 
 
-def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
+def test_sdk_errors_use_the_names_of_the_sdk(opened: Callable[..., Workspace]) -> None:
     with pytest.raises(UsageError, match=r"choose one with `collection_id`: a, b$"):
         choose_collection(opened("a", "b"), None, ARGUMENT)
     for named in ("c", None):
@@ -84,7 +84,7 @@ def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
             choose_collection(opened(), named, ARGUMENT)
 
 
-def test_planned() -> None:
+def test_import_reuses_a_collection_or_plans_a_new_id() -> None:
     there = (Collection(id="my-file", name="my file"), Collection(id="other", name="other"))
     assert plan_collection(there, "my file", None, "x").id == "my-file"
     assert plan_collection(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")

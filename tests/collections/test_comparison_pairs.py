@@ -21,7 +21,7 @@ def left_out(found: Comparison) -> dict[str, tuple[str, str]]:
     return {one.eval: (one.reason, one.detail) for one in found.apart}
 
 
-def test_every_way_in_which_an_eval_can_change() -> None:
+def test_pairs_are_classified_by_how_their_outcome_changed() -> None:
     base = make_run("a", {"x/1": "p", "x/2": "f", "x/3": "p", "x/4": "f", "y/5": "pf", "y/6": "pp"})
     candidate = make_run("b", {"x/1": "f", "x/2": "p", "x/3": "p", "x/4": "f", "y/5": "fp", "y/6": "pf"})
     found = compare_sides([base], [candidate])
@@ -38,7 +38,7 @@ def test_every_way_in_which_an_eval_can_change() -> None:
     assert found.passes.tasks == 6
 
 
-def test_what_only_one_side_has_is_left_out() -> None:
+def test_evals_of_only_one_side_are_left_out() -> None:
     found = compare_sides([make_run("a", {"x/1": "p", "x/2": "p"})], [make_run("b", {"x/2": "p", "x/3": "f"})])
     assert left_out(found) == {
         "x/1": ("only-base", "only the base has it"),
@@ -47,7 +47,7 @@ def test_what_only_one_side_has_is_left_out() -> None:
     assert found.evals == 1
 
 
-def test_what_the_harness_broke_is_no_regression() -> None:
+def test_infrastructure_and_grader_failures_are_not_regressions() -> None:
     finding = FindingSummary(eval="x/3", cause="no-endpoint", cause_kind="infrastructure")
     proved = FindingSummary(eval="x/6", cause_kind="grader", basis="proved", why="the grader is flaky")
     candidate = make_run(
@@ -67,7 +67,7 @@ def test_what_the_harness_broke_is_no_regression() -> None:
     assert changes(found) == {"x/5": "regressed"}, "the try that was judged counts"
 
 
-def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
+def test_target_without_an_answer_is_left_out_with_its_reason() -> None:
     broke = Eval(id="b-x/1-1", category="x", name="1", status="error", failed_step="target", reason="ValueError: no")
     candidate = make_run("b", {"x/1": "e", "x/2": "p"})
     candidate = replace(candidate, graded=(GradedEval(run_id="b", eval=broke), *candidate.graded[1:]))
@@ -76,13 +76,13 @@ def test_a_target_that_gave_no_answer_is_left_out_as_such() -> None:
     assert len(found.pairs[0].candidate) == 1
 
 
-def test_a_person_who_says_whose_fault_it_was_beats_what_the_log_looks_like() -> None:
+def test_model_cause_in_the_report_overrides_the_unreached_guess() -> None:
     said = FindingSummary(eval="x/1", cause="wrong-import", cause_kind="model")
     candidate = make_run("b", {"x/1": "f"}, findings={"x/1": said}, unreached=frozenset({"b-x/1-1"}))
     assert changes(compare_sides([make_run("a", {"x/1": "p"})], [candidate])) == {"x/1": "regressed"}
 
 
-def test_another_task_or_grader_makes_another_eval() -> None:
+def test_evals_with_a_changed_task_or_grader_are_left_out() -> None:
     base = make_run("a", {"x/1": "p", "x/2": "p", "x/3": "p"}, graded={"x/1": {"task": "t1"}, "x/2": {"grader": "g1"}})
     known = {"x/1": {"task": "t2", "grader": "g1"}, "x/2": {"grader": "g2"}, "x/3": {"task": "t3"}}
     found = compare_sides([base], [make_run("b", {"x/1": "f", "x/2": "f", "x/3": "f"}, graded=known)])
@@ -93,7 +93,7 @@ def test_another_task_or_grader_makes_another_eval() -> None:
     assert changes(found) == {"x/3": "regressed"}, "what is not known does not differ"
 
 
-def test_a_source_that_names_only_failures_passed_the_rest() -> None:
+def test_evals_unnamed_by_a_failures_only_source_count_as_passed() -> None:
     found = compare_sides(
         [make_run_of_failures("a", ["x/1", "x/2"], 8)], [make_run_of_failures("b", ["x/2", "x/3"], 7, incomplete=1)]
     )
@@ -105,7 +105,7 @@ def test_a_source_that_names_only_failures_passed_the_rest() -> None:
     assert [(one.passed, one.trials) for one in alone.columns] == [(8, 10), (9, 10)]
 
 
-def test_a_named_run_beside_one_that_names_failures_only() -> None:
+def test_failures_only_run_is_compared_with_a_complete_run() -> None:
     found = compare_sides(
         [make_run_of_failures("a", ["x/1"], 2)], [make_run("b", {"x/1": "p", "x/2": "f", "x/3": "p"})]
     )
@@ -113,7 +113,7 @@ def test_a_named_run_beside_one_that_names_failures_only() -> None:
     assert found.unnamed == 0
 
 
-def test_nobody_passed_the_evals_of_another_suite() -> None:
+def test_unnamed_evals_of_another_suite_are_not_counted_as_passed() -> None:
     """A suite of which nothing is named but failures, beside one that has none of these."""
     other = make_run("b", {"y/1": "f", "y/2": "p"}, experiment="y")
     found = compare_sides([make_run_of_failures("a", ["x/1"], 4)], [other])
@@ -127,7 +127,7 @@ def test_nobody_passed_the_evals_of_another_suite() -> None:
     }
 
 
-def test_runs_of_one_side_are_trials_of_their_tasks() -> None:
+def test_runs_of_one_side_are_trials_of_the_same_tasks() -> None:
     base = [make_run("a1", {"x/1": "p"}), make_run("a2", {"x/1": "f"})]
     found = compare_sides(base, [make_run("b", {"x/1": "f"}, model="other")])
     assert len(found.pairs[0].base) == 2
@@ -135,7 +135,7 @@ def test_runs_of_one_side_are_trials_of_their_tasks() -> None:
     assert found.candidate.name == "p/other"
 
 
-def test_scores_that_are_no_grades_are_compared_too() -> None:
+def test_numeric_scores_are_compared_beside_the_pass_rate() -> None:
     base = make_run(
         "a", {f"x/{n}": "p" for n in range(9)}, graded={f"x/{n}": {"scores": {"f1": 0.9}} for n in range(9)}
     )
@@ -147,7 +147,7 @@ def test_scores_that_are_no_grades_are_compared_too() -> None:
     assert found.passes.p == 1
 
 
-def test_no_category_is_called_different_for_being_one_of_many() -> None:
+def test_category_p_values_are_corrected_for_multiple_comparisons() -> None:
     base = make_run("a", {f"c{n}/{m}": "p" for n in range(10) for m in range(6)})
     candidate = make_run("b", {f"c{n}/{m}": "f" if n == 0 else "p" for n in range(10) for m in range(6)})
     found = compare_sides([base], [candidate])
@@ -155,7 +155,7 @@ def test_no_category_is_called_different_for_being_one_of_many() -> None:
     assert found.categories[0].p == pytest.approx(10 * 2 / 64)
 
 
-def test_evals_share_what_their_report_names_else_the_error_else_the_step() -> None:
+def test_regressions_are_grouped_by_cause_else_error_else_step() -> None:
     cause = {f"x/{n}": FindingSummary(eval=f"x/{n}", cause="forgets-await", cause_kind="model") for n in (1, 2)}
     outcomes = {f"x/{n}": "f" for n in range(1, 6)}
     candidate = make_run("b", outcomes, findings=cause, signatures={"b-x/3-1": "tests: boom"})
@@ -167,7 +167,7 @@ def test_evals_share_what_their_report_names_else_the_error_else_the_step() -> N
     ]
 
 
-def test_runs_of_other_experiments_are_compared_with_a_warning() -> None:
+def test_runs_of_different_experiments_are_compared_with_a_warning() -> None:
     other = make_run("b", {"x/1": "p"})
     moved = other.run.model_copy(update={"experiment": "no_guidelines"})
     found = compare_sides([make_run("a", {"x/1": "p"})], [type(other)(moved, other.graded)])
@@ -178,7 +178,7 @@ def test_runs_of_other_experiments_are_compared_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize("huge", [1e305, -1e200])
-def test_scores_that_no_float_can_square_are_none(huge: float) -> None:
+def test_scores_too_large_to_square_are_ignored(huge: float) -> None:
     base = make_run("a", dict.fromkeys(("x/1", "x/2"), "p"), graded={f"x/{n}": {"scores": {"f1": 0.9}} for n in (1, 2)})
     known = {"x/1": {"scores": {"f1": 0.5}}, "x/2": {"scores": {"f1": huge}}}
     found = compare_sides([base], [make_run("b", dict.fromkeys(("x/1", "x/2"), "p"), graded=known)])

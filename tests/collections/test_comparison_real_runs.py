@@ -38,7 +38,7 @@ def halves(real_data: Path, tmp_path: Path) -> tuple[RunEvals, RunEvals]:
     return sides[0], sides[1]
 
 
-def test_a_model_is_not_called_different_from_itself(halves: tuple[RunEvals, RunEvals]) -> None:
+def test_model_does_not_differ_significantly_from_itself(halves: tuple[RunEvals, RunEvals]) -> None:
     found = compare_sides([halves[0]], [halves[1]])
     assert (found.base.passed, found.candidate.passed) == (14, 17)
     assert len(found.pairs) == 25
@@ -47,7 +47,7 @@ def test_a_model_is_not_called_different_from_itself(halves: tuple[RunEvals, Run
     assert found.passes.low < 0 < found.passes.high
 
 
-def test_every_failed_trial_has_a_passed_one_or_its_task_has_none(
+def test_every_failed_trial_is_paired_with_a_passed_one_if_any(
     halves: tuple[RunEvals, RunEvals], real_data: Path
 ) -> None:
     whole = read(open_records(real_data / TAU, RunOverrides()))
@@ -60,7 +60,7 @@ def test_every_failed_trial_has_a_passed_one_or_its_task_has_none(
     assert len(build_matrix([[half] for half in halves]).rows) == 25
 
 
-def test_two_runs_that_name_only_failures(real_data: Path) -> None:
+def test_real_failures_only_runs_are_compared(real_data: Path) -> None:
     def convex(name: str) -> RunEvals:
         summary = json.loads((real_data / "convex-runs" / name / "failed_evals.json").read_text())
         run: Run = decode_run(summary, Links())

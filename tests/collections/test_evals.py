@@ -58,13 +58,13 @@ def desk(folder: Path) -> Iterator[Tables]:
         pytest.param(EvalFilter(classification="MODEL_FAULT"), set(), id="not-analysed"),
     ],
 )
-def test_filters_hold_together(desk: Tables, wanted: EvalFilter, found: set[str]) -> None:
+def test_filters_are_combined_with_and(desk: Tables, wanted: EvalFilter, found: set[str]) -> None:
     told = list_evals(desk, HERE, wanted, limit=10, offset=0)
     assert {one.id for one in told.evals} == found
     assert told.total == len(found)
 
 
-def test_pages(desk: Tables) -> None:
+def test_evals_are_paged_in_order_of_name(desk: Tables) -> None:
     pages = [list_evals(desk, HERE, EvalFilter(), limit=3, offset=offset) for offset in (0, 3, 6)]
     assert [one.id for page in pages for one in page.evals] == ["e3", "e0", "e1", "e2", "e4"], "by name"
     assert [page.total for page in pages] == [5, 5, 5]
@@ -79,7 +79,7 @@ def test_pages(desk: Tables) -> None:
         ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
     ],
 )
-def test_a_condition_that_is_none_is_refused_with_its_place(desk: Tables, where: str, told: str) -> None:
+def test_invalid_where_condition_is_refused_with_its_position(desk: Tables, where: str, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         list_evals(desk, HERE, EvalFilter(where=where), limit=1, offset=0)
 
@@ -91,16 +91,16 @@ def test_a_condition_that_is_none_is_refused_with_its_place(desk: Tables, where:
         pytest.param("nobody.has", {}, id="missing"),
     ],
 )
-def test_values_of_a_field(desk: Tables, path: str, values: dict[str, int]) -> None:
+def test_metadata_values_are_counted(desk: Tables, path: str, values: dict[str, int]) -> None:
     assert {one.value: one.agent_runs for one in metadata_values(desk, "c", path, 10)} == values
 
 
-def test_a_path_is_no_way_to_write_more_sql(desk: Tables) -> None:
+def test_metadata_path_cannot_inject_sql(desk: Tables) -> None:
     with pytest.raises(UsageError):
         metadata_values(desk, "c", "metadata_json)::text AS value FROM agent_runs) AS x; DROP TABLE runs --", 10)
 
 
-def test_an_eval_as_text(folder: Path) -> None:
+def test_eval_text_has_marks_and_unknown_eval_is_refused(folder: Path) -> None:
     with closing(open_collection_records(folder)) as archive, closing(open_store(folder)) as store:
         marks = [item.mark for item in eval_text(archive, store, HERE, "e0").items]
         assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)

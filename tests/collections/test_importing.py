@@ -38,7 +38,7 @@ class Source:
 
 
 @pytest.mark.parametrize("failures", [0, 1, 9])
-async def test_a_run_comes_in_however_many_of_its_evals_failed(tmp_path: Path, failures: int) -> None:
+async def test_import_stores_a_run_with_any_number_of_failures(tmp_path: Path, failures: int) -> None:
     with closing(open_collections(tmp_path)) as shelf, closing(open_collection_records(tmp_path)) as archive:
         shelf.add_collection(HERE)
         done = await import_source(archive, None, Source(failures), HERE, check_progress)

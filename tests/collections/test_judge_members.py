@@ -72,7 +72,7 @@ class Silent:
     def say(self, line: str, fields: Sequence[str] = ()) -> None: ...
 
 
-async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
+async def test_judging_a_thousand_agent_runs_holds_few_in_memory() -> None:
     archive = Counting()
     members = [
         Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")

@@ -143,7 +143,7 @@ def about(*ids: str, **metadata: Any) -> LLMRequest:
 THREE = [about("a"), about("b"), about("a", "c")]
 
 
-async def test_every_request_has_its_result_in_order(bench: Bench) -> None:
+async def test_results_are_stored_in_the_order_of_requests(bench: Bench) -> None:
     done = await bench.ask(Oracle(), THREE)
     assert (done.counts.requests, done.counts.results, done.sent) == (3, 3, 3)
     assert done.citations.verified == 3
@@ -162,7 +162,7 @@ async def test_every_request_has_its_result_in_order(bench: Bench) -> None:
     assert bench.heard.begins == [("why/v1", 0, 3)]
 
 
-async def test_the_same_call_asks_nothing_again(bench: Bench) -> None:
+async def test_repeated_call_sends_nothing(bench: Bench) -> None:
     first = await bench.ask(Oracle(), THREE)
     silent = Oracle(AssertionError)
     again = await bench.ask(silent, THREE)
@@ -171,7 +171,7 @@ async def test_the_same_call_asks_nothing_again(bench: Bench) -> None:
     assert bench.heard.begins[-1] == ("why/v1", 3, 3)
 
 
-async def test_without_a_name_the_same_requests_find_their_set(bench: Bench) -> None:
+async def test_unnamed_requests_find_their_earlier_result_set(bench: Bench) -> None:
     first = await bench.ask(Oracle(), THREE, name=None)
     again = await bench.ask(Oracle(AssertionError), THREE, name=None)
     other = await bench.ask(Oracle(), THREE[:1], name=None)
@@ -180,7 +180,7 @@ async def test_without_a_name_the_same_requests_find_their_set(bench: Bench) -> 
     assert other.result_set.name != first.result_set.name
 
 
-async def test_a_question_is_paid_for_once_wherever_it_is_asked(bench: Bench) -> None:
+async def test_cached_answer_is_reused_in_another_collection(bench: Bench) -> None:
     await bench.ask(Oracle(), THREE)
     silent = Oracle(AssertionError)
     other = [LLMRequest(prompt=Prompt(["Why?\n", AgentRunRef(id="a", collection_id="c2")]))]
@@ -191,7 +191,7 @@ async def test_a_question_is_paid_for_once_wherever_it_is_asked(bench: Bench) ->
     assert bench.heard.known == [False, False, False, True]
 
 
-async def test_equal_questions_of_one_call_are_asked_once(bench: Bench) -> None:
+async def test_equal_prompts_of_one_call_are_sent_once(bench: Bench) -> None:
     oracle = Oracle()
     await bench.ask(oracle, [about("a", n=1), about("a", n=2), about("a", n=2)])
     assert len(oracle.asked) == 1
@@ -199,7 +199,7 @@ async def test_equal_questions_of_one_call_are_asked_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("other", ["prompt", "metadata", "model", "effort", "fewer", "order"])
-async def test_other_requests_under_a_taken_name_are_refused(bench: Bench, other: str) -> None:
+async def test_different_requests_under_an_existing_name_are_refused(bench: Bench, other: str) -> None:
     await bench.ask(Oracle(), THREE)
     requests, fields, oracle = list(THREE), {}, Oracle(AssertionError)
     match other:
@@ -221,7 +221,7 @@ async def test_other_requests_under_a_taken_name_are_refused(bench: Bench, other
     assert len(bench.rows()) == 3
 
 
-async def test_what_is_new_is_added_where_that_is_wanted(bench: Bench) -> None:
+async def test_exists_ok_adds_only_new_requests(bench: Bench) -> None:
     await bench.ask(Oracle(), THREE[:2])
     oracle = Oracle()
     done = await bench.ask(oracle, THREE, exists_ok=True)
@@ -231,14 +231,14 @@ async def test_what_is_new_is_added_where_that_is_wanted(bench: Bench) -> None:
     assert [one.number for one in bench.rows()] == [0, 1, 2]
 
 
-async def test_a_set_has_one_schema(bench: Bench) -> None:
+async def test_another_output_schema_for_an_existing_set_is_refused(bench: Bench) -> None:
     await bench.ask(Oracle(), THREE[:1])
     schema = {"type": "object", "properties": {"label": {"type": "string"}}, "required": ["label"]}
     with pytest.raises(UsageError, match="another output_schema"):
         await bench.ask(Oracle(AssertionError), THREE, exists_ok=True, output_schema=schema)
 
 
-async def test_what_concerns_one_request_is_its_error_and_tried_again(bench: Bench) -> None:
+async def test_failed_request_stores_its_error_and_is_retried_next_time(bench: Bench) -> None:
     down = Oracle(lambda text: CallFailed("overloaded") if "Done by b" in text else text_reply("Well.", usage=USAGE))
     done = await bench.ask(down, THREE)
     assert (done.counts.results, done.counts.errors) == (2, 1)
@@ -249,14 +249,14 @@ async def test_what_concerns_one_request_is_its_error_and_tried_again(bench: Ben
     assert bench.rows()[1].error is None
 
 
-async def test_a_refusal_is_not_tried_again(bench: Bench) -> None:
+async def test_model_refusal_is_not_retried(bench: Bench) -> None:
     await bench.ask(Oracle(lambda _: text_reply("", stop="refusal", usage=USAGE)), THREE[:1])
     done = await bench.ask(Oracle(AssertionError), THREE[:1])
     assert (done.counts.errors, bench.rows()[0].error) == (1, "the model refused to answer")
     assert bench.rows()[0].cost_usd == 0.5
 
 
-async def test_what_concerns_all_ends_it_with_what_is_finished_kept(bench: Bench) -> None:
+async def test_access_error_stops_the_call_and_keeps_finished_results(bench: Bench) -> None:
     def react(text: str) -> Reaction:
         return AccessError("the key was refused") if "Done by b" in text else text_reply("Well.", usage=USAGE)
 
@@ -268,7 +268,7 @@ async def test_what_concerns_all_ends_it_with_what_is_finished_kept(bench: Bench
     assert len(rest.asked) == 2
 
 
-async def test_cancelled_it_goes_on_where_it_was(bench: Bench) -> None:
+async def test_cancelled_call_continues_where_it_stopped(bench: Bench) -> None:
     oracle = Oracle(hangs="Done by b")
     task = asyncio.ensure_future(bench.ask(oracle, THREE, lanes=1))
     await oracle.hung.wait()
@@ -280,7 +280,7 @@ async def test_cancelled_it_goes_on_where_it_was(bench: Bench) -> None:
     assert len(rest.asked) == 2
 
 
-async def test_no_more_at_a_time_than_wanted(bench: Bench) -> None:
+async def test_concurrency_limit_is_respected(bench: Bench) -> None:
     oracle = Oracle()
     await bench.ask(oracle, [about("a", "b"), *THREE], lanes=2)
     assert oracle.peak == 2
@@ -294,7 +294,7 @@ async def test_no_more_at_a_time_than_wanted(bench: Bench) -> None:
         (ResultRef(id="z", result_set_id="why/v0"), "result 'z' of result set 'why/v0' (request 1)"),
     ],
 )
-async def test_what_is_not_there_is_named_before_anything_is_asked(bench: Bench, ref: Ref, told: str) -> None:
+async def test_missing_references_are_named_before_any_request_is_sent(bench: Bench, ref: Ref, told: str) -> None:
     oracle = Oracle(AssertionError)
     with pytest.raises(NotFoundError) as missing:
         await bench.ask(oracle, [about("a"), LLMRequest(prompt=Prompt(["x", ref]))])
@@ -302,13 +302,13 @@ async def test_what_is_not_there_is_named_before_anything_is_asked(bench: Bench,
     assert (oracle.asked, bench.rows()) == ([], ())
 
 
-async def test_a_run_of_another_collection(bench: Bench) -> None:
+async def test_reference_to_another_collection_is_refused(bench: Bench) -> None:
     ref = AgentRunRef(id="a", collection_id="c9")
     with pytest.raises(UsageError, match="request 0 refers to agent run 'a' of collection 'c9', but belongs to 'c1'"):
         await bench.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))])
 
 
-async def test_results_can_be_asked_about(bench: Bench) -> None:
+async def test_prompts_can_refer_to_earlier_results(bench: Bench) -> None:
     done = await bench.ask(Oracle(), THREE)
     refs = [ResultRef(id=one.id, result_set_id=done.result_set.id, collection_id="c1") for one in bench.rows()]
     by_name = ResultRef(id=refs[0].id, result_set_id="why/v1")
@@ -318,20 +318,20 @@ async def test_results_can_be_asked_about(bench: Bench) -> None:
     assert "A2 earlier result>\nIt lied.\n" in oracle.asked[0]
 
 
-async def test_a_result_without_an_answer_cannot(bench: Bench) -> None:
+async def test_reference_to_a_result_without_an_answer_is_refused(bench: Bench) -> None:
     done = await bench.ask(Oracle(lambda _: CallFailed("overloaded")), THREE[:1])
     ref = ResultRef(id=bench.rows()[0].id, result_set_id=done.result_set.id)
     with pytest.raises(NotFoundError, match="which has no answer: overloaded"):
         await bench.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))], name="summary")
 
 
-async def test_two_processes_do_not_pay_for_the_same_set(bench: Bench) -> None:
+async def test_locked_result_set_refuses_a_second_call(bench: Bench) -> None:
     done = await bench.ask(Oracle(), THREE[:1])
     with bench.sets.lock(done.result_set.id), pytest.raises(UnavailableError, match="already"):
         await bench.ask(Oracle(AssertionError), THREE[:1])
 
 
-async def test_what_is_no_text_ends_no_call(bench: Bench) -> None:
+async def test_invalid_unicode_is_replaced_in_prompts_and_metadata(bench: Bench) -> None:
     odd = {"half \ud800": ["nul \x00", "\U0001f600"]}
     await bench.ask(Oracle(), [LLMRequest(prompt=Prompt("Why \ud800?"), metadata=odd)])
     (row,) = bench.rows()
@@ -340,7 +340,7 @@ async def test_what_is_no_text_ends_no_call(bench: Bench) -> None:
         AgentRunRef(id="run \ud800")
 
 
-async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> None:
+async def test_secrets_in_prompts_are_neither_stored_nor_sent(bench: Bench) -> None:
     secret = "sk-ant-api03-" + "aB3" * 31 + "AA"
     oracle = Oracle()
     await bench.ask(oracle, [LLMRequest(prompt=Prompt(f"Is {secret} a key?"), metadata={"key": secret})])
@@ -364,13 +364,13 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
         ({"output_schema": {"type": "string"}}, "output_schema"),
     ],
 )
-def test_what_cannot_be_asked(fields: dict[str, Any], told: str) -> None:
+def test_invalid_request_options_are_refused(fields: dict[str, Any], told: str) -> None:
     with pytest.raises(EvalscribeError) as refused:
         RequestOptions(**{"requests": THREE, "model": "openai/gpt-5-mini", **fields})
     assert told in str(refused.value)
 
 
-async def test_answers_of_a_shape(bench: Bench) -> None:
+async def test_structured_answers_follow_the_schema_and_are_cached(bench: Bench) -> None:
     schema = {
         "type": "object",
         "properties": {"label": {"type": "string", "enum": ["x"]}, "why": {"type": "string", "citations": True}},

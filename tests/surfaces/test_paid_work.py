@@ -65,7 +65,7 @@ def stored_verdicts(folder: Path) -> dict[str, Verdict | Unclassified | None]:
         return {key: store.get_verdict(key) for key in keys}
 
 
-def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
+def test_paid_answers_are_reused_without_model_calls(paid: InProcessCommand, run: Callable[..., str]) -> None:
     before = reports(paid.folder)
     expected = paid_work.expected()
     with MessagesServer(failure(400, "invalid_request_error")) as server:
@@ -78,7 +78,7 @@ def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessComma
     assert reports(paid.folder).keys() == before.keys()
 
 
-def test_verdicts_that_were_paid_for_are_read_and_a_changed_question_is_asked_once(
+def test_paid_verdicts_stay_readable_and_changed_prompts_are_sent_once(
     paid: InProcessCommand, run: Callable[..., str]
 ) -> None:
     old, before, expected = stored_verdicts(paid.folder), reports(paid.folder), paid_work.expected()
@@ -102,7 +102,7 @@ def test_verdicts_that_were_paid_for_are_read_and_a_changed_question_is_asked_on
     assert len(after) == len(before) + 1, "the analysis that was killed has its report now"
 
 
-def test_batches_of_changed_questions_are_sent_once(paid: InProcessCommand, run: Callable[..., str]) -> None:
+def test_batches_of_changed_prompts_are_sent_once(paid: InProcessCommand, run: Callable[..., str]) -> None:
     """One whose answers were read, and one that was sent by a process that was killed before it read any."""
     expected = paid_work.expected()
     with BatchesServer(paid_work.submits, looks=1) as server:
@@ -115,7 +115,7 @@ def test_batches_of_changed_questions_are_sent_once(paid: InProcessCommand, run:
         assert server.singles == []
 
 
-def test_reports_that_were_written_then_open_and_verify(paid: InProcessCommand, run: Callable[..., str]) -> None:
+def test_old_reports_open_and_pass_the_check(paid: InProcessCommand, run: Callable[..., str]) -> None:
     checked = json.loads(run("reports", "check", "--format", "json"))
     assert {problem["what"] for problem in checked["problems"]} == {
         "in an older report format; the format is updated when the report is written again"

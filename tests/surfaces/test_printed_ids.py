@@ -185,7 +185,7 @@ def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterat
                     yield line
 
 
-def test_every_printed_id_works_in_every_command_that_takes_one(
+def test_every_printed_id_is_accepted_by_every_command_that_takes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = InProcessCommand(tmp_path, monkeypatch, capsys)

@@ -16,7 +16,9 @@ BOUND = ("--max-tokens", "9000000")
     ("model", "key"),
     [("openrouter/vendor/model-x", KEY), ("openai/local", "")],
 )
-def test_any_provider_can_judge(inside: InProcessCommand, made: Path, model: str, key: str) -> None:
+def test_openrouter_and_keyless_openai_endpoint_can_judge(
+    inside: InProcessCommand, made: Path, model: str, key: str
+) -> None:
     provider = model.partition("/")[0].upper()
     with ChatServer() as server:
         where = {f"{provider}_BASE_URL": server.url, **({f"{provider}_API_KEY": key} if key else {})}
@@ -29,7 +31,7 @@ def test_any_provider_can_judge(inside: InProcessCommand, made: Path, model: str
     assert {call.headers.get("authorization") for call in server.calls} == {f"Bearer {key}" if key else None}
 
 
-def test_the_other_providers_refusals_end_the_command(inside: InProcessCommand, made: Path) -> None:
+def test_missing_or_refused_provider_key_exits_with_77(inside: InProcessCommand, made: Path) -> None:
     said = inside.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
     assert "GOOGLE_API_KEY" in said
     assert "--judge rules" in said
@@ -40,7 +42,7 @@ def test_the_other_providers_refusals_end_the_command(inside: InProcessCommand, 
     assert KEY not in ended.out + ended.err
 
 
-def test_the_folder_cannot_redirect_an_openai_key(inside: InProcessCommand, made: Path) -> None:
+def test_env_file_of_the_folder_cannot_redirect_an_openai_key(inside: InProcessCommand, made: Path) -> None:
     with ChatServer() as server:
         (inside.folder / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
         ended = inside.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
@@ -48,7 +50,7 @@ def test_the_folder_cannot_redirect_an_openai_key(inside: InProcessCommand, made
     assert server.calls == []
 
 
-def test_doctor_asks_every_provider_that_can_be_asked(inside: InProcessCommand) -> None:
+def test_doctor_checks_every_configured_provider(inside: InProcessCommand) -> None:
     with ChatServer(submit()) as server, ChatServer(failure(401, text=f"not with {KEY}")) as refusing:
         environment = {
             "OPENAI_BASE_URL": server.url,

@@ -90,7 +90,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("seed", range(100, 105))
-def test_whatever_is_going_on_in_the_repository_stays(desk: Desk, seed: int) -> None:
+def test_publish_leaves_the_state_of_the_working_repository_unchanged(desk: Desk, seed: int) -> None:
     before_text, files = desk.report.read_text(), desk.files
     texts = {path: (desk.work.folder / path).read_text() for path in files}
     done = disarrange(desk.work.folder, seed)
@@ -107,7 +107,7 @@ def test_whatever_is_going_on_in_the_repository_stays(desk: Desk, seed: int) -> 
     assert len(desk.server.open) == 1
 
 
-def test_published_then_unchanged_then_updated(desk: Desk) -> None:
+def test_publish_reports_new_then_unchanged_then_updated(desk: Desk) -> None:
     said = desk.publish("--draft").out
     assert f"Pushed {BRANCH} to origin" in said
     assert f"Pull request (draft): {desk.server.root}/ada/evals/pull/1 (new)" in said
@@ -125,7 +125,7 @@ def test_published_then_unchanged_then_updated(desk: Desk) -> None:
     assert "an earlier fix did not hold" in pull["body"]
 
 
-def test_an_edit_of_a_person_on_the_branch_is_kept(desk: Desk, tmp_path: Path) -> None:
+def test_reviewer_edit_on_the_published_branch_is_kept(desk: Desk, tmp_path: Path) -> None:
     desk.publish()
     reason = "Reviewer: the port is computed"
     desk.edited(tmp_path / "grace", BRANCH, "\n- Error: ", f"\n{reason}\n- Error: ")
@@ -153,7 +153,7 @@ def taken_over(desk: Desk, said: str) -> None:
     subprocess.run(advice, shell=True, cwd=desk.work.folder, check=True, capture_output=True)
 
 
-def test_an_earlier_report_that_the_remote_has_not_is_named(desk: Desk, tmp_path: Path) -> None:
+def test_link_to_an_earlier_report_missing_on_the_remote_is_reported(desk: Desk, tmp_path: Path) -> None:
     earlier = next(path for path in desk.report.parent.iterdir() if path.name.startswith("smp5c1zz"))
     name = earlier.relative_to(desk.work.folder).as_posix()
     assert f"the report links to {name}, which main of origin does not have" in desk.publish().out
@@ -166,7 +166,7 @@ def test_an_earlier_report_that_the_remote_has_not_is_named(desk: Desk, tmp_path
     assert "links to" not in desk.publish().out
 
 
-def test_labels_that_contradict_each_other_are_not_published(desk: Desk, tmp_path: Path) -> None:
+def test_conflicting_labels_are_not_published(desk: Desk, tmp_path: Path) -> None:
     desk.publish()
     desk.edited(tmp_path / "grace", BRANCH, LABEL, LABEL.replace("MODEL_FAULT", "KNOWN_GAP"))
     theirs = desk.work.refs[REF]
@@ -178,7 +178,7 @@ def test_labels_that_contradict_each_other_are_not_published(desk: Desk, tmp_pat
     assert (desk.work.refs[REF], desk.report.read_text()) == (theirs, mine)
 
 
-def test_after_a_merge(desk: Desk, tmp_path: Path) -> None:
+def test_publish_after_a_merge_starts_a_new_branch_from_main(desk: Desk, tmp_path: Path) -> None:
     desk.publish()
     desk.merged(tmp_path / "grace", "--no-ff")
     desk.server.close(1, merged=True)
@@ -198,7 +198,7 @@ def test_after_a_merge(desk: Desk, tmp_path: Path) -> None:
     assert git(desk.work.remote, "rev-parse", f"{BRANCH}^").strip() == main
 
 
-def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) -> None:
+def test_publish_after_a_squash_merge_and_an_edit_on_main_merges_cleanly(desk: Desk, tmp_path: Path) -> None:
     """The branch is still there, with commits that main has not: what is published must merge without a conflict."""
     desk.publish()
     desk.merged(tmp_path / "grace", "--squash")
@@ -214,7 +214,7 @@ def test_after_a_squashed_merge_and_an_edit_on_main(desk: Desk, tmp_path: Path) 
     assert "main of origin already has this report" in desk.publish().out
 
 
-def test_several_at_once_make_one_pull_request(desk: Desk) -> None:
+def test_concurrent_publishes_create_one_pull_request(desk: Desk) -> None:
     running = [desk.workspace.start("publish", RUN, **desk.environment) for _ in range(2)]
     ended = [(process.communicate(timeout=PATIENCE_S), process.returncode) for process in running]
     assert [code for _, code in ended] == [0, 0], ended
@@ -222,7 +222,7 @@ def test_several_at_once_make_one_pull_request(desk: Desk) -> None:
     assert git(desk.work.remote, "rev-list", "--count", f"main..{BRANCH}").strip() == "1"
 
 
-def test_killed_anywhere_and_run_again(desk: Desk, tmp_path: Path) -> None:
+def test_killed_publish_succeeds_when_run_again(desk: Desk, tmp_path: Path) -> None:
     hook, reached = desk.work.remote / "hooks/pre-receive", tmp_path / "reached"
     before, killed, over = repository_state(desk.work.folder), threading.Event(), tmp_path / "over"
 
@@ -269,7 +269,7 @@ def test_killed_anywhere_and_run_again(desk: Desk, tmp_path: Path) -> None:
     git(desk.work.folder, "fsck", "--strict")
 
 
-def test_without_a_token_the_address_is_told(desk: Desk) -> None:
+def test_publish_without_a_token_prints_the_pull_request_url(desk: Desk) -> None:
     said = desk.workspace.run("publish", RUN, GITHUB_API_URL=desk.server.api).out
     assert f"Open its pull request: {desk.server.root}/ada/evals/compare/main...{BRANCH}" in said
     assert "GITHUB_TOKEN" in said
@@ -279,7 +279,7 @@ def test_without_a_token_the_address_is_told(desk: Desk) -> None:
     assert not desk.server.requests
 
 
-def test_files_of_the_folder_do_not_say_where_a_token_goes(desk: Desk) -> None:
+def test_token_is_not_sent_to_an_api_url_from_a_file_of_the_folder(desk: Desk) -> None:
     (desk.work.folder / "evalscribe.toml").write_text(f'[github]\napi_url = "{desk.server.api}"\n')
     said = desk.workspace.run("publish", RUN, GITHUB_TOKEN=desk.server.token, code=64).err
     assert "the key is not sent there" in said
@@ -291,7 +291,7 @@ def test_files_of_the_folder_do_not_say_where_a_token_goes(desk: Desk) -> None:
     assert "(unchanged)" in desk.workspace.run("publish", RUN).out
 
 
-def test_what_the_forge_refuses_leaves_a_pushed_branch(desk: Desk) -> None:
+def test_branch_stays_pushed_when_github_refuses_the_pull_request(desk: Desk) -> None:
     desk.server.refuse = lambda request: problem(403, "Resource not accessible by integration")
     said = desk.publish(code=77).err
     assert f"the branch {BRANCH} is pushed; open the pull request by hand: http" in said
@@ -299,7 +299,7 @@ def test_what_the_forge_refuses_leaves_a_pushed_branch(desk: Desk) -> None:
     assert desk.server.token not in said
 
 
-def test_a_remote_that_refuses_is_told(desk: Desk) -> None:
+def test_refused_push_and_unreachable_remote_are_reported(desk: Desk) -> None:
     hook = desk.work.remote / "hooks/update"
     hook.write_text("#!/bin/sh\necho only robots push here >&2\nexit 1\n")
     hook.chmod(0o755)
@@ -310,7 +310,7 @@ def test_a_remote_that_refuses_is_told(desk: Desk) -> None:
     assert not desk.server.requests
 
 
-def test_a_dry_run_says_all_and_does_nothing(desk: Desk) -> None:
+def test_dry_run_prints_the_plan_and_changes_nothing(desk: Desk) -> None:
     before = repository_state(desk.work.folder)
     said = desk.publish("--dry-run").out
     assert f"Branch: {BRANCH} of origin, to be merged into main" in said
@@ -320,14 +320,14 @@ def test_a_dry_run_says_all_and_does_nothing(desk: Desk) -> None:
     assert (list(desk.work.refs), desk.server.requests) == (["refs/heads/main"], [])
 
 
-def test_one_json_document(desk: Desk) -> None:
+def test_json_output_is_one_document(desk: Desk) -> None:
     told = json.loads(desk.publish("--json").out)
     assert told["pull_request"]["state"] == "new"
     assert sorted(told["files"]) == sorted([*desk.files, *OWN])
     assert told["commit"] == desk.work.refs[REF]
 
 
-def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Path) -> None:
+def test_publish_refuses_foreign_reports_and_folders_without_a_remote(desk: Desk, tmp_path: Path) -> None:
     free = desk.work.folder / "reports/free.md"
     free.write_text("# Why did it fail\n\nNobody knows.\n")
     said = desk.workspace.run("publish", str(free), code=65).err
@@ -345,7 +345,7 @@ def test_only_our_reports_in_a_repository_with_a_remote(desk: Desk, tmp_path: Pa
     assert "has no remote" in desk.publish(code=64).err
 
 
-def test_a_new_analysis_is_published_on_top(desk: Desk, tmp_path: Path) -> None:
+def test_new_analysis_is_published_on_top_of_reviewer_edits(desk: Desk, tmp_path: Path) -> None:
     """With edits that people made on the branch before, and that the local file never saw."""
     desk.publish()
     desk.edited(tmp_path / "grace", BRANCH, "\n- Error: ", "\nReviewer: I looked\n- Error: ")
@@ -354,7 +354,7 @@ def test_a_new_analysis_is_published_on_top(desk: Desk, tmp_path: Path) -> None:
     assert "Reviewer: I looked" in desk.published
 
 
-def test_crlf_is_an_editors_not_a_persons(desk: Desk) -> None:
+def test_crlf_line_endings_are_not_published_as_an_edit(desk: Desk) -> None:
     text = desk.report.read_bytes()
     desk.report.write_bytes(text.replace(b"\n", b"\r\n"))
     desk.publish()

@@ -33,7 +33,9 @@ def in_turn(workspace: Workspace, real_data: Path) -> dict[str, Analysis]:
     }
 
 
-def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspace, real_data: Path) -> None:
+def test_every_real_run_is_analysed_with_verified_citations(
+    in_turn: dict[str, Analysis], workspace: Workspace, real_data: Path
+) -> None:
     assert sum(len(document.findings) for document in in_turn.values()) == 146
     assert not any(finding.unclassified for document in in_turn.values() for finding in document.findings)
     assert len(workspace.reports) == 6
@@ -55,7 +57,9 @@ def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspac
                 assert any(text and "\n".join(text[cited.first - 1 : cited.last]) == cited.text for text in held)
 
 
-def test_the_reports_are_short_and_say_nothing_three_times(in_turn: dict[str, Analysis], workspace: Workspace) -> None:
+def test_reports_are_short_and_repeat_no_sentence_three_times(
+    in_turn: dict[str, Analysis], workspace: Workspace
+) -> None:
     pages = [path.read_bytes() for path in workspace.reports]
     assert len(pages) == len(in_turn)
     assert sum(map(len, pages)) <= MOST_BYTES
@@ -104,7 +108,7 @@ def spot(quoted: Quoted) -> tuple[str, str, int, int, str]:
     return one.role, one.path, one.first, quoted.last, "".join(one.text.split())
 
 
-def test_again_nothing_changes(workspace: Workspace, real_data: Path) -> None:
+def test_second_analysis_leaves_the_report_unchanged(workspace: Workspace, real_data: Path) -> None:
     folder = run_folders(real_data)[0]
     first = workspace.run("analyze", folder, "--judge", "rules").out
     before = workspace.report.stat().st_mtime_ns
@@ -114,7 +118,7 @@ def test_again_nothing_changes(workspace: Workspace, real_data: Path) -> None:
     assert first.replace("new, revision 1", "unchanged") == again
 
 
-def test_one_failure_of_all_is_one_entry(workspace: Workspace, real_data: Path) -> None:
+def test_failure_shared_by_all_evals_is_one_entry(workspace: Workspace, real_data: Path) -> None:
     document = json.loads(
         workspace.run("analyze", real_data / "convex-runs" / "jn70vkj7", "--judge", "rules", "--json").out
     )

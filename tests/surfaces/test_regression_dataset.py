@@ -48,7 +48,7 @@ def refused(inside: InProcessCommand, run: str, *more: str, code: int = 64, name
     return told.err
 
 
-def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(
+def test_failed_items_become_a_published_dataset_with_its_own_experiment(
     inside: InProcessCommand, made: StoredExperiment
 ) -> None:
     run = made.run(
@@ -84,14 +84,18 @@ def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(
     assert now.config == ExperimentConfig(passed_threshold=1.0, concurrency=7)
 
 
-def test_ids_are_printed_for_people_too(inside: InProcessCommand, made: StoredExperiment) -> None:
+def test_text_output_prints_dataset_version_and_experiment_ids(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     made.run("pffp", name="pr-1")
     told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out.splitlines()
     assert [line.split()[0] for line in told] == ["dataset", "version", "experiment"]
     assert "2 items of run" in told[0]
 
 
-def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: InProcessCommand, made: StoredExperiment) -> None:
+def test_chosen_trials_may_lack_an_answer_but_must_not_have_passed(
+    inside: InProcessCommand, made: StoredExperiment
+) -> None:
     run = made.run("pfeu", name="pr-1")
     ids = {key: RunItem.id_of(run.id, key, 1) for key in "abcd"}
     assert "a passed in this trial" in refused(inside, "pr-1", "--run-item-id", ids["a"])
@@ -101,7 +105,7 @@ def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: InProcessCo
     assert (done.items, done.notes) == (2, ())
 
 
-def test_without_a_failure_nothing_is_made(inside: InProcessCommand, made: StoredExperiment) -> None:
+def test_run_without_failures_creates_no_dataset(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pppp", name="pr-1")
     told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out
     assert "nothing failed, so nothing was created" in told
@@ -109,16 +113,14 @@ def test_without_a_failure_nothing_is_made(inside: InProcessCommand, made: Store
     assert made.definitions.experiment("refunds") is None
 
 
-def test_a_name_that_is_taken_is_refused_before_anything_is_made(
-    inside: InProcessCommand, made: StoredExperiment
-) -> None:
+def test_duplicate_name_is_refused_before_anything_is_created(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pfff", name="pr-1")
     assert "a dataset with this name already exists" in refused(inside, "pr-1", name="tickets")
     assert "an experiment with this name already exists" in refused(inside, "pr-1", name="quality")
     assert made.datasets.find("quality") is None
 
 
-def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: StoredExperiment) -> None:
+def test_invalid_option_combinations_are_refused(inside: InProcessCommand, made: StoredExperiment) -> None:
     made.run("pfff", name="pr-1")
     assert "--reviewed-only needs --classification" in refused(inside, "pr-1", "--reviewed-only")
     assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
@@ -132,9 +134,7 @@ def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: S
     assert [one.name for one in made.datasets.all()] == ["tickets"]
 
 
-def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(
-    inside: InProcessCommand, made: StoredExperiment
-) -> None:
+def test_start_run_queues_a_run_with_the_candidate_deployment(inside: InProcessCommand, made: StoredExperiment) -> None:
     component = Component(name="agent", kind="http", address="http://127.0.0.1:9/")
     for id in ("dep-1", "dep-2"):
         made.definitions.add_deployment(
@@ -147,7 +147,7 @@ def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(
     assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
 
 
-def test_by_label_broken_graders_stay_out_and_people_beat_judges(
+def test_classification_filter_prefers_human_labels_over_verdicts(
     inside: InProcessCommand, made: StoredExperiment
 ) -> None:
     """The report of the run says whose fault each failure is, and a person changed one label of it."""
@@ -172,7 +172,7 @@ async def archive(inside: InProcessCommand, made: StoredExperiment, run: Experim
         await archive_run(workspace, run, version, "completed", None)
 
 
-def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: InProcessCommand, made: StoredExperiment) -> None:
+def test_imported_run_gives_a_dataset_without_an_experiment(inside: InProcessCommand, made: StoredExperiment) -> None:
     """Of several trials of an eval the first that failed."""
     tried = [
         {"task_id": task, "trial": trial, "reward": reward, "info": {"task": {"instruction": f"do {task}"}}, "traj": []}

@@ -46,7 +46,7 @@ def filled(inside: InProcessCommand) -> InProcessCommand:
     return inside
 
 
-def test_sets_are_listed_with_how_far_they_are(filled: InProcessCommand) -> None:
+def test_result_sets_are_listed_with_their_progress(filled: InProcessCommand) -> None:
     assert filled.run("results", "list").out == "why/v1  2 results, 1 error, 1 pending  2026-11-02\n"
     assert filled.run("results", "list", "why", "--collection", "airline").out.startswith("why/v1  ")
     assert filled.run("results", "list", "other").out.startswith("No result sets yet")
@@ -54,7 +54,7 @@ def test_sets_are_listed_with_how_far_they_are(filled: InProcessCommand) -> None
     assert (told["name"], told["result_count"], told["pending_count"]) == ("why/v1", 2, 1)
 
 
-def test_results_are_shown_with_whether_citations_hold(filled: InProcessCommand) -> None:
+def test_results_are_shown_with_their_citation_status(filled: InProcessCommand) -> None:
     assert filled.run("results", "show", "why/v1").out == (
         "0  task: 0\n  answer:\n    Two\n    lines [2J.\n  citations: 0 verified, 0 relocated, 0 unverified\n\n"
         "1  task: 1\n  cause: lied\n  why: It gave up [T0B3] (unverified).\n"
@@ -66,11 +66,11 @@ def test_results_are_shown_with_whether_citations_hold(filled: InProcessCommand)
     assert [one["user_metadata"] for one in told] == [{"task": 0}, {"task": 1}]
 
 
-def test_what_is_not_there_is_told(filled: InProcessCommand) -> None:
+def test_unknown_result_set_or_collection_is_reported(filled: InProcessCommand) -> None:
     missing = filled.run("results", "show", "why/v2", code=66).err
     assert "result set 'why/v2' not found in collection 'airline'; result sets: why/v1" in missing
     assert "collection 'nowhere' not found" in filled.run("results", "list", "--collection", "nowhere", code=66).err
 
 
-def test_without_any_collection(inside: InProcessCommand) -> None:
+def test_list_without_a_collection_exits_with_66(inside: InProcessCommand) -> None:
     assert "collection yet" in inside.run("results", "list", code=66).err

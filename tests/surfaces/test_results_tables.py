@@ -24,7 +24,7 @@ def table(inside: InProcessCommand) -> Path:
     return path
 
 
-def test_a_table_is_analysed(inside: InProcessCommand, table: Path) -> None:
+def test_analyze_reads_a_csv_table(inside: InProcessCommand, table: Path) -> None:
     ended = inside.run("analyze", table.name, *MAP, "--model", "acme/m-1", "--judge", "rules", "--json", code=65)
     told = json.loads(ended.out)
     assert told["run"]["unread"] == ["1 x a row that cannot be read: 2 cells in place of 6 (first: line 6)"]
@@ -46,7 +46,7 @@ def test_a_table_is_analysed(inside: InProcessCommand, table: Path) -> None:
     assert "Canberra" in explained
 
 
-def test_a_table_is_queried_and_exported(inside: InProcessCommand, table: Path) -> None:
+def test_imported_table_is_queried_and_exported(inside: InProcessCommand, table: Path) -> None:
     said = inside.run("import", table.name, *MAP, code=65).out
     assert "results.csv (csv)" in said
     assert "  columns: input=question, output=answer, expected=gold, passed, reason, id\n" in said
@@ -59,7 +59,7 @@ def test_a_table_is_queried_and_exported(inside: InProcessCommand, table: Path) 
     assert "0 new, 4 same" in inside.run("import", "again.jsonl", "--collection", "results").out
 
 
-def test_two_tables_are_compared_and_leave_no_collection(inside: InProcessCommand, table: Path) -> None:
+def test_compare_of_two_tables_creates_no_collection(inside: InProcessCommand, table: Path) -> None:
     (inside.folder / "fixed.csv").write_text(ROWS.replace("Sydney,Canberra,false", "Canberra,Canberra,true"))
     compared = json.loads(inside.run("compare", "results.csv", "fixed.csv", *MAP, "--judge", "rules", "--json").out)
     assert [one["eval"] for one in compared["pairs"] if one["change"] == "fixed"] == ["geo-2"]
@@ -70,7 +70,7 @@ PLAIN = "frage,antwort,soll,note\nCapital of Australia?,Sydney,Canberra,1\nCapit
 NAMED = ("--map", "input=frage,output=antwort,expected=soll,score=note", "--threshold", "4")
 
 
-def test_columns_and_threshold_are_kept(inside: InProcessCommand) -> None:
+def test_column_map_and_threshold_are_remembered(inside: InProcessCommand) -> None:
     (inside.folder / "noten.csv").write_text(PLAIN)
     rules = ("--judge", "rules")
     first = inside.run("analyze", "noten.csv", *NAMED, *rules)
@@ -88,7 +88,7 @@ def test_columns_and_threshold_are_kept(inside: InProcessCommand) -> None:
     assert first.code == 0
 
 
-def test_a_folder_of_several_tables_is_refused_before_it_is_stored(inside: InProcessCommand) -> None:
+def test_folder_of_several_tables_is_refused_before_storing(inside: InProcessCommand) -> None:
     folder = inside.folder / "tables"
     folder.mkdir()
     for name in "ab":
@@ -98,7 +98,7 @@ def test_a_folder_of_several_tables_is_refused_before_it_is_stored(inside: InPro
     assert "nothing to delete" in inside.run("gc", "--dry-run").out
 
 
-def test_the_columns_of_a_file_are_explained(inside: InProcessCommand) -> None:
+def test_import_explain_shows_where_each_column_goes(inside: InProcessCommand) -> None:
     (inside.folder / "odd.csv").write_text("qestion,model_answer,gold,correct,tag\nq,a,b,0,x\n")
     said = inside.run("import", "--explain", "odd.csv").out
     assert "    model_answer (output) -> last message\n    gold (expected) -> document `expected`\n" in said
@@ -124,7 +124,7 @@ def test_the_columns_of_a_file_are_explained(inside: InProcessCommand) -> None:
         ),
     ],
 )
-def test_a_wrong_map_is_an_error(
+def test_invalid_column_map_is_an_error(
     inside: InProcessCommand, table: Path, arguments: tuple[str, ...], code: int, told: str
 ) -> None:
     for command in ("analyze", "import"):
@@ -132,14 +132,14 @@ def test_a_wrong_map_is_an_error(
     assert "no collection" in inside.run("collections", "list").out
 
 
-def test_a_score_above_1_asks_for_the_threshold(inside: InProcessCommand) -> None:
+def test_score_above_1_requires_a_threshold(inside: InProcessCommand) -> None:
     (inside.folder / "rated.csv").write_text("input,output,score\nq,a,5\nr,b,3\n")
     said = inside.run("analyze", "rated.csv", code=65).err
     assert "line 2: the score 5 is above 1; name the lowest score that passes with --threshold" in said
     assert ": 1 of 2 evals failed" in inside.run("analyze", "rated.csv", "--threshold", "4").out
 
 
-def test_columns_are_only_said_of_a_table(inside: InProcessCommand) -> None:
+def test_map_and_threshold_are_refused_for_other_formats(inside: InProcessCommand) -> None:
     (inside.folder / "junit.xml").write_text('<testsuite><testcase name="a"/></testsuite>')
     (inside.folder / "kept").mkdir()
     (inside.folder / "kept" / "table.csv").write_text("question,passed\na,yes\nb,no\n")

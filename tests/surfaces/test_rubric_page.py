@@ -66,7 +66,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield server
 
 
-def test_every_command_of_the_page_works_in_its_order(
+def test_commands_of_the_page_succeed_in_order(
     folder: Path, server: MessagesServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(commands()) >= 8
@@ -81,7 +81,7 @@ def test_every_command_of_the_page_works_in_its_order(
     assert server.calls
 
 
-def test_the_python_of_the_page_judges(
+def test_python_example_of_the_page_judges_a_run(
     folder: Path, server: MessagesServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (code,) = blocks("python")
@@ -90,19 +90,19 @@ def test_the_python_of_the_page_judges(
     assert len(server.calls) == 1
 
 
-def test_the_page_names_every_field_of_a_rubric() -> None:
+def test_page_documents_every_rubric_field() -> None:
     rubric = parse_rubric(blocks("yaml")[0], "helpful", "rubrics.md")
     fields = set(type(rubric).model_fields) - {"id", "version"}
     assert {name for name in fields if f"`{name}`" not in PAGE} == set()
 
 
-def test_the_agent_run_of_the_page_is_read_whole() -> None:
+def test_agent_run_of_the_page_is_parsed_completely() -> None:
     found = parse_agent_run(blocks("json")[0], "rubrics.md")
     assert (found.id, found.metadata) == ("run-1", {"scores": {"reward": 0}})
     assert [message.role for message in found.transcripts[0].messages] == ["user", "assistant"]
 
 
-def test_the_rubric_of_the_skill_is_one() -> None:
+def test_rubric_of_the_skill_is_valid() -> None:
     skill = (ROOT / "skills/write-rubric/SKILL.md").read_text("utf-8")
     (shown,) = blocks("yaml", skill.split("---\n", 2)[2])
     rubric = parse_rubric(shown, "invented", "SKILL.md")
@@ -110,7 +110,7 @@ def test_the_rubric_of_the_skill_is_one() -> None:
     assert json.loads(line)["label"] in rubric.output_schema["properties"]["label"]["enum"]
 
 
-def test_the_page_says_what_holds_where_a_rubric_says_nothing() -> None:
+def test_page_documents_the_defaults_of_a_rubric() -> None:
     default = parse_rubric("rubric_text: Is it so?", "x", "x.yaml")
     labels = default.output_schema["properties"]["label"]["enum"]
     assert f"default: `label` ({', '.join(f'`{label}`' for label in labels)}) and a cited `explanation`" in PAGE

@@ -64,7 +64,7 @@ def exported(workspace: Workspace, run: str, form: str) -> str:
         ("pppp", "failed", 3, "failed: the key is wrong"),
     ],
 )
-def test_ci_and_wait_end_as_the_gate_says(
+def test_gate_and_wait_exit_with_the_code_of_the_gate(
     workspace: Workspace, made: StoredExperiment, outcomes: str, state: str, code: int, said: str
 ) -> None:
     made.run(outcomes, name="pr-1", state=state, reason="the key is wrong" if state == "failed" else None)  # type: ignore[arg-type]
@@ -75,7 +75,7 @@ def test_ci_and_wait_end_as_the_gate_says(
     workspace.run("experiments", "runs", "wait", "pr-1", "--no-fail-on-gate", code=lenient)
 
 
-def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: StoredExperiment) -> None:
+def test_gate_prints_every_clause_and_defines_a_pass(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="main")
     config = ExperimentConfig(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
     made.run("pfpue", config, name="pr-1")
@@ -88,7 +88,7 @@ def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: St
     assert [len(clause["items"]) for clause in gate["clauses"]] == [0, 0, 3, 0]
 
 
-def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: StoredExperiment) -> None:
+def test_gate_refuses_a_running_run(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     ended = workspace.run("experiments", "runs", "gate", run.id, code=64)
     assert f"evalscribe experiments runs wait {run.id}" in ended.err
@@ -98,7 +98,7 @@ def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: StoredExperim
     ("baseline", "said"),
     [("nobody", "run"), ("pr-1", "this run itself"), ("stopped", "is cancelled")],
 )
-def test_a_baseline_that_cannot_be_compared_fails_the_gate(
+def test_missing_own_or_cancelled_baseline_fails_the_gate(
     workspace: Workspace, made: StoredExperiment, baseline: str, said: str
 ) -> None:
     made.run("ppp", name="stopped", state="cancelled")
@@ -108,14 +108,14 @@ def test_a_baseline_that_cannot_be_compared_fails_the_gate(
     assert said in out
 
 
-def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
+def test_baseline_with_other_scorers_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
     other = BINDINGS[0].model_copy(update={"threshold": 0.5})
     made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
     made.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "its scorers differ: exact_match" in workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
 
 
-def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
+def test_baseline_of_another_dataset_version_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="main")
     made.datasets.put("ds-1", make_items("new"))
     made.dataset_version = made.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
@@ -124,27 +124,27 @@ def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: 
     assert "another dataset version" in workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
 
 
-def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: StoredExperiment) -> None:
+def test_wait_exits_with_4_at_its_timeout(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     made.runs.beat(run.id, datetime.now(UTC).isoformat())
     ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
     assert "is still running" in ended.out
 
 
-def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: StoredExperiment) -> None:
+def test_wait_reports_a_run_without_a_worker_at_once(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "15m", code=69)
     assert f"evalscribe experiments runs resume {run.id}" in ended.err
 
 
-def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: StoredExperiment) -> None:
+def test_wait_waits_for_a_worker_that_holds_the_run(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pp", state="running")
     with made.runs.claim(run.id) as claimed:
         assert claimed
         workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
 
 
-def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperiment) -> None:
+def test_wait_timeout_must_be_a_duration(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     workspace.run("experiments", "runs", "wait", "pr-1", "--timeout=1h30m")
     assert (
@@ -157,17 +157,17 @@ def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperim
     ("text", "length"),
     [("15m", 900.0), ("1h30m", 5400.0), ("90s", 90.0), ("500ms", 0.5), ("15", 15.0), (" 1.5H ", 5400.0), ("0", 0.0)],
 )
-def test_lengths_of_time(text: str, length: float) -> None:
+def test_seconds_parses_durations(text: str, length: float) -> None:
     assert seconds(text) == length
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "15 m", "m", "1h-5m", "1e3s", "inf", "15minutes"])
-def test_what_is_no_length_of_time(text: str) -> None:
+def test_seconds_refuses_invalid_durations(text: str) -> None:
     with pytest.raises(UsageError, match="not a duration"):
         seconds(text)
 
 
-def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: StoredExperiment) -> None:
+def test_summary_shows_counts_scorers_and_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, ExperimentConfig(min_pass_rate=0.5), name="pr-1")
     out = workspace.run("experiments", "runs", "summary", "pr-1").out
     for line in (
@@ -185,7 +185,7 @@ def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: S
     assert found["summary"]["flaky"] == ["b"]  # type: ignore[index]
 
 
-def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: StoredExperiment) -> None:
+def test_failures_are_listed_by_verdict_with_their_reason(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1")
     out = workspace.run("experiments", "runs", "failures", "pr-1").out
     assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["FAILED", "UNSCORED", "ERROR"]
@@ -203,7 +203,7 @@ def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Sto
     assert "(3 trials not passed)" in workspace.run("experiments", "runs", "failures", "pr-1").err
 
 
-def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: StoredExperiment) -> None:
+def test_failed_gate_and_mistyped_option_name_the_next_command(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("pfppp", name="pr-1")
     assert (
         f"Next: evalscribe experiments runs failures {run.id}\n"
@@ -215,7 +215,7 @@ def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Work
     )
 
 
-def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: StoredExperiment) -> None:
+def test_flaky_failures_belong_to_items_that_also_passed(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pf", "b": "ff", "c|<b>@x": "pp", "=SUM(1)": "pp", "e\ne": "pp"}, name="pr-1")
     rows = json.loads(workspace.run("experiments", "runs", "failures", "pr-1", "--flaky", "--format", "json").out)
     assert [(row["item_key"], row["repetition"]) for row in rows] == [("a", 2)]
@@ -239,7 +239,7 @@ def test_runs_are_listed_and_shown_with_the_config_of_their_version(
     assert '"min_pass_rate":0.9' in workspace.run("experiments", "runs", "show", "quality", "pr-1").out
 
 
-def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_changed(
+def test_listed_gate_is_recomputed_only_after_a_change(
     workspace: Workspace, made: StoredExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = made.run("ppppf", name="main")
@@ -283,7 +283,7 @@ def test_scores_are_filtered(workspace: Workspace, made: StoredExperiment) -> No
     assert len(keys("--scorer-version-id", BINDINGS[0].spec.id)) == 4
 
 
-def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: StoredExperiment) -> None:
+def test_unknown_score_filters_are_refused(workspace: Workspace, made: StoredExperiment) -> None:
     for option, value in (
         ("--session-id", "s"),
         ("--span-id", "s"),
@@ -296,7 +296,7 @@ def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Stor
         assert option in said
 
 
-def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, made: StoredExperiment) -> None:
+def test_filters_that_match_nothing_list_the_valid_values(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppf", name="pr-1")
     made.run("ppppp", name="pr-2")
     item = json.loads(workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--format", "json").out)[0][
@@ -340,7 +340,7 @@ def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, ma
         ("score-", "a score of item a"),
     ],
 )
-def test_what_is_analysed_is_a_run_and_the_latest_is_named(
+def test_analyze_with_another_kind_of_id_suggests_its_latest_run(
     workspace: Workspace, made: StoredExperiment, named: str, what: str
 ) -> None:
     made.run("ppppf", name="pr-1")
@@ -353,12 +353,12 @@ def test_what_is_analysed_is_a_run_and_the_latest_is_named(
     assert f"evalscribe: {whole} is {what}, not a run: use pr-2 ({run.id}), {its}" in said
 
 
-def test_an_id_that_is_not_stored_is_told_by_its_kind(workspace: Workspace) -> None:
+def test_unknown_id_is_reported_with_its_kind(workspace: Workspace) -> None:
     said = workspace.run("analyze", "exp-0a1b2c3d", "--judge", "rules", code=66).err
     assert "exp-0a1b2c3d looks like the id of an experiment, but there is no store here" in said
 
 
-def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: StoredExperiment) -> None:
+def test_evidence_shows_only_the_included_parts(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pf", name="pr-1")
     score = json.loads(
         workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--failed", "--format", "jsonl").out
@@ -380,7 +380,7 @@ def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: StoredExp
     workspace.run("experiments", "scores", "evidence", "score-none", code=66)
 
 
-def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: StoredExperiment) -> None:
+def test_csv_export_is_complete_and_escapes_formulas(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1", outputs={"b": HOSTILE, "a": "-1", "c|<b>@x": '+cmd|" /C calc"!A0'})
     text = exported(workspace, "pr-1", "csv")
     assert text.endswith("\r\n")
@@ -394,7 +394,7 @@ def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: StoredExp
     assert rows[3]["exact_match.status"] == "input_error"
 
 
-def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: StoredExperiment) -> None:
+def test_json_and_jsonl_exports_hold_every_trial(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf"}, name="pr-1", state="cancelled")
     whole = json.loads(exported(workspace, "pr-1", "json"))
     assert whole["summary"]["counts"]["missing"] == 6
@@ -410,7 +410,7 @@ def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: StoredExperim
     ]
 
 
-def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, made: StoredExperiment) -> None:
+def test_junit_export_distinguishes_failures_errors_and_skipped(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfue", name="pr-1", state="cancelled", outputs={"b": HOSTILE})
     suite = ElementTree.fromstring(exported(workspace, "pr-1", "junit"))[0]
     assert [suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")] == ["quality", *"5121"]
@@ -427,7 +427,7 @@ def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, 
     assert "alert(1)" in (cases[1].findtext("failure") or "")
 
 
-def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: StoredExperiment) -> None:
+def test_junit_export_imports_with_the_same_counts(workspace: Workspace, made: StoredExperiment) -> None:
     made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue", "=SUM(1)": "p"}, name="pr-1", state="cancelled")
     exported(workspace, "pr-1", "junit")
     out = workspace.run("import", "run.junit", "--collection", "back", "--model", "x/y").out
@@ -435,7 +435,7 @@ def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: Store
     assert "2 error, 1 failed, 3 incomplete, 4 passed" in out
 
 
-def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: StoredExperiment) -> None:
+def test_markdown_export_escapes_hostile_text(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="@all <b>", outputs={"b": HOSTILE})
     text = exported(workspace, "@all <b>", "md")
     assert text.startswith("## ❌ quality: `@all` `<b>`")
@@ -445,7 +445,7 @@ def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: StoredE
     assert "<script>" not in fenced[0] + fenced[-1]
 
 
-def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: StoredExperiment) -> None:
+def test_html_export_is_self_contained_and_escaped(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="<i>1</i>", outputs={"b": HOSTILE})
     page = exported(workspace, "<i>1</i>", "html")
     assert "<script" not in page
@@ -455,7 +455,7 @@ def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: Stor
     assert page.count("<details>") == page.count("</details>") == 5
 
 
-def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, made: StoredExperiment) -> None:
+def test_html_export_lists_trials_that_did_not_pass_first(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("pfpue", name="pr-1", outputs={"b": HOSTILE})
     page = exported(workspace, "pr-1", "html")
     assert '<h1>quality: pr-1 <span class="failed">failed</span></h1>' in page
@@ -465,19 +465,19 @@ def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, ma
     assert page.count("Pass rate") == page.count("2/5") - 1 == 1, "each fact once, and where the gate asks for it"
 
 
-def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: StoredExperiment) -> None:
+def test_unknown_export_format_is_refused_before_writing(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     workspace.run("experiments", "runs", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)
     assert not (workspace.folder / "run.pdf").exists()
 
 
-def test_an_export_without_a_file_is_printed(workspace: Workspace, made: StoredExperiment) -> None:
+def test_export_without_a_file_goes_to_standard_output(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppp", name="pr-1")
     assert len(workspace.run("experiments", "runs", "export", "pr-1", "-f", "jsonl").out.splitlines()) == 5
 
 
 @pytest.mark.parametrize("command", ["ci", "wait"])
-def test_a_step_in_github_actions_has_a_summary(
+def test_github_step_summary_shows_the_gate_and_failures(
     workspace: Workspace, made: StoredExperiment, command: str, tmp_path: Path
 ) -> None:
     made.run("pfppp", name="pr-1")
@@ -491,7 +491,7 @@ def test_a_step_in_github_actions_has_a_summary(
     assert "\n## quality: pr-1" in page.read_text(), "a gate that nobody set fails no step"
 
 
-def test_the_summary_of_a_step_stays_below_its_limit(
+def test_github_step_summary_stays_below_its_size_limit(
     workspace: Workspace, made: StoredExperiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made.run("fffff", name="pr-1", outputs={item.key: "long " * 900 for item in made.items})
@@ -509,9 +509,7 @@ def test_the_summary_of_a_step_stays_below_its_limit(
 ORDERS = "\n::set-output name=pwned::1\n  ::add-mask::e ##[error]no"
 
 
-def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(
-    workspace: Workspace, made: StoredExperiment
-) -> None:
+def test_target_output_cannot_inject_workflow_commands(workspace: Workspace, made: StoredExperiment) -> None:
     run = made.run("fpppp", name="##[error]run", outputs={"a": ORDERS})
     score = json.loads(workspace.run("experiments", "scores", "list", "--run-id", run.id, "--format", "json").out)[0][
         "id"
@@ -533,7 +531,7 @@ def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(
     assert summary["summary"]["name"] == "##[error]run"
 
 
-def test_a_summary_that_cannot_be_written_changes_nothing(
+def test_unwritable_step_summary_does_not_change_the_exit_code(
     workspace: Workspace, made: StoredExperiment, tmp_path: Path
 ) -> None:
     made.run("ppppp", name="pr-1")
@@ -541,7 +539,7 @@ def test_a_summary_that_cannot_be_written_changes_nothing(
     assert "the step's summary cannot be written" in ended.err
 
 
-def test_a_run_that_there_is_not(workspace: Workspace, made: StoredExperiment) -> None:
+def test_unknown_run_lists_recent_runs(workspace: Workspace, made: StoredExperiment) -> None:
     for command in ("summary", "failures", "wait", "ci"):
         assert "run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
     assert "nothing has run yet" in workspace.run("experiments", "runs", "gate", "nobody", code=66).err
@@ -549,7 +547,7 @@ def test_a_run_that_there_is_not(workspace: Workspace, made: StoredExperiment) -
     assert "recent runs: pr-1; `evalscribe" in workspace.run("experiments", "runs", "gate", "nobody", code=66).err
 
 
-def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: StoredExperiment) -> None:
+def test_closed_output_pipe_does_not_hide_a_failed_gate(workspace: Workspace, made: StoredExperiment) -> None:
     made.run("ppppf", name="bad")
     process = workspace.start("experiments", "runs", "gate", "bad", "--format", "json")
     assert process.stdout
@@ -558,7 +556,9 @@ def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspac
     assert process.returncode == 2, err
 
 
-def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: StoredExperiment, tmp_path: Path) -> None:
+def test_export_writes_into_a_pipe_without_replacing_it(
+    workspace: Workspace, made: StoredExperiment, tmp_path: Path
+) -> None:
     made.run("ppppp", name="pr-1")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -569,7 +569,7 @@ def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: Stor
     assert pipe.is_fifo()
 
 
-def test_exit_codes_of_real_processes(workspace: Workspace, made: StoredExperiment) -> None:
+def test_gate_and_wait_exit_codes_in_real_processes(workspace: Workspace, made: StoredExperiment) -> None:
     """Those that only these commands have."""
     made.run("ppppf", name="bad")
     made.run("pppp", name="stopped", state="cancelled")

@@ -171,13 +171,13 @@ def prepare(desk: Desk, name: str) -> None:
             (folder / file).write_text(json.dumps({"id": "run-1", **said}) + "\n")
 
 
-def test_every_skill_is_followed() -> None:
+def test_every_skill_has_commands_and_is_tested_here() -> None:
     assert {path.parent.name for path in SKILLS.glob("*/SKILL.md")} | {"AGENTS.md"} == set(FOR)
     assert all(len(lines(name)) > 4 for name in FOR)
 
 
 @pytest.mark.parametrize("name", FOR)
-def test_the_commands_work_in_their_order_and_only_those_spend_that_are_said_to(desk: Desk, name: str) -> None:
+def test_skill_commands_succeed_in_order_and_only_paid_ones_call_the_model(desk: Desk, name: str) -> None:
     prepare(desk, name)
     for line in lines(name):
         before = desk.paid
@@ -188,7 +188,7 @@ def test_the_commands_work_in_their_order_and_only_those_spend_that_are_said_to(
         assert (desk.paid > before) == spends, f"{line}: asked {desk.paid - before} times"
 
 
-def test_the_triage_script_plans_for_free_asks_once_and_runs_again_for_nothing(desk: Desk) -> None:
+def test_triage_script_plans_for_free_and_reuses_its_answers(desk: Desk) -> None:
     prepare(desk, "triage-collection")
     failed = sum(
         '"status":"failed"' in line.partition('"steps"')[0] for line in checkpoints_file().read_text().splitlines()
@@ -209,7 +209,7 @@ def test_the_triage_script_plans_for_free_asks_once_and_runs_again_for_nothing(d
     assert len(desk.model.calls) == 2 * failed + 1
 
 
-def test_the_triage_script_says_what_is_wrong_in_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_triage_script_reports_errors_in_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copy(SCRIPT, desk.workspace.folder)
     with pytest.raises(SystemExit, match=r"triage: .*no collection"):
         desk.script()
@@ -223,7 +223,7 @@ def test_the_triage_script_says_what_is_wrong_in_one_line(desk: Desk, monkeypatc
         desk.script()
 
 
-def test_a_changed_question_of_the_triage_script_is_asked_anew_and_only_it(desk: Desk) -> None:
+def test_triage_script_sends_only_the_changed_prompt_again(desk: Desk) -> None:
     prepare(desk, "triage-collection")
     script = desk.workspace.folder / "triage.py"
     few = script.read_text().replace("ORDER BY f.task, f.id\n", "ORDER BY f.task, f.id\n    LIMIT 3\n")

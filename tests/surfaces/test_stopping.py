@@ -53,13 +53,15 @@ def at_a_hundred(process: subprocess.Popen[str], _: Path) -> None:
 
 @pytest.mark.parametrize("moment", [at_start, at_its_store, at_a_hundred])
 @pytest.mark.parametrize("number", CODES)
-def test_stopped_at_any_moment(number: signal.Signals, moment: Moment, workspace: Workspace, many: Path) -> None:
+def test_stopped_command_exits_with_a_message_and_the_signal_code(
+    number: signal.Signals, moment: Moment, workspace: Workspace, many: Path
+) -> None:
     stopped_at(moment, number, workspace, many)
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("moment", [at_its_store, at_a_hundred])
-def test_stopped_within_a_second(moment: Moment, workspace: Workspace, many: Path) -> None:
+def test_interrupted_command_stops_within_a_second(moment: Moment, workspace: Workspace, many: Path) -> None:
     assert stopped_at(moment, signal.SIGINT, workspace, many) < slowness()
 
 
@@ -73,7 +75,7 @@ def stopped_at(moment: Moment, number: signal.Signals, workspace: Workspace, man
     return seconds
 
 
-def test_what_was_finished_is_known(workspace: Workspace, many: Path) -> None:
+def test_finished_verdicts_survive_a_killed_analysis(workspace: Workspace, many: Path) -> None:
     process = workspace.start("analyze", many, "--judge", "rules")
     assert process.stderr is not None
     for line in process.stderr:

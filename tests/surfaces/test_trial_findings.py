@@ -97,7 +97,7 @@ def correct_by_hand(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("correct", [correct_by_command, correct_by_hand])
-def test_a_correction_of_trials_is_kept(workspace: Workspace, clone: Clone, jobs: Path, correct: object) -> None:
+def test_correction_of_several_trials_is_kept(workspace: Workspace, clone: Clone, jobs: Path, correct: object) -> None:
     assert callable(correct)
     correct(workspace)
     clone.git("add", "-A")
@@ -125,7 +125,7 @@ def test_a_correction_of_trials_is_kept(workspace: Workspace, clone: Clone, jobs
     assert "repeat of 2026-11-23" in newer
 
 
-def test_a_trial_by_itself_is_no_repeat_of_itself(workspace: Workspace, jobs: Path) -> None:
+def test_trial_analysed_alone_is_not_a_repeat_of_itself(workspace: Workspace, jobs: Path) -> None:
     one = next(jobs.glob("model/region-revenue__*"))
     said = workspace.run("analyze", one, *RULES, "--full").out
     assert "1 of 1 eval failed" in said

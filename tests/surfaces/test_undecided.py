@@ -38,7 +38,7 @@ CAUSES = [
 
 @pytest.mark.parametrize(("script", "more", "code", "words"), CAUSES)
 @pytest.mark.parametrize("earlier", [True, False], ids=["earlier report", "no report"])
-def test_an_analysis_that_decided_nothing(
+def test_analysis_without_a_verdict_exits_with_the_code_of_its_cause(
     script: Any, more: tuple[str, ...], code: int, words: str, earlier: bool, workspace: Workspace, tmp_path: Path
 ) -> None:
     run = run_snapshots.write(tmp_path / "run", 2)
@@ -98,7 +98,7 @@ def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, t
     workspace.run("reports", "check")
 
 
-def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_path: Path) -> None:
+def test_correction_of_a_kept_verdict_is_kept(workspace: Workspace, tmp_path: Path) -> None:
     run = run_snapshots.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     report = workspace.report
@@ -137,7 +137,7 @@ def test_unreadable_evidence_writes_no_report(workspace: Workspace, tmp_path: Pa
     assert workspace.reports == []
 
 
-def test_outages_that_are_labelled_are_a_whole_analysis(workspace: Workspace, tmp_path: Path) -> None:
+def test_analysis_of_outages_only_succeeds(workspace: Workspace, tmp_path: Path) -> None:
     run = run_snapshots.write(tmp_path / "run", 3)
     for path in (run / "debug").iterdir():
         payload = json.loads(path.read_text())

@@ -256,7 +256,9 @@ def test_query_of_a_damaged_store_is_not_reported_as_a_bug(damage: str, wreck: C
         ("a folder", "is a folder"),
     ],
 )
-def test_problem_is_named_and_nothing_is_changed(damage: str, words: str, wreck: Callable[[Damage], Wrecked]) -> None:
+def test_error_names_the_problem_and_leaves_the_store_unchanged(
+    damage: str, words: str, wreck: Callable[[Damage], Wrecked]
+) -> None:
     wrecked = wreck(DAMAGES[damage])
     code, told = wrecked.run(("experiments", "list"))
     assert code == 65
@@ -270,7 +272,7 @@ def test_problem_is_named_and_nothing_is_changed(damage: str, words: str, wreck:
             assert list(before.iterdump()) == list(now.iterdump())
 
 
-def test_a_value_that_breaks_a_command_is_named_with_its_table(wreck: Callable[[Damage], Wrecked]) -> None:
+def test_error_names_table_column_and_row_of_an_invalid_value(wreck: Callable[[Damage], Wrecked]) -> None:
     """Evals are not validated when read, because there are very many; the cause is searched for afterwards."""
     code, told = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
     assert code == 65
