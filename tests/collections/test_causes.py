@@ -1,4 +1,4 @@
-"""Failures put together by their cause, in words that stand in markdown."""
+"""Clustering of failures by cause, with cluster texts that are valid markdown."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which collection is meant."""
+"""Choice of the collection that a command works with."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,7 +16,7 @@ from evalscribe.workspace import Workspace
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
-    """Makes a workspace with collections, each `id` or `id=name`."""
+    """Return a function that makes a workspace with collections, each `id` or `id=name`."""
     with ExitStack() as stack:
 
         def make(*there: str, configured: str | None = None) -> Workspace:

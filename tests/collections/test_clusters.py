@@ -1,4 +1,4 @@
-"""Whatever a model answers, every observation is in one cluster or in none, and none is invented."""
+"""Clustering of observations: none is lost, duplicated or invented, whatever the model answers."""
 
 import random
 from collections.abc import Callable
@@ -22,12 +22,12 @@ def observations(number: int, words: Callable[[int], str] = lambda n: f"says {n 
 
 
 class Model:
-    """Answers as it is told to, line by line of what it is shown."""
+    """A model whose answer is computed from the (id, text) lines of the prompt."""
 
     def __init__(self, answer: Callable[[list[tuple[str, str]]], Groups | None]) -> None:
         self._answer = answer
         self.asked: list[int] = []
-        """Lines of each question."""
+        """Number of lines in each prompt."""
 
     async def __call__(self, subject: Subject) -> JudgeResult:
         lines = [(line.partition(" ")[0], line.partition(" ")[2]) for line in subject.items[0].text.split("\n")]
@@ -41,7 +41,7 @@ class Model:
 
 
 def by_text(lines: list[tuple[str, str]]) -> Groups:
-    """What ends in the same word is the same."""
+    """Group lines that end in the same word."""
     groups: dict[str, list[str]] = {}
     for id, text in lines:
         groups.setdefault(text.rpartition(" ")[2].rstrip("."), []).append(id)
@@ -85,7 +85,7 @@ async def test_many_clusters_are_clustered_again_until_few_are_left() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 async def test_no_observation_is_lost_or_invented_with_random_answers(seed: int) -> None:
-    """Answers at random: ids that are not there, twice, in brackets, in no group, empty and nameless groups."""
+    """Random answers contain unknown, duplicate, bracketed and missing ids, and empty or unnamed groups."""
     dice = random.Random(seed)
     given = observations(dice.randint(1, 400))
 

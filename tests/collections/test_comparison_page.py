@@ -1,4 +1,4 @@
-"""Pages of comparisons: what they say, that hostile text stays text, and that edits are seen."""
+"""Comparison pages: content, escaping of hostile text, and detection of edits."""
 
 from dataclasses import replace
 

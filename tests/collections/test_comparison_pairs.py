@@ -1,4 +1,4 @@
-"""Pairs of evals: what changed, what is left out and why, and the figures over the rest."""
+"""Pairs of evals: how each changed, which are left out and why, and the statistics over the rest."""
 
 from dataclasses import replace
 
@@ -114,7 +114,7 @@ def test_failures_only_run_is_compared_with_a_complete_run() -> None:
 
 
 def test_unnamed_evals_of_another_suite_are_not_counted_as_passed() -> None:
-    """A suite of which nothing is named but failures, beside one that has none of these."""
+    """A run that names only failures is compared with a run that has none of these evals."""
     other = make_run("b", {"y/1": "f", "y/2": "p"}, experiment="y")
     found = compare_sides([make_run_of_failures("a", ["x/1"], 4)], [other])
     assert changes(found) == {}

@@ -1,4 +1,4 @@
-"""What comparisons of real runs say, against what is known of them."""
+"""Comparisons of real runs, checked against their known results."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def read(records: Records) -> RunEvals:
 
 @pytest.fixture
 def halves(real_data: Path, tmp_path: Path) -> tuple[RunEvals, RunEvals]:
-    """The same model twice: trials 0 and 1, trials 2 and 3."""
+    """Return two runs of the same model: trials 0 and 1, and trials 2 and 3."""
     trials = json.loads((real_data / TAU).read_text())
     sides = []
     for name, own in (("a", (0, 1)), ("b", (2, 3))):

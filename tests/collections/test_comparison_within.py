@@ -1,4 +1,4 @@
-"""Matrices, one side beside itself, and the first call that differs."""
+"""Matrices, comparisons within one side, and the first divergent tool call."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_every_failed_trial_is_paired_with_a_passed_trial() -> None:
 
 
 def calling(*calls: tuple[str, dict[str, Any], str]) -> Transcript:
-    """Each call with what it gave back."""
+    """Return a transcript of calls, each a tuple of name, arguments and result."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
     for n, (name, arguments, answer) in enumerate(calls):
         call = {"id": str(n), "function": name, "arguments": arguments}

@@ -1,4 +1,4 @@
-"""Evals listed by filters, and one as text."""
+"""Evals listed with filters, and one eval as text."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""Runs of a source that names only what failed, brought into a collection."""
+"""Import of runs from a source that names only failures."""
 
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +20,7 @@ def check_progress(_evals: int, progress: float) -> None:
 
 
 class Source:
-    """So many failures, and two evals that passed."""
+    """A source with the given number of failures and two passed evals."""
 
     def __init__(self, failures: int) -> None:
         named = (Eval(id=f"e{n}", category="x", name=f"t{n}", status="failed") for n in range(failures))

@@ -1,4 +1,4 @@
-"""Agent runs of a collection as subjects: read when it is their turn, and forgotten."""
+"""Agent runs of a collection as subjects: loaded when judged, and released afterwards."""
 
 import gc
 import weakref
@@ -22,7 +22,7 @@ RUBRIC = Rubric(id="why", rubric_text="Why?")
 
 
 class Brief:
-    """A judge that looks at all of a subject, and has nothing to say."""
+    """A judge that reads the whole subject and gives no verdict."""
 
     id = name = "brief@1"
     rubric = RUBRIC
@@ -38,7 +38,7 @@ class Brief:
 
 
 class Counting:
-    """An archive that makes records as they are asked for, and knows how many are still held."""
+    """A store that creates records on request and counts how many are still in memory."""
 
     def __init__(self) -> None:
         self.held = weakref.WeakSet[Record]()
@@ -62,7 +62,7 @@ class Counting:
 
 
 class _Weak(Record):
-    """Equal to nothing else, so that each is counted."""
+    """A record hashed by identity, so that each instance is counted."""
 
     def __hash__(self) -> int:
         return id(self)

@@ -1,4 +1,4 @@
-"""Requests over a collection, in a real store, to a model that plays its script."""
+"""Requests over a collection, with a real store and a scripted model."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ Reaction = Reply | Exception
 
 @dataclass
 class Oracle:
-    """A `Model` and a `Models` that answers by what it is asked, and counts."""
+    """A `Model` and `Models` whose reply depends on the prompt, and which records its calls."""
 
     react: Callable[[str], Reaction] = lambda _: text_reply("It lied [T0B1].", usage=USAGE)
     id: str = "openai/gpt-5-mini"
@@ -41,7 +41,7 @@ class Oracle:
     asked: list[str] = field(default_factory=list)
     peak: int = 0
     hangs: str | None = None
-    """What is asked so is never answered."""
+    """A prompt that contains this text is never answered."""
     hung: asyncio.Event = field(default_factory=asyncio.Event)
     _open: int = 0
 
@@ -74,7 +74,7 @@ class Oracle:
 
 @dataclass
 class Heard:
-    """Progress of requests."""
+    """Records the progress of requests."""
 
     begins: list[tuple[str, int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What names mean: stored runs by prefix without any source, evals behind their run, files."""
+"""Lookup of subjects by name: stored runs by prefix, evals after their run, and files."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ RUN = Run(id="jn7aaaa1", provider="p", model="m", failed=2, total=2, failures=(F
 
 
 class Nowhere:
-    """No run can be reached: whatever is found is from the store."""
+    """Addresses without any reachable source: every run found comes from the store."""
 
     def address(self, name: str) -> SubjectAddress:
         return SubjectAddress(run_id=name, is_id="://" not in name)

@@ -1,7 +1,7 @@
-"""Work that the code of commit 29486c6 paid models for is found by today's code, which asks nothing again.
+"""Answers that the code of commit 29486c6 paid for are found by today's code and not requested again.
 
-The exception are verdicts on failures: a judge is now shown other evidence in other words, so that it is another
-question, which is asked once. What was paid for before stays in the store and can be read.
+Verdicts on failures are the exception: the judge's prompt has changed since, so each is requested once more. The old
+verdicts stay in the store and can be read.
 """
 
 import json
@@ -24,7 +24,7 @@ from support.messages_server import MessagesServer, failure
 
 @pytest.fixture
 def paid(workspace: object, inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> InProcessCommand:
-    """The workspace in which everything was paid for, as the working folder."""
+    """Unpack the workspace with the paid answers and make it the working folder."""
     paid_work.unpack(inside.folder)
     monkeypatch.chdir(inside.folder)
     return inside
@@ -41,11 +41,11 @@ def reports(folder: Path) -> dict[str, str]:
 
 
 STORED_RUBRIC = " with failure@1"
-"""The workspace keeps the rubric that was shipped when it was made, so judges are named with it today."""
+"""Suffix of judge names today: the workspace keeps the rubric that was shipped when it was created."""
 
 
 def by_models(results: Any) -> Any:
-    """Leave out what the rules decided: it cost nothing, and is decided again by their newer version."""
+    """Leave out verdicts of the rules: they cost nothing and are recomputed by the newer rules."""
     if not isinstance(results, dict):
         return results
     return {
@@ -103,7 +103,7 @@ def test_paid_verdicts_stay_readable_and_changed_prompts_are_sent_once(
 
 
 def test_batches_of_changed_prompts_are_sent_once(paid: InProcessCommand, run: Callable[..., str]) -> None:
-    """One whose answers were read, and one that was sent by a process that was killed before it read any."""
+    """One earlier batch was read; the other was sent by a process that was killed before reading it."""
     expected = paid_work.expected()
     with BatchesServer(paid_work.submits, looks=1) as server:
         server.batches.append(paid_work.sent_batch(datetime.now(UTC)))

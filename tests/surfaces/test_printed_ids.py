@@ -1,4 +1,4 @@
-"""A session in a fresh folder: every id that it prints works in every command that takes one, whole and abbreviated."""
+"""Every id printed by a session in a fresh folder is accepted by every command that takes one, full or abbreviated."""
 
 import json
 import re
@@ -140,11 +140,11 @@ TAKERS = {
 }
 GATE_FAILED = 2
 MOST = 6
-"""Ids of one kind that are tried; of scores and run items there are dozens."""
+"""Maximum ids tested per kind; there are dozens of scores and run items."""
 
 
 def shortest(id: str, ids: Iterable[str]) -> str:
-    """The shortest beginning of an id that no other one has; at least four characters behind its kind or folder."""
+    """Return the shortest unique prefix of an id, with at least four characters after its kind or folder."""
     kind = re.match(r"[a-z]+-(?=[0-9a-f]{16}$)|.*/", id)
     lengths = range(len(kind[0] if kind else "") + 4, len(id))
     return next((id[:n] for n in lengths if not any(one.startswith(id[:n]) for one in ids if one != id)), id)
@@ -160,7 +160,7 @@ def kinds(printed: str) -> Iterator[tuple[str, str]]:
 
 
 def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterator[str]:
-    """Every command with every id, as it was printed and as short as it can be."""
+    """Yield every command with every id, both as printed and abbreviated."""
 
     def document(*words: str) -> Any:
         return json.loads(session.run(*words, "--json").out)

@@ -1,4 +1,4 @@
-"""Other providers from the command line, against servers on loopback that speak their protocol."""
+"""Providers other than Anthropic from the command line, with loopback servers that speak their protocol."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`evalscribe publish` against a bare repository and a GitHub on loopback."""
+"""`evalscribe publish` with a bare repository as remote and a GitHub server on loopback."""
 
 import json
 import re
@@ -59,7 +59,7 @@ class Desk:
         return self.work.shown(REF, self.path)
 
     def edited(self, folder: Path, branch: str, old: str, new: str) -> None:
-        """What a person does in a clone of their own."""
+        """Edit the report on a branch in another clone, as a reviewer would, and push it."""
         there = folder if folder.exists() else self.work.other(folder)
         git(there, "fetch", "-q")
         git(there, "switch", "-q", "-C", branch, f"origin/{branch}")
@@ -95,7 +95,7 @@ def test_publish_leaves_the_state_of_the_working_repository_unchanged(desk: Desk
     texts = {path: (desk.work.folder / path).read_text() for path in files}
     done = disarrange(desk.work.folder, seed)
     for path, text in texts.items():
-        if not (desk.work.folder / path).exists():  # stashed with the other new files
+        if not (desk.work.folder / path).exists():  # `disarrange` may have stashed it with other new files
             (desk.work.folder / path).parent.mkdir(parents=True, exist_ok=True)
             (desk.work.folder / path).write_text(text)
     before = repository_state(desk.work.folder)
@@ -147,7 +147,7 @@ def test_reviewer_edit_on_the_published_branch_is_kept(desk: Desk, tmp_path: Pat
 
 
 def taken_over(desk: Desk, said: str) -> None:
-    """Do what the command advises, with a file that git does not know yet."""
+    """Run the git command that `publish` advises, while the report is untracked."""
     (advice,) = re.findall(r"To get them: (.*)", said)
     assert desk.report.name in advice
     subprocess.run(advice, shell=True, cwd=desk.work.folder, check=True, capture_output=True)
@@ -199,7 +199,7 @@ def test_publish_after_a_merge_starts_a_new_branch_from_main(desk: Desk, tmp_pat
 
 
 def test_publish_after_a_squash_merge_and_an_edit_on_main_merges_cleanly(desk: Desk, tmp_path: Path) -> None:
-    """The branch is still there, with commits that main has not: what is published must merge without a conflict."""
+    """The branch still has commits that main lacks; the next published version must merge without a conflict."""
     desk.publish()
     desk.merged(tmp_path / "grace", "--squash")
     desk.server.close(1, merged=True)
@@ -346,7 +346,7 @@ def test_publish_refuses_foreign_reports_and_folders_without_a_remote(desk: Desk
 
 
 def test_new_analysis_is_published_on_top_of_reviewer_edits(desk: Desk, tmp_path: Path) -> None:
-    """With edits that people made on the branch before, and that the local file never saw."""
+    """The branch has reviewer edits that the local file lacks."""
     desk.publish()
     desk.edited(tmp_path / "grace", BRANCH, "\n- Error: ", "\nReviewer: I looked\n- Error: ")
     desk.workspace.run("analyze", "sample", "--judge", "rules", "--quiet")

@@ -1,4 +1,4 @@
-"""The six real runs through the command line with the rules: nothing crashes, all is quoted truly, all parses back."""
+"""The six real runs analysed with the rules: every citation is verified and every report parses back."""
 
 import json
 import re
@@ -17,14 +17,14 @@ from support.real_runs import failures, run_folders
 from support.report_pages import report_at
 
 MOST_BYTES, MOST_LINES = 37_700, 671
-"""Half the length of the six reports before their page was made for reading: 75.4 kB and 1,342 lines."""
+"""Half the size of the six reports before the page was shortened: 75.4 kB and 1,342 lines."""
 FEWEST_WORDS = 4
-"""Words from which a text between full stops, semicolons and bars counts as a sentence."""
+"""Minimum words for a text between full stops, semicolons and bars to count as a sentence."""
 
 
 @pytest.fixture
 def in_turn(workspace: Workspace, real_data: Path) -> dict[str, Analysis]:
-    """Every run analysed into one folder of reports, as a maintainer would."""
+    """Analyse every run into one reports folder, as a maintainer would."""
     return {
         folder.name: Analysis.model_validate_json(
             workspace.run("analyze", folder, "--judge", "rules", "--json", "--date", "2026-11-02").out

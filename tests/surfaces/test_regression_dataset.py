@@ -1,4 +1,4 @@
-"""`experiments runs regression-dataset`: what is taken, what is made of it, and what is refused before anything is."""
+"""`experiments runs regression-dataset`: selection of items, the created objects, and refused input."""
 
 import asyncio
 import json
@@ -150,7 +150,7 @@ def test_start_run_queues_a_run_with_the_candidate_deployment(inside: InProcessC
 def test_classification_filter_prefers_human_labels_over_verdicts(
     inside: InProcessCommand, made: StoredExperiment
 ) -> None:
-    """The report of the run says whose fault each failure is, and a person changed one label of it."""
+    """Labels come from the run's report, in which a reviewer labelled two findings."""
     run = made.run("pfff", name="pr-1")
     asyncio.run(archive(inside, made, run))
     inside.run("analyze", run.id, "--judge", "rules")
@@ -173,7 +173,7 @@ async def archive(inside: InProcessCommand, made: StoredExperiment, run: Experim
 
 
 def test_imported_run_gives_a_dataset_without_an_experiment(inside: InProcessCommand, made: StoredExperiment) -> None:
-    """Of several trials of an eval the first that failed."""
+    """An eval with several trials is represented by its first failed trial."""
     tried = [
         {"task_id": task, "trial": trial, "reward": reward, "info": {"task": {"instruction": f"do {task}"}}, "traj": []}
         for task, trial, reward in ((0, 0, 1.0), (0, 1, 0.0), (0, 2, 0.0), (1, 0, 0.0), (2, 0, 1.0))

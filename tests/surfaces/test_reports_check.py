@@ -1,4 +1,4 @@
-"""`reports check` on the command line, and the workflows of the documentation as a runner would run them."""
+"""`reports check` on the command line, and the documented workflows run as a GitHub runner would."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class Runner:
-    """A clone with a pull request's merge checked out, and the variables that Actions sets."""
+    """A clone with the merge commit of a pull request checked out, and the variables that Actions sets."""
 
     def __init__(self, folder: Path, server: GitHubServer) -> None:
         self.folder = folder
@@ -75,14 +75,14 @@ class Runner:
         git(self.clone, "commit", "-q", "-m", message)
 
     def edit(self, old: str, new: str, file: str = NAME) -> int:
-        """The line that was changed."""
+        """Replace text once and return the number of the changed line."""
         text = (self.clone / file).read_text()
         assert old in text
         (self.clone / file).write_text(text.replace(old, new, 1))
         return text[: text.index(old)].count("\n") + 1
 
     def run(self, workflow: str, code: int = 0, **changes: str) -> str:
-        """The `run:` steps of the workflow's job, in order; what they print."""
+        """Run the `run:` steps of the workflow's job in order and return their output."""
         (job,) = WORKFLOWS[workflow]["jobs"].values()
         out = ""
         steps = [step for step in job["steps"] if "run" in step]
@@ -112,7 +112,7 @@ class Runner:
         return {
             "PATH": path,
             "HOME": os.environ["HOME"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # of a work tree that is not the installed one
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # set when testing a work tree other than the installed one
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_API_URL": self.server.api,
@@ -138,7 +138,7 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 
 def annotations(out: str) -> list[tuple[str, str, int, str]]:
-    """Level, file, line and message of each, as a runner reads them."""
+    """Return level, file, line and message of each annotation, as a runner reads them."""
     found = re.findall(r"^::(error|warning|notice) file=([^,:]*),line=(\d+),title=[^:]*::(.*)$", out, re.MULTILINE)
     return [(level, file, int(line), message) for level, file, line, message in found]
 

@@ -1,4 +1,4 @@
-"""`evalscribe results`, as people use it."""
+"""`evalscribe results` on the command line."""
 
 import json
 from contextlib import closing
@@ -22,7 +22,7 @@ ERRORS = (None, None, "overloaded (tried 5 times)", None)
 
 @pytest.fixture
 def filled(inside: InProcessCommand) -> InProcessCommand:
-    """A collection with a set of four requests: two are answered, one failed, one waits."""
+    """A collection with a result set of four requests: two answered, one failed, one pending."""
     place = inside.folder / ".evalscribe"
     made = ResultSet(id="s1", collection_id="c1", name="why/v1", created_at=WHEN)
     rows = [

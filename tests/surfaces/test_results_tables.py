@@ -1,4 +1,4 @@
-"""A table of results at the command line: analysed, compared, queried, and what is said of one that is wrong."""
+"""Tables of results on the command line: analysis, comparison, queries and error messages."""
 
 import json
 from pathlib import Path

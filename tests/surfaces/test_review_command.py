@@ -1,4 +1,4 @@
-"""`evalscribe review label`, as a reviewer uses it."""
+"""`evalscribe review label` on the command line."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ def analyzed(workspace: Workspace, made: Path) -> Workspace:
 def test_label_is_written_printed_and_kept_by_the_next_analysis(analyzed: Workspace, made: Path) -> None:
     report = analyzed.report
     said = analyzed.run("review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know").out
-    head, line, following = said.splitlines()  # outside git there is nothing to commit
+    head, line, following = said.splitlines()  # no advice to commit outside a git repository
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
@@ -91,7 +91,7 @@ def test_report_outside_the_reports_folder_is_not_written(analyzed: Workspace) -
 
 
 def test_check_and_analyze_accept_a_label_changed_again_by_hand(analyzed: Workspace, made: Path) -> None:
-    """What evalscribe wrote last tells that only the heading was edited, though the table differs from it."""
+    """The stored copy shows that only the heading was edited, although the table now differs from it."""
     report = analyzed.report
     analyzed.run("review", "label", report, "1", "OVERLY_STRICT")
     analyzed.run("analyze", made, "--judge", "rules")

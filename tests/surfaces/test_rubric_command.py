@@ -1,4 +1,4 @@
-"""`evalscribe rubric`, as people use it."""
+"""`evalscribe rubrics` on the command line."""
 
 import json
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_list_and_show_print_json(inside: InProcessCommand, file: Path) -> None:
 
 
 def test_validate_reports_every_invalid_file_with_its_line(workspace: Workspace, file: Path) -> None:
-    """In a process of its own: scripts rely on its exit code."""
+    """Runs in a separate process, because scripts rely on its exit code."""
     bad = "rubric_text: x\noutput_schema:\n  type: object\n  properties:\n    label: {type: strange}\n"
     (workspace.folder / "bad.yaml").write_text(bad)
     (workspace.folder / "worse.yaml").write_text("rubric_text: [\n")

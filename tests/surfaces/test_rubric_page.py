@@ -1,4 +1,4 @@
-"""What the page about rubrics shows works as it stands: its commands one after the other, its files, its Python."""
+"""The commands, files and Python code on the documentation page about rubrics work as shown."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def commands(text: str = PAGE) -> list[list[str]]:
 
 
 def answers(call: Call) -> Answer:
-    """An answer that fits the schema in the question and cites what is there."""
+    """Return an answer that fits the schema in the prompt and has a valid citation."""
     prompt = call.body["messages"][0]["content"]
     text = prompt if isinstance(prompt, str) else "".join(part["text"] for part in prompt)
     schema, _ = json.JSONDecoder().raw_decode(text.partition(SCHEMA)[2])
@@ -47,7 +47,7 @@ def made(schema: dict[str, Any], mark: str) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with the files that the page shows, under the names that its commands use."""
+    """A workspace with the files shown on the page, under the names that its commands use."""
     (tmp_path / "evalscribe.toml").touch()
     (tmp_path / "prompts/rubrics").mkdir(parents=True)
     (rubric,), (agent_run, dataset) = blocks("yaml"), blocks("json")

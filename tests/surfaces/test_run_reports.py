@@ -27,7 +27,7 @@ HOSTILE = "<script>alert(1)</script> ``` @team #1 </details>\n| x |\x07\ud7ff"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the dataset, to be copied: to make one takes longer than most tests here."""
+    """A store with the dataset, copied for each test because creating it takes longer than most tests."""
     folder = tmp_path_factory.mktemp("made") / "store"
     found = StoredExperiment(folder, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
     found.close()
@@ -570,7 +570,7 @@ def test_export_writes_into_a_pipe_without_replacing_it(
 
 
 def test_gate_and_wait_exit_codes_in_real_processes(workspace: Workspace, made: StoredExperiment) -> None:
-    """Those that only these commands have."""
+    """Checks the exit codes that only these commands use."""
     made.run("ppppf", name="bad")
     made.run("pppp", name="stopped", state="cancelled")
     waiting = made.run("pppp", name="going", state="running")

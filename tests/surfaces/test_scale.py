@@ -1,4 +1,4 @@
-"""A thousand failures: figures for more of them by `benchmarks/scale.py`."""
+"""Time and memory for a thousand failures; `benchmarks/scale.py` measures larger numbers."""
 
 from pathlib import Path
 

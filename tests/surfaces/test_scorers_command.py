@@ -1,4 +1,4 @@
-"""`evalscribe experiments scorers`: functions and built-ins under a name, shown, bound, and opened for a run."""
+"""`evalscribe experiments scorers`: creating, showing, binding and running functions and built-ins."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ def here(folder: Path, **environment: str) -> opened_workspace.Workspace:
 async def opened(
     folder: Path, *builtin: str, ids: tuple[str, ...] = (), config: ExperimentConfig | None = None, **environment: str
 ) -> AsyncIterator[dict[str, ScorerRunner]]:
-    """The scorers of an experiment with these, by name."""
+    """Open the scorers of an experiment that has these built-ins and ids; yield them by name."""
     async with (
         here(folder, **environment) as workspace,
         _opened(workspace, builtin, ids, config or ExperimentConfig()) as runners,

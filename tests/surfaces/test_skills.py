@@ -1,6 +1,6 @@
-"""Every command of every skill, and of the instructions of a new workspace, run on the sample in the skill's order.
+"""Every command of every skill and of a new workspace's AGENTS.md, run on the sample in the documented order.
 
-A key is set all the time: what is said to be free asks no model although it could.
+A key is always set, so commands that are documented as free could call a model but must not.
 """
 
 import json
@@ -54,7 +54,7 @@ BEFORE = {
     "write-rubric": ["import sample"],
     "review-report": ["analyze sample --judge rules --quiet"],
 }
-"""What the user did before the skill was used."""
+"""Commands that the user ran before using the skill."""
 SPENDS = ("apply ", "judge ", "judge-eval ", "python triage.py --budget")
 
 
@@ -69,7 +69,7 @@ def page(name: str) -> str:
 
 
 def lines(name: str) -> list[str]:
-    """Its commands, with what the sample has in the places of the words in capitals."""
+    """Return the commands of a skill, with its placeholders replaced by values of the sample."""
     words = "|".join(sorted((re.escape(word) for word in FOR[name]), key=len, reverse=True))
     place = re.compile(rf"\b(?:{words})\b")
     commands = "".join(blocks(page(name), "bash")).splitlines()
@@ -78,7 +78,7 @@ def lines(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Desk:
-    """A workspace with a remote, a GitHub, the suite's repository, and a model that can be asked."""
+    """A workspace with a remote, a GitHub server, the suite's repository and a model server."""
 
     workspace: Workspace
     model: MessagesServer
@@ -86,7 +86,7 @@ class Desk:
 
     @property
     def paid(self) -> int:
-        """How often the model was asked; `doctor` only looks whether it is there."""
+        """Number of paid model calls; `doctor` only checks that the model exists."""
         return sum(bool(call.body) for call in self.model.calls)
 
     def follow(self, line: str) -> str:
@@ -107,7 +107,7 @@ class Desk:
 
 
 def answers(call: Call) -> Answer:
-    """What fits the question: a patch, an answer in the schema that it shows, or words; each with a citation."""
+    """Return a patch, an answer in the schema of the prompt, or plain text, whichever the call asks for."""
     if not call.body:
         return Answer(body=json.dumps({"type": "model", "id": call.path.rpartition("/")[2]}).encode())
     if any(tool["name"] == "submit_patch" for tool in call.body.get("tools", ())):
@@ -149,7 +149,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 def prepare(desk: Desk, name: str) -> None:
-    """Bring the workspace to where the skill begins, with the files that it tells to write."""
+    """Set up the workspace as the skill expects it, with the files that it tells the user to write."""
     folder = desk.workspace.folder
     for line in BEFORE.get(name, ()):
         desk.workspace.run(*line.split())

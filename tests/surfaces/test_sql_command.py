@@ -1,4 +1,4 @@
-"""`evalscribe sql`, as people and programs use it."""
+"""`evalscribe sql`: output formats, errors and tables."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""How wide the columns of a query's table are."""
+"""Column widths of query results."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A command stopped at any moment ends with one line and the right exit code."""
+"""A command stopped at any moment ends with a message and the exit code of the signal."""
 
 import fcntl
 import signal
@@ -28,7 +28,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at_start(process: subprocess.Popen[str], _: Path) -> None:
-    """As soon as it handles signals: long before everything is imported."""
+    """Wait until the process handles SIGTERM, long before all imports are done."""
     status = Path(f"/proc/{process.pid}/status")
     if not status.exists():
         pytest.skip("signals that a process handles are shown by Linux only")
@@ -44,7 +44,7 @@ def at_its_store(_: subprocess.Popen[str], folder: Path) -> None:
 
 
 def at_a_hundred(process: subprocess.Popen[str], _: Path) -> None:
-    """Its lines do not fit into the pipe: it waits for somebody to read them."""
+    """Wait for 90 verdicts; the small pipe then blocks the process until its output is read."""
     assert process.stderr is not None
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)

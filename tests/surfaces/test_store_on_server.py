@@ -1,4 +1,4 @@
-"""Commands whose store is a database on a server: the same words, and nothing on this machine's disk but reports."""
+"""Commands with the store on a database server: the same output, and only reports on the local disk."""
 
 import re
 from pathlib import Path
@@ -79,7 +79,7 @@ def test_wrong_password_exits_with_77_and_is_not_printed(
 def test_user_password_is_not_sent_to_a_store_url_from_the_folder(
     workspace: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Libpq would take it from the environment or from a file of the user's."""
+    """Libpq would read the password from the environment or the user's password file."""
     bare, password = postgres_url.replace(f":{PASSWORD}", ""), unquote(PASSWORD)
     (tmp_path / "passwords").write_text(f"*:*:*:*:{password}\n")
     (tmp_path / "passwords").chmod(0o600)

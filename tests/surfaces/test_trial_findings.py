@@ -1,4 +1,4 @@
-"""Trials of a task: a finding shows several together, each keeps its own verdict, and a person corrects all at once."""
+"""Trials of a task share a finding, keep their own verdicts, and are corrected together."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def jobs(clone: Clone, real_data: Path) -> Path:
 
 
 def started(folder: Path) -> str:
-    """Return a trial's name with its number: Harbor numbers trials by when they began."""
+    """Return a trial's name with its number; trials are numbered by start time."""
     task = folder.name.partition("__")[0]
     begun = {
         path: json.loads((path / "result.json").read_text())["started_at"] for path in folder.parent.glob(f"{task}__*")
@@ -59,7 +59,7 @@ def workspace(
 
 
 def findings(workspace: Workspace) -> dict[str, dict[str, object]]:
-    """Return the findings of the page's data, by eval."""
+    """Return the findings in the report's data file, by eval."""
     return {one["eval"]: one for one in json.loads(workspace.report.with_suffix(".json").read_text())["findings"]}
 
 

@@ -1,4 +1,4 @@
-"""Missing verdicts keep the earlier ones, and an analysis without any verdict exits with the code of the cause."""
+"""Failures without a new verdict keep the earlier one; an analysis without verdicts exits with the code of the cause."""
 
 import json
 from pathlib import Path

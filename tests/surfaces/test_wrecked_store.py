@@ -43,7 +43,7 @@ def write_trip(path: Path, reward: float) -> None:
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A workspace with something in most tables, and the ids that commands need."""
+    """A workspace with rows in most tables, and the ids that commands need."""
     folder = tmp_path_factory.mktemp("sound") / "workspace"
     folder.mkdir()
     (folder / ".git").mkdir()
@@ -80,7 +80,7 @@ def database(store: Path) -> Path:
 
 @contextmanager
 def opened(store: Path) -> Iterator[sqlite3.Connection]:
-    """Without the triggers that keep versions from being changed."""
+    """Open the database and drop the triggers that forbid changes of versions."""
     with closing(sqlite3.connect(database(store))) as raw, raw:
         for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             raw.execute(f'DROP TRIGGER "{name}"')
@@ -120,7 +120,7 @@ def without_tables(store: Path) -> None:
 
 
 def without_columns(store: Path) -> None:
-    """Tables with the first column only."""
+    """Reduce every table to its first column."""
     with opened(store) as raw:
         for name, table in tables.metadata.tables.items():
             raw.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
@@ -192,7 +192,7 @@ DAMAGES: dict[str, Damage] = {
 
 @dataclass(frozen=True)
 class Wrecked:
-    """A copy of the sound workspace whose store is damaged again before each command."""
+    """A copy of the sound workspace; its damaged store is restored before each command."""
 
     folder: Path
     store: Path
@@ -273,7 +273,7 @@ def test_error_names_the_problem_and_leaves_the_store_unchanged(
 
 
 def test_error_names_table_column_and_row_of_an_invalid_value(wreck: Callable[[Damage], Wrecked]) -> None:
-    """Evals are not validated when read, because there are very many; the cause is searched for afterwards."""
+    """Evals are too many to validate on reading; the invalid value is located after the failure."""
     code, told = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
     assert code == 65
     assert "evals.name of row 1 is not text" in told
