@@ -1,4 +1,4 @@
-"""Failures without a new verdict keep the earlier one; an analysis without verdicts exits with the code of the cause."""
+"""Failures without a new verdict keep the earlier one; an analysis without verdicts exits with the cause's code."""
 
 import json
 from pathlib import Path
