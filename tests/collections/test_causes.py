@@ -8,8 +8,8 @@ from evalscribe.text import code_spans
 
 
 def failure(number: int, why: str, cause: str = "calls-no-tool", **more: Any) -> CausedFailure:
-    told = {"provider": "example", "model": "m", "task": f"task-{number}", "trial": 1, "status": "failed"}
-    member = Member.model_validate({"id": f"e{number}", "run_id": "r", "eval": f"desk/task-{number}", **told})
+    fields = {"provider": "example", "model": "m", "task": f"task-{number}", "trial": 1, "status": "failed"}
+    member = Member.model_validate({"id": f"e{number}", "run_id": "r", "eval": f"desk/task-{number}", **fields})
     return CausedFailure(member=member, cause=cause, kind="model", why=why, error="", **more)
 
 

@@ -39,24 +39,24 @@ def halves(real_data: Path, tmp_path: Path) -> tuple[RunEvals, RunEvals]:
 
 
 def test_model_does_not_differ_significantly_from_itself(halves: tuple[RunEvals, RunEvals]) -> None:
-    found = compare_sides([halves[0]], [halves[1]])
-    assert (found.base.passed, found.candidate.passed) == (14, 17)
-    assert len(found.pairs) == 25
-    assert found.apart == ()
-    assert not found.passes.significant
-    assert found.passes.low < 0 < found.passes.high
+    comparison = compare_sides([halves[0]], [halves[1]])
+    assert (comparison.base.passed, comparison.candidate.passed) == (14, 17)
+    assert len(comparison.pairs) == 25
+    assert comparison.apart == ()
+    assert not comparison.passes.significant
+    assert comparison.passes.low < 0 < comparison.passes.high
 
 
 def test_every_failed_trial_is_paired_with_a_passed_one_if_any(
     halves: tuple[RunEvals, RunEvals], real_data: Path
 ) -> None:
-    whole = read(open_records(real_data / TAU, RunOverrides()))
-    found = compare_within([whole])
+    all_trials = read(open_records(real_data / TAU, RunOverrides()))
+    comparison = compare_within([all_trials])
     rewards: dict[int, list[float]] = {}
     for one in json.loads((real_data / TAU).read_text()):
         rewards.setdefault(one["task_id"], []).append(one["reward"])
-    assert len(found.pairs) == sum(r.count(0.0) for r in rewards.values() if 1.0 in r) == 29
-    assert len(found.without) == sum(1.0 not in r for r in rewards.values()) == 10
+    assert len(comparison.pairs) == sum(r.count(0.0) for r in rewards.values() if 1.0 in r) == 29
+    assert len(comparison.without) == sum(1.0 not in r for r in rewards.values()) == 10
     assert len(build_matrix([[half] for half in halves]).rows) == 25
 
 
@@ -66,11 +66,11 @@ def test_real_failures_only_runs_are_compared(real_data: Path) -> None:
         run: Run = decode_run(summary, Links())
         return RunEvals(run, tuple(GradedEval(run_id=run.id, eval=eval) for eval in run.failures))
 
-    found = compare_sides([convex("jn7922j1")], [convex("jn72t14a")])
-    assert (found.base.passed, found.candidate.passed, found.evals) == (54, 55, 65)
-    assert (len(found.of("regressed")), len(found.of("fixed"))) == (3, 4)
-    assert found.passes.p == 1.0
-    assert sum("never completed" in note for note in found.notes) == 2
+    comparison = compare_sides([convex("jn7922j1")], [convex("jn72t14a")])
+    assert (comparison.base.passed, comparison.candidate.passed, comparison.evals) == (54, 55, 65)
+    assert (len(comparison.of("regressed")), len(comparison.of("fixed"))) == (3, 4)
+    assert comparison.passes.p == 1.0
+    assert sum("never completed" in note for note in comparison.notes) == 2
     other = compare_sides([convex("jn76nmvg")], [convex("jn7ajdrr")])
     assert (len(other.of("regressed")), len(other.of("fixed"))) == (13, 5)
     assert not other.passes.significant, "13 and 5 of 65: p is 0.096"

@@ -39,10 +39,13 @@ class Source:
 
 @pytest.mark.parametrize("failures", [0, 1, 9])
 async def test_import_stores_a_run_with_any_number_of_failures(tmp_path: Path, failures: int) -> None:
-    with closing(open_collections(tmp_path)) as shelf, closing(open_collection_records(tmp_path)) as archive:
-        shelf.add_collection(HERE)
-        done = await import_source(archive, None, Source(failures), HERE, check_progress)
-        assert [run.id for run in archive.runs(HERE.id)] == ["r"]
-        assert len(archive.graded("r")) == failures
-    assert done.statuses.get("failed", 0) == failures
-    assert sum(done.left_out.values()) == 2
+    with (
+        closing(open_collections(tmp_path)) as collection_store,
+        closing(open_collection_records(tmp_path)) as run_store,
+    ):
+        collection_store.add_collection(HERE)
+        imported = await import_source(run_store, None, Source(failures), HERE, check_progress)
+        assert [run.id for run in run_store.runs(HERE.id)] == ["r"]
+        assert len(run_store.graded("r")) == failures
+    assert imported.statuses.get("failed", 0) == failures
+    assert sum(imported.left_out.values()) == 2

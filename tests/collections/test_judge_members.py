@@ -73,17 +73,17 @@ class Silent:
 
 
 async def test_judging_a_thousand_agent_runs_holds_few_in_memory() -> None:
-    archive = Counting()
+    store = Counting()
     members = [
         Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")
         for n in range(NUMBER)
     ]
-    found = pending_subjects(members, cast(RunStore, archive), cast(AnalysisStore, archive))
-    assert archive.read == 0, "nothing is read before its turn"
+    subjects = pending_subjects(members, cast(RunStore, store), cast(AnalysisStore, store))
+    assert store.read == 0, "nothing is read before its turn"
     gc.collect()
-    done = await judge_all(Brief(), tuple(found.values()), Silent(), was_cached=lambda _: False)  # type: ignore[arg-type]
-    assert archive.read == NUMBER - 1
-    assert archive.peak <= 20
-    (gone,) = [one for one in done if one.reason != "nothing to say"]
+    results = await judge_all(Brief(), tuple(subjects.values()), Silent(), was_cached=lambda _: False)  # type: ignore[arg-type]
+    assert store.read == NUMBER - 1
+    assert store.peak <= 20
+    (gone,) = [one for one in results if one.reason != "nothing to say"]
     assert gone.agent_run_id == "r/c/e7"
     assert "the agent run is not stored" in (gone.reason or "")

@@ -45,13 +45,13 @@ class Silent:
 
 @pytest.fixture
 def store() -> MemoryStore:
-    found = MemoryStore()
+    memory = MemoryStore()
     document = Document(role="output", path="a.py", text="x = 1")
     for run_id in ("jn7aaaa1", "jn7aaaa2", "jn7bbbb1"):
-        found.put_run(RUN.model_copy(update={"id": run_id}))
-        found.put_evidence(run_id, Evidence(eval=FIRST, documents=(document,)))
-    found.put_evidence("jn7aaaa1", UnreadableEvidence(eval=SECOND, reason="corrupt zip"))
-    return found
+        memory.put_run(RUN.model_copy(update={"id": run_id}))
+        memory.put_evidence(run_id, Evidence(eval=FIRST, documents=(document,)))
+    memory.put_evidence("jn7aaaa1", UnreadableEvidence(eval=SECOND, reason="corrupt zip"))
+    return memory
 
 
 @pytest.fixture

@@ -70,8 +70,8 @@ def test_paid_answers_are_reused_without_model_calls(paid: InProcessCommand, run
     expected = paid_work.expected()
     with MessagesServer(failure(400, "invalid_request_error")) as server:
         for name, results in paid_work.work(run, server.url, without=tuple(paid_work.JUDGED)):
-            asked = [call.body["messages"][-1] for call in server.calls]
-            assert asked == [], f"`{name}` asked a model again: an answer in the store is no longer found by its key"
+            sent = [call.body["messages"][-1] for call in server.calls]
+            assert sent == [], f"`{name}` asked a model again: an answer in the store is no longer found by its key"
             assert by_models(json.loads(json.dumps(results))) == by_models(expected.pop(name)), name
     judged = {f"analyze {name}" for name in paid_work.JUDGED}
     assert expected.keys() == judged | {f"analyze {name} --batch" for name in paid_work.BATCHED}
@@ -85,19 +85,19 @@ def test_paid_verdicts_stay_readable_and_changed_prompts_are_sent_once(
     causes = {verdict.cause for verdict in old.values() if isinstance(verdict, Verdict)}
     paid_for = [one for name in paid_work.JUDGED for one in by_models(expected[f"analyze {name}"]).values()]
     assert {one["cause"] for one in paid_for} <= causes
-    done: dict[str, Any] = {}
+    results_by_run: dict[str, Any] = {}
     with MessagesServer(paid_work.model) as server:
         access = {"ANTHROPIC_API_KEY": paid_work.KEY, "ANTHROPIC_BASE_URL": server.url}
         for name, judge in paid_work.JUDGED.items():
             command = ("analyze", f"runs/{name}", *judge, *paid_work.DATE, "--json")
-            done[name] = paid_work.analyze_runs(run(*command, **access))
-            assert by_models(done[name]) == by_models(expected[f"analyze {name}"]), name
+            results_by_run[name] = paid_work.analyze_runs(run(*command, **access))
+            assert by_models(results_by_run[name]) == by_models(expected[f"analyze {name}"]), name
             assert server.calls, "the evidence in the question changed"
-            asked = len(server.calls)
-            assert by_models(paid_work.analyze_runs(run(*command, **access))) == by_models(done[name]), name
-            assert len(server.calls) == asked, f"`{name}` asked the same question twice"
-    kept = stored_verdicts(paid.folder)
-    assert {key: kept[key] for key in old} == old
+            calls_before = len(server.calls)
+            assert by_models(paid_work.analyze_runs(run(*command, **access))) == by_models(results_by_run[name]), name
+            assert len(server.calls) == calls_before, f"`{name}` asked the same question twice"
+    verdicts_now = stored_verdicts(paid.folder)
+    assert {key: verdicts_now[key] for key in old} == old
     after = reports(paid.folder)
     assert len(after) == len(before) + 1, "the analysis that was killed has its report now"
 
@@ -109,8 +109,8 @@ def test_batches_of_changed_prompts_are_sent_once(paid: InProcessCommand, run: C
         server.batches.append(paid_work.sent_batch(datetime.now(UTC)))
         for _ in range(2):
             for name in paid_work.BATCHED:
-                found = paid_work.analyze_batched(run, server.url, name)
-                assert by_models(found) == by_models(expected[f"analyze {name} --batch"]), name
+                results = paid_work.analyze_batched(run, server.url, name)
+                assert by_models(results) == by_models(expected[f"analyze {name} --batch"]), name
             assert len(server.batches) == 1 + len(paid_work.BATCHED), "a batch was sent twice"
         assert server.singles == []
 

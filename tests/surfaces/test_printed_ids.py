@@ -159,7 +159,7 @@ def kinds(printed: str) -> Iterator[tuple[str, str]]:
     yield from (("report", name.partition("reports/")[2] or name) for name in REPORTS.findall(printed) if "/" in name)
 
 
-def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterator[str]:
+def lines_with(session: InProcessCommand, ids_by_kind: dict[str, list[str]]) -> Iterator[str]:
     """Yield every command with every id, both as printed and abbreviated."""
 
     def document(*words: str) -> Any:
@@ -171,9 +171,9 @@ def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterat
     owners = {document("experiments", "show", name)["id"]: name for name in experiments}
     owners |= {run["run"]["id"]: name for name in experiments for run in document("experiments", "runs", "list", name)}
     number = 0
-    for kind, ids in found.items():
+    for kind, ids in ids_by_kind.items():
         for id in ids[:MOST]:
-            other = next((one for one in found[OF_EXPERIMENT] if one != id), "")
+            other = next((one for one in ids_by_kind[OF_EXPERIMENT] if one != id), "")
             filled = {"DATASET": datasets.get(id, ""), "EXPERIMENT": owners.get(id, ""), "OTHER": other}
             if kind == RUN:
                 filled["EVAL"] = document("analyze", id, "--judge", "rules")["findings"][0]["eval"]
@@ -193,16 +193,16 @@ def test_every_printed_id_is_accepted_by_every_command_that_takes_one(
     commands = SESSION.strip().splitlines()
     assert len(commands) >= 50
     target = "--target-type component --builtin-scorer exact_match"
-    ended = [session.run(*shlex.split(line.replace("TARGET", target))) for line in commands]
-    found: dict[str, list[str]] = {"collection": ["sample"]}
-    for kind, id in dict.fromkeys(kinds("\n".join(one.out + one.err for one in ended))):
-        found.setdefault(kind, []).append(id)
-    assert found.keys() == TAKERS.keys(), "the session prints ids of every kind"
+    outputs = [session.run(*shlex.split(line.replace("TARGET", target))) for line in commands]
+    ids_by_kind: dict[str, list[str]] = {"collection": ["sample"]}
+    for kind, id in dict.fromkeys(kinds("\n".join(one.out + one.err for one in outputs))):
+        ids_by_kind.setdefault(kind, []).append(id)
+    assert ids_by_kind.keys() == TAKERS.keys(), "the session prints ids of every kind"
     monkeypatch.chdir(tmp_path)
     wrong = []
-    for line in lines_with(session, found):
+    for line in lines_with(session, ids_by_kind):
         code = run(shlex.split(line))
-        said = capsys.readouterr().err
+        error = capsys.readouterr().err
         if code not in (0, GATE_FAILED):
-            wrong.append(f"{code}: {line}\n    {said[-300:]}")
+            wrong.append(f"{code}: {line}\n    {error[-300:]}")
     assert wrong == [], "\n".join(wrong)

@@ -22,8 +22,8 @@ def test_openrouter_and_keyless_openai_endpoint_can_judge(
     provider = model.partition("/")[0].upper()
     with ChatServer() as server:
         where = {f"{provider}_BASE_URL": server.url, **({f"{provider}_API_KEY": key} if key else {})}
-        ended = inside.run("analyze", made, "--judge", model, *BOUND, "--json", **where)
-        document = json.loads(ended.out)
+        result = inside.run("analyze", made, "--judge", model, *BOUND, "--json", **where)
+        document = json.loads(result.out)
     assert {finding["judge"]["id"] for finding in document["findings"]} == {model}
     assert {finding["classification"] for finding in document["findings"]} == {"MODEL_FAULT"}
     assert len(server.calls) == document["usage"]["calls"] == 8
@@ -32,21 +32,21 @@ def test_openrouter_and_keyless_openai_endpoint_can_judge(
 
 
 def test_missing_or_refused_provider_key_exits_with_77(inside: InProcessCommand, made: Path) -> None:
-    said = inside.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
-    assert "GOOGLE_API_KEY" in said
-    assert "--judge rules" in said
+    error = inside.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
+    assert "GOOGLE_API_KEY" in error
+    assert "--judge rules" in error
     with ChatServer(failure(401, text=f"not with {KEY}")) as server:
         where = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-        ended = inside.run("analyze", made, "--judge", "openai/gpt-x", *BOUND, code=77, **where)
-    assert "refused the key" in ended.err
-    assert KEY not in ended.out + ended.err
+        result = inside.run("analyze", made, "--judge", "openai/gpt-x", *BOUND, code=77, **where)
+    assert "refused the key" in result.err
+    assert KEY not in result.out + result.err
 
 
 def test_env_file_of_the_folder_cannot_redirect_an_openai_key(inside: InProcessCommand, made: Path) -> None:
     with ChatServer() as server:
         (inside.folder / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
-        ended = inside.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
-    assert "OPENAI_BASE_URL" in ended.err
+        result = inside.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
+    assert "OPENAI_BASE_URL" in result.err
     assert server.calls == []
 
 

@@ -53,8 +53,8 @@ def test_every_real_run_is_analysed_with_verified_citations(
             for cited in finding.citations:
                 assert cited.status == "verified"
                 of_group = [f.eval_id for f in document.findings if f.group == finding.group]
-                held = [lines.get((eval_id, cited.role, cited.path)) for eval_id in of_group if eval_id]
-                assert any(text and "\n".join(text[cited.first - 1 : cited.last]) == cited.text for text in held)
+                texts = [lines.get((eval_id, cited.role, cited.path)) for eval_id in of_group if eval_id]
+                assert any(text and "\n".join(text[cited.first - 1 : cited.last]) == cited.text for text in texts)
 
 
 def test_reports_are_short_and_repeat_no_sentence_three_times(

@@ -39,8 +39,8 @@ EXPRESSIONS = {
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "init.defaultBranch=main")
-    done = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    result = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 class Runner:
@@ -89,16 +89,16 @@ class Runner:
         for number, step in enumerate(steps, 1):
             assert "${{" not in step["run"], "an expression in a script can be injected into"
             environment = {key: self.value(value) for key, value in step.get("env", {}).items()}
-            done = subprocess.run(
+            result = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
                 cwd=self.clone,
                 env={**self.environment(), **environment, **changes},
                 capture_output=True,
                 text=True,
             )
-            out += done.stdout
-            wanted = code if number == len(steps) else 0
-            assert done.returncode == wanted, (step, done.stdout[-3000:], done.stderr[-3000:])
+            out += result.stdout
+            expected_code = code if number == len(steps) else 0
+            assert result.returncode == expected_code, (step, result.stdout[-3000:], result.stderr[-3000:])
         return out
 
     def value(self, source: str) -> str:
@@ -139,8 +139,8 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 def annotations(out: str) -> list[tuple[str, str, int, str]]:
     """Return level, file, line and message of each annotation, as a runner reads them."""
-    found = re.findall(r"^::(error|warning|notice) file=([^,:]*),line=(\d+),title=[^:]*::(.*)$", out, re.MULTILINE)
-    return [(level, file, int(line), message) for level, file, line, message in found]
+    matches = re.findall(r"^::(error|warning|notice) file=([^,:]*),line=(\d+),title=[^:]*::(.*)$", out, re.MULTILINE)
+    return [(level, file, int(line), message) for level, file, line, message in matches]
 
 
 def test_documented_workflows_use_safe_triggers_actions_and_permissions() -> None:
@@ -221,8 +221,8 @@ def test_check_without_evidence_reports_quotations_as_not_compared(
         assert "forged or outdated" not in out
         assert "notice: The quotations of 1 report were not compared with the evidence: " in out
     shutil.rmtree(runner.clone / ".evalscribe", ignore_errors=True)
-    given = workspace.run("reports", "check", report, "--evidence", made, code=65)
-    assert f":{line}: forged or outdated" in given.out
+    with_evidence = workspace.run("reports", "check", report, "--evidence", made, code=65)
+    assert f":{line}: forged or outdated" in with_evidence.out
     assert not (runner.clone / ".evalscribe").exists(), "a check leaves nothing behind"
     document = json.loads(
         workspace.run("reports", "check", report, "--evidence", made, "--format", "json", code=65).out
@@ -326,8 +326,8 @@ def test_fetch_loads_missing_evidence_once(workspace: Workspace, made: Path) -> 
         shutil.rmtree(workspace.folder / ".evalscribe")
         out = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out
         assert out == "1 report checked, 0 with problems\n"
-        asked = len(server.requests)
+        requests_before = len(server.requests)
         again = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out
-        assert (again, len(server.requests)) == (out, asked)
+        assert (again, len(server.requests)) == (out, requests_before)
     finally:
         server.close()

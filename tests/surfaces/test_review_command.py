@@ -17,8 +17,10 @@ def analyzed(workspace: Workspace, made: Path) -> Workspace:
 
 def test_label_is_written_printed_and_kept_by_the_next_analysis(analyzed: Workspace, made: Path) -> None:
     report = analyzed.report
-    said = analyzed.run("review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know").out
-    head, line, following = said.splitlines()  # no advice to commit outside a git repository
+    output = analyzed.run(
+        "review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know"
+    ).out
+    head, line, following = output.splitlines()  # no advice to commit outside a git repository
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
@@ -37,9 +39,9 @@ def test_label_is_written_printed_and_kept_by_the_next_analysis(analyzed: Worksp
 def test_label_accepts_a_run_and_an_eval_name(analyzed: Workspace, made: Path) -> None:
     eval = json.loads(analyzed.report.with_suffix(".json").read_text())["findings"][0]["eval"]
     words = (made, eval.rpartition("/")[2], "KNOWN_GAP", "--reason", "we know")
-    said = analyzed.run("review", "label", *words).out
-    assert said.startswith("Finding 1, ")
-    assert "\nReviewer: we know\n" in said
+    output = analyzed.run("review", "label", *words).out
+    assert output.startswith("Finding 1, ")
+    assert "\nReviewer: we know\n" in output
 
 
 def test_label_in_a_git_repository_advises_to_commit(analyzed: Workspace) -> None:
@@ -66,7 +68,7 @@ def test_label_keeps_bom_and_line_endings_of_the_report(analyzed: Workspace) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (("99", "MODEL_FAULT"), 65, "no finding 99"),
         (("1", "MODEL_FALUT"), 64, "is not a label"),
@@ -75,10 +77,10 @@ def test_label_keeps_bom_and_line_endings_of_the_report(analyzed: Workspace) -> 
     ],
 )
 def test_invalid_label_arguments_are_reported_and_write_nothing(
-    words: tuple[str, ...], code: int, told: str, analyzed: Workspace
+    words: tuple[str, ...], code: int, message: str, analyzed: Workspace
 ) -> None:
     text = analyzed.report.read_text()
-    assert told in analyzed.run("review", "label", analyzed.report, *words, code=code).err
+    assert message in analyzed.run("review", "label", analyzed.report, *words, code=code).err
     assert analyzed.report.read_text() == text
 
 

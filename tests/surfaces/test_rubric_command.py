@@ -66,7 +66,7 @@ def test_validate_reports_every_invalid_file_with_its_line(workspace: Workspace,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("show", "rude"), 66, "rubric 'rude' not found"),
         (("show", "polite@7"), 66, "rubric 'polite' in collection 'default' not found"),
@@ -80,11 +80,11 @@ def test_validate_reports_every_invalid_file_with_its_line(workspace: Workspace,
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
 def test_invalid_arguments_give_a_short_error_and_exit_code(
-    inside: InProcessCommand, file: Path, arguments: tuple[str, ...], code: int, said: str
+    inside: InProcessCommand, file: Path, arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     (inside.folder / "bad.yaml").write_text("rubric_text: ''\n")
     inside.run("rubrics", "show", "failure")
-    ended = inside.run("rubrics", *arguments, code=code)
-    assert said in ended.err
-    assert len(ended.err.strip().splitlines()) <= 2
-    assert ended.out == ""
+    result = inside.run("rubrics", *arguments, code=code)
+    assert message in result.err
+    assert len(result.err.strip().splitlines()) <= 2
+    assert result.out == ""

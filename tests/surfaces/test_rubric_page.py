@@ -34,14 +34,14 @@ def answers(call: Call) -> Answer:
     text = prompt if isinstance(prompt, str) else "".join(part["text"] for part in prompt)
     schema, _ = json.JSONDecoder().raw_decode(text.partition(SCHEMA)[2])
     mark = "[failure]" if "[failure]" in text else "[T0B1:<RANGE>Paris</RANGE>]"
-    return says(f"<response>{json.dumps(made(schema, mark))}</response>")
+    return says(f"<response>{json.dumps(example_value(schema, mark))}</response>")
 
 
-def made(schema: dict[str, Any], mark: str) -> Any:
+def example_value(schema: dict[str, Any], mark: str) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
     if schema["type"] == "object":
-        return {name: made(part, mark) for name, part in schema["properties"].items()}
+        return {name: example_value(part, mark) for name, part in schema["properties"].items()}
     return {"string": f"As it says {mark}.", "boolean": True, "number": 1, "integer": 1, "array": []}[schema["type"]]
 
 
@@ -72,12 +72,12 @@ def test_commands_of_the_page_succeed_in_order(
     assert len(commands()) >= 8
     for arguments in commands():
         assert run(arguments) == 0, f"{arguments}\n{capsys.readouterr().err}"
-        said = capsys.readouterr().out
-        assert "not judged" not in said, arguments
+        output = capsys.readouterr().out
+        assert "not judged" not in output, arguments
         if arguments[0] == "judge":
-            assert "1 result, 0 could not be judged" in said
-            assert re.search(r"Citations: [1-9]\d* verified, 0 relocated, 0 unverified", said)
-    assert "cascade" in said, "the last one calibrates"
+            assert "1 result, 0 could not be judged" in output
+            assert re.search(r"Citations: [1-9]\d* verified, 0 relocated, 0 unverified", output)
+    assert "cascade" in output, "the last one calibrates"
     assert server.calls
 
 
@@ -97,9 +97,9 @@ def test_page_documents_every_rubric_field() -> None:
 
 
 def test_agent_run_of_the_page_is_parsed_completely() -> None:
-    found = parse_agent_run(blocks("json")[0], "rubrics.md")
-    assert (found.id, found.metadata) == ("run-1", {"scores": {"reward": 0}})
-    assert [message.role for message in found.transcripts[0].messages] == ["user", "assistant"]
+    agent_run = parse_agent_run(blocks("json")[0], "rubrics.md")
+    assert (agent_run.id, agent_run.metadata) == ("run-1", {"scores": {"reward": 0}})
+    assert [message.role for message in agent_run.transcripts[0].messages] == ["user", "assistant"]
 
 
 def test_rubric_of_the_skill_is_valid() -> None:

@@ -124,10 +124,10 @@ async def _opened(
 
 
 def test_function_is_created_listed_and_shown_as_a_scorer(workspace: Workspace, folder: Path) -> None:
-    ended = workspace.run("experiments", "scorers", "create", *POLITE)
-    id = ended.out.strip()
+    result = workspace.run("experiments", "scorers", "create", *POLITE)
+    id = result.out.strip()
     assert id.startswith("scorer-")
-    assert ended.err.startswith("Made scorer polite, version 1 (scv-")
+    assert result.err.startswith("Made scorer polite, version 1 (scv-")
     again = workspace.run("experiments", "scorers", "create", *POLITE)
     assert (again.out.strip(), again.err[:9]) == (id, "unchanged")
     create(workspace, "polite", "--config", '{"word": "kindly"}')
@@ -150,14 +150,14 @@ def test_named_builtin_scorer_is_shown_and_builtins_are_listed(workspace: Worksp
     assert "openai/gpt-x" in workspace.run("experiments", "scorers", "show", "kind").out
     listed = workspace.run("experiments", "scorers", "list", "--builtin").out
     assert all(name in listed for name in ("exact_match", "llm_judge", "context_fields*"))
-    told = json.loads(workspace.run("experiments", "scorers", "show", "faithfulness", "--format", "json").out)
-    assert told["required"] == ["context_fields"]
-    assert told["needs_model"] is True
+    scorer = json.loads(workspace.run("experiments", "scorers", "show", "faithfulness", "--format", "json").out)
+    assert scorer["required"] == ["context_fields"]
+    assert scorer["needs_model"] is True
 
 
 def test_invalid_scorer_is_refused_and_not_stored(workspace: Workspace, folder: Path) -> None:
-    for arguments, said in REFUSED:
-        assert said in workspace.run("experiments", "scorers", "create", *arguments, code=64).err
+    for arguments, message in REFUSED:
+        assert message in workspace.run("experiments", "scorers", "create", *arguments, code=64).err
     assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []
 
 
@@ -171,8 +171,8 @@ def test_bindings_are_ordered_unique_and_refer_to_stored_scorers(folder: Path) -
             return [one.spec.name for one in attach_scorers(workspace, builtin, ids)]
 
         assert bind("json_valid", ids=("after", "polite")) == ["json_valid", "polite", "after"]
-        wanted = '{"name": "polite", "required": false, "threshold": 0.5}'
-        (binding,) = attach_scorers(workspace, (), (wanted,))
+        binding_json = '{"name": "polite", "required": false, "threshold": 0.5}'
+        (binding,) = attach_scorers(workspace, (), (binding_json,))
         assert (binding.required, binding.threshold, binding.scorer_id) == (
             False,
             0.5,
@@ -240,8 +240,8 @@ async def _changed_is_refused(folder: Path, id: str) -> None:
 
 async def test_llm_judge_answer_is_cached_for_the_next_run(folder: Path) -> None:
     judge = '{"name": "llm_judge", "config": {"criteria": "It asks for salt."}, "as": "salty"}'
-    said = says('<response>{"explanation": "It does [output output:1].", "label": "pass"}</response>')
-    with MessagesServer(said) as server:
+    answer = says('<response>{"explanation": "It does [output output:1].", "label": "pass"}</response>')
+    with MessagesServer(answer) as server:
         access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         access["EVALSCRIBE_JUDGE"] = "anthropic/claude-opus-5-5"
         for _ in range(2):
@@ -260,8 +260,8 @@ async def test_llm_scorer_without_a_key_refuses_to_start(folder: Path) -> None:
     ("builtin", "config"), [("llm_judge", {"criteria": f"It names {SECRET}."}), ("regex_match", {"pattern": SECRET})]
 )
 def test_scorer_config_with_a_secret_is_refused(workspace: Workspace, builtin: str, config: dict[str, str]) -> None:
-    told = ("--builtin", builtin, "--config", json.dumps(config))
-    refused = workspace.run("experiments", "scorers", "create", "--name", "mine", *told, code=64)
+    arguments = ("--builtin", builtin, "--config", json.dumps(config))
+    refused = workspace.run("experiments", "scorers", "create", "--name", "mine", *arguments, code=64)
     assert "the config of scorer mine contains what looks like a secret" in refused.err
     assert SECRET not in refused.err
     assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []

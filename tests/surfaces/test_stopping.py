@@ -68,10 +68,10 @@ def test_interrupted_command_stops_within_a_second(moment: Moment, workspace: Wo
 def stopped_at(moment: Moment, number: signal.Signals, workspace: Workspace, many: Path) -> float:
     process = workspace.start("analyze", many, "--judge", "rules")
     moment(process, workspace.folder)
-    ended, seconds = end(process, number)
-    assert ended.code == CODES[number], ended
-    assert ended.err.rstrip().endswith(LINES)
-    assert "Traceback" not in ended.err
+    result, seconds = end(process, number)
+    assert result.code == CODES[number], result
+    assert result.err.rstrip().endswith(LINES)
+    assert "Traceback" not in result.err
     return seconds
 
 
@@ -81,8 +81,8 @@ def test_finished_verdicts_survive_a_killed_analysis(workspace: Workspace, many:
     for line in process.stderr:
         if line.startswith("90 of "):
             break
-    ended, _ = end(process, signal.SIGKILL)
-    assert ended.code == -signal.SIGKILL
+    result, _ = end(process, signal.SIGKILL)
+    assert result.code == -signal.SIGKILL
     again = workspace.run("analyze", many, "--judge", "rules")
     assert known(again) >= 90 - 4
     assert again.out.startswith(f"# sample-model-2: {MANY} of {2 * MANY} evals failed")

@@ -43,12 +43,12 @@ def test_report_is_the_same_with_a_local_store_and_a_server(
     on_server: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_server.run(*ANALYZE, "--quiet")
-    there = {path.name: path.read_text() for path in on_server.reports}
+    server_reports = {path.name: path.read_text() for path in on_server.reports}
     monkeypatch.delenv("EVALSCRIBE_STORE_URL")
     on_server.run(*ANALYZE, "--quiet", "--reports", "here/reports")
-    here = {path.name: path.read_text() for path in (on_server.folder / "here").glob("reports/*/**/*.md")}
+    local_reports = {path.name: path.read_text() for path in (on_server.folder / "here").glob("reports/*/**/*.md")}
     assert (on_server.folder / "here" / ".evalscribe" / "store.db").is_file()
-    assert here == there
+    assert local_reports == server_reports
 
 
 def test_doctor_shows_the_server_without_the_password(on_server: Workspace, postgres_url: str) -> None:
@@ -62,8 +62,8 @@ def test_doctor_shows_the_server_without_the_password(on_server: Workspace, post
 
 def test_unreachable_database_exits_with_69(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALSCRIBE_STORE_URL", "postgresql://u:hidden@127.0.0.1:1/d")
-    said = on_server.run(*ANALYZE, code=69).err
-    assert "the store postgresql://u@127.0.0.1:1/d did not respond" in said
+    error = on_server.run(*ANALYZE, code=69).err
+    assert "the store postgresql://u@127.0.0.1:1/d did not respond" in error
     assert on_server.reports == []
 
 
@@ -71,9 +71,9 @@ def test_wrong_password_exits_with_77_and_is_not_printed(
     on_server: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVALSCRIBE_STORE_URL", postgres_url.replace(PASSWORD, "hidden"))
-    said = on_server.run(*ANALYZE, code=77).err
-    assert "refused access: password authentication failed" in said
-    assert "hidden" not in said
+    error = on_server.run(*ANALYZE, code=77).err
+    assert "refused access: password authentication failed" in error
+    assert "hidden" not in error
 
 
 def test_user_password_is_not_sent_to_a_store_url_from_the_folder(
@@ -88,9 +88,9 @@ def test_user_password_is_not_sent_to_a_store_url_from_the_folder(
             users.setenv(name, value)
             assert "can be written" in workspace.run("doctor", EVALSCRIBE_STORE_URL=bare).out
             (workspace.folder / "evalscribe.toml").write_text(f'store_url = "{bare}"\n')
-            said = workspace.run(*ANALYZE, code=77).err
-            assert "refused access: " in said
+            error = workspace.run(*ANALYZE, code=77).err
+            assert "refused access: " in error
             assert "PGPASSWORD and ~/.pgpass are used only if the address comes from the environment" in " ".join(
-                said.split()
+                error.split()
             )
             (workspace.folder / "evalscribe.toml").unlink()
