@@ -1,4 +1,4 @@
-"""Failures put together by their cause, in words that stand in markdown."""
+"""Clustering of failures by cause, with cluster texts that are valid markdown."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from evalscribe.text import code_spans
 
 
 def failure(number: int, why: str, cause: str = "calls-no-tool", **more: Any) -> CausedFailure:
-    told = {"provider": "example", "model": "m", "task": f"task-{number}", "trial": 1, "status": "failed"}
-    member = Member.model_validate({"id": f"e{number}", "run_id": "r", "eval": f"desk/task-{number}", **told})
+    fields = {"provider": "example", "model": "m", "task": f"task-{number}", "trial": 1, "status": "failed"}
+    member = Member.model_validate({"id": f"e{number}", "run_id": "r", "eval": f"desk/task-{number}", **fields})
     return CausedFailure(member=member, cause=cause, kind="model", why=why, error="", **more)
 
 
@@ -17,20 +17,20 @@ def names(*failures: CausedFailure) -> list[tuple[str, int]]:
     return [(each.name, len(each.observations)) for each in cluster_by_cause(failures, cause_observations(failures))]
 
 
-def test_a_reason_that_is_cut_in_a_name_leaves_the_code_of_the_others_closed() -> None:
+def test_truncated_reason_does_not_break_code_spans_of_other_reasons() -> None:
     failures = [failure(1, f"{'A' * 140} `cancel_reservation_of` was expected."), failure(2, "`book` was expected.")]
     (cluster,) = cluster_by_cause(failures, cause_observations(failures))
     assert "`book` was expected" in cluster.text
     assert [cluster.text[first:end] for first, end in code_spans(cluster.text)] == ["`book`"]
 
 
-def test_an_end_that_several_come_to_is_not_named_after_one_ones_cause() -> None:
+def test_cluster_of_uncertain_failures_is_not_named_after_a_certain_cause() -> None:
     sure = failure(1, "repeats a call", "repeats-a-call", signature="limit")
     unsure = [failure(n, "not finished", "limit-reached", signature="limit", uncertain=True) for n in (2, 3)]
     assert names(sure, *unsure) == [("limit-reached", 2)]
 
 
-def test_what_nobody_is_sure_of_joins_a_sure_failure_with_the_same_error_and_no_unsure_one() -> None:
+def test_uncertain_failure_joins_only_a_certain_one_with_the_same_error() -> None:
     sure, unsure = (failure(n, "x", f"cause-{n}", signature="same", uncertain=n > 1) for n in (1, 2))
     assert names(sure, unsure) == [("cause-1", 2)]
     assert names(unsure, failure(3, "x", "cause-3", signature="same", uncertain=True)) == []

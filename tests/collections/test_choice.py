@@ -1,4 +1,4 @@
-"""Which collection is meant."""
+"""Choice of the collection that a command works with."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -16,13 +16,13 @@ from evalscribe.workspace import Workspace
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
-    """Makes a workspace with collections, each `id` or `id=name`."""
+    """Return a function that makes a workspace with collections, each `id` or `id=name`."""
     with ExitStack() as stack:
 
-        def make(*there: str, configured: str | None = None) -> Workspace:
+        def make(*collections: str, configured: str | None = None) -> Workspace:
             folder = Path(mkdtemp(dir=tmp_path))
             workspace = stack.enter_context(Workspace(Options(collection=configured), folder=folder, environ={}))
-            for one in there:
+            for one in collections:
                 workspace.store.collections.add_collection(
                     Collection(id=one.partition("=")[0], name=one.rpartition("=")[2])
                 )
@@ -32,7 +32,7 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
 
 
 @pytest.mark.parametrize(
-    ("there", "named", "configured", "found"),
+    ("collections", "named", "configured", "expected"),
     [
         pytest.param(("a", "b"), "b", None, "b", id="by id"),
         pytest.param(("a", "b=Beta"), "Beta", None, "b", id="by name"),
@@ -44,14 +44,18 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Workspace]]:
         pytest.param(("default", "a"), "default", None, "default", id="that of rubrics"),
     ],
 )
-def test_chosen(
-    opened: Callable[..., Workspace], there: tuple[str, ...], named: str | None, configured: str | None, found: str
+def test_collection_is_chosen_by_argument_setting_or_as_the_only_one(
+    opened: Callable[..., Workspace],
+    collections: tuple[str, ...],
+    named: str | None,
+    configured: str | None,
+    expected: str,
 ) -> None:
-    assert choose_collection(opened(*there, configured=configured), named).id == found
+    assert choose_collection(opened(*collections, configured=configured), named).id == expected
 
 
 @pytest.mark.parametrize(
-    ("there", "named", "kind", "told"),
+    ("collections", "named", "kind", "message"),
     [
         pytest.param(
             ("a", "b=Beta"), "c", NotFoundError, r"collection 'c' not found; collections: a, Beta \(b\)", id="unknown"
@@ -65,18 +69,18 @@ def test_chosen(
         pytest.param(tuple(map(str, range(12))), None, UsageError, "9 and 2 more", id="many"),
     ],
 )
-def test_not_chosen(
+def test_unknown_or_ambiguous_collection_is_refused(
     opened: Callable[..., Workspace],
-    there: tuple[str, ...],
+    collections: tuple[str, ...],
     named: str | None,
     kind: type[EvalscribeError],
-    told: str,
+    message: str,
 ) -> None:
-    with pytest.raises(kind, match=told):
-        choose_collection(opened(*there), named)
+    with pytest.raises(kind, match=message):
+        choose_collection(opened(*collections), named)
 
 
-def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
+def test_sdk_errors_use_the_names_of_the_sdk(opened: Callable[..., Workspace]) -> None:
     with pytest.raises(UsageError, match=r"choose one with `collection_id`: a, b$"):
         choose_collection(opened("a", "b"), None, ARGUMENT)
     for named in ("c", None):
@@ -84,9 +88,9 @@ def test_errors_speak_as_whoever_asks(opened: Callable[..., Workspace]) -> None:
             choose_collection(opened(), named, ARGUMENT)
 
 
-def test_planned() -> None:
-    there = (Collection(id="my-file", name="my file"), Collection(id="other", name="other"))
-    assert plan_collection(there, "my file", None, "x").id == "my-file"
-    assert plan_collection(there, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
-    assert plan_collection(there, None, "other", "x") == Collection(id="other", name="other")
-    assert plan_collection(there, None, "new", "x") == Collection(id="new", name="x")
+def test_import_reuses_a_collection_or_plans_a_new_id() -> None:
+    collections = (Collection(id="my-file", name="my file"), Collection(id="other", name="other"))
+    assert plan_collection(collections, "my file", None, "x").id == "my-file"
+    assert plan_collection(collections, None, None, "my/file!") == Collection(id="my-file-2", name="my/file!")
+    assert plan_collection(collections, None, "other", "x") == Collection(id="other", name="other")
+    assert plan_collection(collections, None, "new", "x") == Collection(id="new", name="x")

@@ -1,4 +1,4 @@
-"""What comparisons of real runs say, against what is known of them."""
+"""Comparisons of real runs, checked against their known results."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def read(records: Records) -> RunEvals:
 
 @pytest.fixture
 def halves(real_data: Path, tmp_path: Path) -> tuple[RunEvals, RunEvals]:
-    """The same model twice: trials 0 and 1, trials 2 and 3."""
+    """Return two runs of the same model: trials 0 and 1, and trials 2 and 3."""
     trials = json.loads((real_data / TAU).read_text())
     sides = []
     for name, own in (("a", (0, 1)), ("b", (2, 3))):
@@ -38,39 +38,39 @@ def halves(real_data: Path, tmp_path: Path) -> tuple[RunEvals, RunEvals]:
     return sides[0], sides[1]
 
 
-def test_a_model_is_not_called_different_from_itself(halves: tuple[RunEvals, RunEvals]) -> None:
-    found = compare_sides([halves[0]], [halves[1]])
-    assert (found.base.passed, found.candidate.passed) == (14, 17)
-    assert len(found.pairs) == 25
-    assert found.apart == ()
-    assert not found.passes.significant
-    assert found.passes.low < 0 < found.passes.high
+def test_model_does_not_differ_significantly_from_itself(halves: tuple[RunEvals, RunEvals]) -> None:
+    comparison = compare_sides([halves[0]], [halves[1]])
+    assert (comparison.base.passed, comparison.candidate.passed) == (14, 17)
+    assert len(comparison.pairs) == 25
+    assert comparison.apart == ()
+    assert not comparison.passes.significant
+    assert comparison.passes.low < 0 < comparison.passes.high
 
 
-def test_every_failed_trial_has_a_passed_one_or_its_task_has_none(
+def test_every_failed_trial_is_paired_with_a_passed_one_if_any(
     halves: tuple[RunEvals, RunEvals], real_data: Path
 ) -> None:
-    whole = read(open_records(real_data / TAU, RunOverrides()))
-    found = compare_within([whole])
+    all_trials = read(open_records(real_data / TAU, RunOverrides()))
+    comparison = compare_within([all_trials])
     rewards: dict[int, list[float]] = {}
     for one in json.loads((real_data / TAU).read_text()):
         rewards.setdefault(one["task_id"], []).append(one["reward"])
-    assert len(found.pairs) == sum(r.count(0.0) for r in rewards.values() if 1.0 in r) == 29
-    assert len(found.without) == sum(1.0 not in r for r in rewards.values()) == 10
+    assert len(comparison.pairs) == sum(r.count(0.0) for r in rewards.values() if 1.0 in r) == 29
+    assert len(comparison.without) == sum(1.0 not in r for r in rewards.values()) == 10
     assert len(build_matrix([[half] for half in halves]).rows) == 25
 
 
-def test_two_runs_that_name_only_failures(real_data: Path) -> None:
+def test_real_failures_only_runs_are_compared(real_data: Path) -> None:
     def convex(name: str) -> RunEvals:
         summary = json.loads((real_data / "convex-runs" / name / "failed_evals.json").read_text())
         run: Run = decode_run(summary, Links())
         return RunEvals(run, tuple(GradedEval(run_id=run.id, eval=eval) for eval in run.failures))
 
-    found = compare_sides([convex("jn7922j1")], [convex("jn72t14a")])
-    assert (found.base.passed, found.candidate.passed, found.evals) == (54, 55, 65)
-    assert (len(found.of("regressed")), len(found.of("fixed"))) == (3, 4)
-    assert found.passes.p == 1.0
-    assert sum("never completed" in note for note in found.notes) == 2
+    comparison = compare_sides([convex("jn7922j1")], [convex("jn72t14a")])
+    assert (comparison.base.passed, comparison.candidate.passed, comparison.evals) == (54, 55, 65)
+    assert (len(comparison.of("regressed")), len(comparison.of("fixed"))) == (3, 4)
+    assert comparison.passes.p == 1.0
+    assert sum("never completed" in note for note in comparison.notes) == 2
     other = compare_sides([convex("jn76nmvg")], [convex("jn7ajdrr")])
     assert (len(other.of("regressed")), len(other.of("fixed"))) == (13, 5)
     assert not other.passes.significant, "13 and 5 of 65: p is 0.096"

@@ -1,4 +1,4 @@
-"""Evals listed by filters, and one as text."""
+"""Evals listed with filters, and one eval as text."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -24,27 +24,29 @@ HERE = Collection(id="c", name="c")
 def record(number: int) -> Record:
     name = "it's" if number == 3 else f"task-{number}"
     judged = Eval(id=f"e{number}", category="desk", name=name, status="passed" if number == 4 else "failed")
-    said = Transcript(id=f"t{number}", messages=(AssistantMessage(content="No."),))
-    return Record(run_id="run-1", eval=judged, metadata={"task": name, "a.b": {"c'd": number % 2}}, transcripts=(said,))
+    transcript = Transcript(id=f"t{number}", messages=(AssistantMessage(content="No."),))
+    return Record(
+        run_id="run-1", eval=judged, metadata={"task": name, "a.b": {"c'd": number % 2}}, transcripts=(transcript,)
+    )
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("store")
-    with closing(open_collections(place)) as shelf, closing(open_collection_records(place)) as archive:
-        shelf.add_collection(HERE)
-        archive.add("c", [Run(id="run-1", provider="openai", model="gpt")], [record(n) for n in range(5)])
+    with closing(open_collections(place)) as collection_store, closing(open_collection_records(place)) as run_store:
+        collection_store.add_collection(HERE)
+        run_store.add("c", [Run(id="run-1", provider="openai", model="gpt")], [record(n) for n in range(5)])
     return place
 
 
 @pytest.fixture
-def desk(folder: Path) -> Iterator[Tables]:
+def eval_tables(folder: Path) -> Iterator[Tables]:
     with closing(open_tables(folder)) as tables:
         yield tables
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("eval_filter", "expected_ids"),
     [
         pytest.param(EvalFilter(), {"e0", "e1", "e2", "e3", "e4"}, id="all"),
         pytest.param(EvalFilter(run="run"), {"e0", "e1", "e2", "e3", "e4"}, id="beginning-of-a-run"),
@@ -58,20 +60,20 @@ def desk(folder: Path) -> Iterator[Tables]:
         pytest.param(EvalFilter(classification="MODEL_FAULT"), set(), id="not-analysed"),
     ],
 )
-def test_filters_hold_together(desk: Tables, wanted: EvalFilter, found: set[str]) -> None:
-    told = list_evals(desk, HERE, wanted, limit=10, offset=0)
-    assert {one.id for one in told.evals} == found
-    assert told.total == len(found)
+def test_filters_are_combined_with_and(eval_tables: Tables, eval_filter: EvalFilter, expected_ids: set[str]) -> None:
+    page = list_evals(eval_tables, HERE, eval_filter, limit=10, offset=0)
+    assert {one.id for one in page.evals} == expected_ids
+    assert page.total == len(expected_ids)
 
 
-def test_pages(desk: Tables) -> None:
-    pages = [list_evals(desk, HERE, EvalFilter(), limit=3, offset=offset) for offset in (0, 3, 6)]
+def test_evals_are_paged_in_order_of_name(eval_tables: Tables) -> None:
+    pages = [list_evals(eval_tables, HERE, EvalFilter(), limit=3, offset=offset) for offset in (0, 3, 6)]
     assert [one.id for page in pages for one in page.evals] == ["e3", "e0", "e1", "e2", "e4"], "by name"
     assert [page.total for page in pages] == [5, 5, 5]
 
 
 @pytest.mark.parametrize(
-    ("where", "told"),
+    ("where", "message"),
     [
         ("1 = 1) OR (1 = 1", "line 2, column"),
         ("id = ", "line 2, column"),
@@ -79,9 +81,9 @@ def test_pages(desk: Tables) -> None:
         ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
     ],
 )
-def test_a_condition_that_is_none_is_refused_with_its_place(desk: Tables, where: str, told: str) -> None:
-    with pytest.raises(UsageError, match=told):
-        list_evals(desk, HERE, EvalFilter(where=where), limit=1, offset=0)
+def test_invalid_where_condition_is_refused_with_its_position(eval_tables: Tables, where: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        list_evals(eval_tables, HERE, EvalFilter(where=where), limit=1, offset=0)
 
 
 @pytest.mark.parametrize(
@@ -91,21 +93,21 @@ def test_a_condition_that_is_none_is_refused_with_its_place(desk: Tables, where:
         pytest.param("nobody.has", {}, id="missing"),
     ],
 )
-def test_values_of_a_field(desk: Tables, path: str, values: dict[str, int]) -> None:
-    assert {one.value: one.agent_runs for one in metadata_values(desk, "c", path, 10)} == values
+def test_metadata_values_are_counted(eval_tables: Tables, path: str, values: dict[str, int]) -> None:
+    assert {one.value: one.agent_runs for one in metadata_values(eval_tables, "c", path, 10)} == values
 
 
-def test_a_path_is_no_way_to_write_more_sql(desk: Tables) -> None:
+def test_metadata_path_cannot_inject_sql(eval_tables: Tables) -> None:
     with pytest.raises(UsageError):
-        metadata_values(desk, "c", "metadata_json)::text AS value FROM agent_runs) AS x; DROP TABLE runs --", 10)
+        metadata_values(eval_tables, "c", "metadata_json)::text AS value FROM agent_runs) AS x; DROP TABLE runs --", 10)
 
 
-def test_an_eval_as_text(folder: Path) -> None:
-    with closing(open_collection_records(folder)) as archive, closing(open_store(folder)) as store:
-        marks = [item.mark for item in eval_text(archive, store, HERE, "e0").items]
+def test_eval_text_has_marks_and_unknown_eval_is_refused(folder: Path) -> None:
+    with closing(open_collection_records(folder)) as run_store, closing(open_store(folder)) as store:
+        marks = [item.mark for item in eval_text(run_store, store, HERE, "e0").items]
         assert {"R0", "R0M", "T0", "T0B0"} <= set(marks)
         with pytest.raises(NotFoundError, match="eval 'e0' not found in collection 'other'"):
-            eval_text(archive, store, Collection(id="o", name="other"), "e0")
+            eval_text(run_store, store, Collection(id="o", name="other"), "e0")
 
 
 @pytest.mark.parametrize(("model", "total"), [("maker/gpt", 1), ("openrouter/maker/gpt", 1), ("gpt", 0)])

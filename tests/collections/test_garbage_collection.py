@@ -5,7 +5,7 @@ import pytest
 from evalscribe.collections.importing import rare_garbage_collection
 
 
-def test_cycles_are_searched_for_as_before_whatever_happens() -> None:
+def test_garbage_collection_threshold_is_restored_after_an_error() -> None:
     before = gc.get_threshold()
     with rare_garbage_collection():
         assert gc.get_threshold()[0] >= 100_000

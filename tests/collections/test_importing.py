@@ -1,4 +1,4 @@
-"""Runs of a source that names only what failed, brought into a collection."""
+"""Import of runs from a source that names only failures."""
 
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +20,7 @@ def check_progress(_evals: int, progress: float) -> None:
 
 
 class Source:
-    """So many failures, and two evals that passed."""
+    """A source with the given number of failures and two passed evals."""
 
     def __init__(self, failures: int) -> None:
         named = (Eval(id=f"e{n}", category="x", name=f"t{n}", status="failed") for n in range(failures))
@@ -38,11 +38,14 @@ class Source:
 
 
 @pytest.mark.parametrize("failures", [0, 1, 9])
-async def test_a_run_comes_in_however_many_of_its_evals_failed(tmp_path: Path, failures: int) -> None:
-    with closing(open_collections(tmp_path)) as shelf, closing(open_collection_records(tmp_path)) as archive:
-        shelf.add_collection(HERE)
-        done = await import_source(archive, None, Source(failures), HERE, check_progress)
-        assert [run.id for run in archive.runs(HERE.id)] == ["r"]
-        assert len(archive.graded("r")) == failures
-    assert done.statuses.get("failed", 0) == failures
-    assert sum(done.left_out.values()) == 2
+async def test_import_stores_a_run_with_any_number_of_failures(tmp_path: Path, failures: int) -> None:
+    with (
+        closing(open_collections(tmp_path)) as collection_store,
+        closing(open_collection_records(tmp_path)) as run_store,
+    ):
+        collection_store.add_collection(HERE)
+        imported = await import_source(run_store, None, Source(failures), HERE, check_progress)
+        assert [run.id for run in run_store.runs(HERE.id)] == ["r"]
+        assert len(run_store.graded("r")) == failures
+    assert imported.statuses.get("failed", 0) == failures
+    assert sum(imported.left_out.values()) == 2

@@ -1,4 +1,4 @@
-"""Agent runs of a collection as subjects: read when it is their turn, and forgotten."""
+"""Agent runs of a collection as subjects: loaded when judged, and released afterwards."""
 
 import gc
 import weakref
@@ -22,7 +22,7 @@ RUBRIC = Rubric(id="why", rubric_text="Why?")
 
 
 class Brief:
-    """A judge that looks at all of a subject, and has nothing to say."""
+    """A judge that reads the whole subject and gives no verdict."""
 
     id = name = "brief@1"
     rubric = RUBRIC
@@ -38,7 +38,7 @@ class Brief:
 
 
 class Counting:
-    """An archive that makes records as they are asked for, and knows how many are still held."""
+    """A store that creates records on request and counts how many are still in memory."""
 
     def __init__(self) -> None:
         self.held = weakref.WeakSet[Record]()
@@ -62,7 +62,7 @@ class Counting:
 
 
 class _Weak(Record):
-    """Equal to nothing else, so that each is counted."""
+    """A record hashed by identity, so that each instance is counted."""
 
     def __hash__(self) -> int:
         return id(self)
@@ -72,18 +72,18 @@ class Silent:
     def say(self, line: str, fields: Sequence[str] = ()) -> None: ...
 
 
-async def test_of_a_thousand_a_handful_is_in_memory_at_a_time() -> None:
-    archive = Counting()
+async def test_judging_a_thousand_agent_runs_holds_few_in_memory() -> None:
+    store = Counting()
     members = [
         Member(id=f"e{n}", run_id="r", eval=f"c/e{n}", provider="p", model="m", task=f"e{n}", trial=1, status="failed")
         for n in range(NUMBER)
     ]
-    found = pending_subjects(members, cast(RunStore, archive), cast(AnalysisStore, archive))
-    assert archive.read == 0, "nothing is read before its turn"
+    subjects = pending_subjects(members, cast(RunStore, store), cast(AnalysisStore, store))
+    assert store.read == 0, "nothing is read before its turn"
     gc.collect()
-    done = await judge_all(Brief(), tuple(found.values()), Silent(), was_cached=lambda _: False)  # type: ignore[arg-type]
-    assert archive.read == NUMBER - 1
-    assert archive.peak <= 20
-    (gone,) = [one for one in done if one.reason != "nothing to say"]
+    results = await judge_all(Brief(), tuple(subjects.values()), Silent(), was_cached=lambda _: False)  # type: ignore[arg-type]
+    assert store.read == NUMBER - 1
+    assert store.peak <= 20
+    (gone,) = [one for one in results if one.reason != "nothing to say"]
     assert gone.agent_run_id == "r/c/e7"
     assert "the agent run is not stored" in (gone.reason or "")

@@ -1,4 +1,4 @@
-"""Requests over a collection, in a real store, to a model that plays its script."""
+"""Requests over a collection, with a real store and a scripted model."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ Reaction = Reply | Exception
 
 @dataclass
 class Oracle:
-    """A `Model` and a `Models` that answers by what it is asked, and counts."""
+    """A `Model` and `Models` whose reply depends on the prompt, and which records its calls."""
 
     react: Callable[[str], Reaction] = lambda _: text_reply("It lied [T0B1].", usage=USAGE)
     id: str = "openai/gpt-5-mini"
@@ -41,7 +41,7 @@ class Oracle:
     asked: list[str] = field(default_factory=list)
     peak: int = 0
     hangs: str | None = None
-    """What is asked so is never answered."""
+    """A prompt that contains this text is never answered."""
     hung: asyncio.Event = field(default_factory=asyncio.Event)
     _open: int = 0
 
@@ -73,8 +73,8 @@ class Oracle:
 
 
 @dataclass
-class Heard:
-    """Progress of requests."""
+class ProgressRecorder:
+    """Records the progress of requests."""
 
     begins: list[tuple[str, int, int]] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
@@ -85,9 +85,9 @@ class Heard:
 
 
 @dataclass(frozen=True)
-class Bench:
+class RequestRunner:
     workspace: Workspace
-    heard: Heard
+    heard: ProgressRecorder
 
     @property
     def archive(self) -> RunStore:
@@ -103,36 +103,36 @@ class Bench:
         requests: Sequence[LLMRequest],
         name: str | None = "why/v1",
         collection: Collection = MINE,
-        lanes: int = 4,
+        concurrency: int = 4,
         **fields: Any,
     ) -> SubmittedRequests:
-        wanted = {"requests": requests, "model": oracle.id, "name": name, **fields}
-        asked = RequestOptions(**wanted)
+        arguments = {"requests": requests, "model": oracle.id, "name": name, **fields}
+        options = RequestOptions(**arguments)
         return await answer_requests(
-            self.workspace, oracle, collection, asked, self.heard.begun, concurrency=lanes, clock=lambda: NOW
+            self.workspace, oracle, collection, options, self.heard.begun, concurrency=concurrency, clock=lambda: NOW
         )
 
     def rows(self, name: str = "why/v1", collection: Collection = MINE) -> tuple[Result, ...]:
-        made = self.sets.find(collection.id, name)
-        return self.sets.results(made.id) if made else ()
+        result_set = self.sets.find(collection.id, name)
+        return self.sets.results(result_set.id) if result_set else ()
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sample_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with two collections that have the same run of three evals."""
     folder = tmp_path_factory.mktemp("made")
-    with closing(open_collections(folder)) as shelf, closing(open_collection_records(folder)) as archive:
+    with closing(open_collections(folder)) as collection_store, closing(open_collection_records(folder)) as run_store:
         for collection in (MINE, OTHER):
-            shelf.add_collection(collection)
-            archive.add(collection.id, [RUN], [make_record("a"), make_record("b"), make_record("c", "passed")])
+            collection_store.add_collection(collection)
+            run_store.add(collection.id, [RUN], [make_record("a"), make_record("b"), make_record("c", "passed")])
     return folder
 
 
 @pytest.fixture
-def bench(tmp_path: Path, made: Path) -> Iterator[Bench]:
-    shutil.copytree(made, tmp_path / ".evalscribe")
+def runner(tmp_path: Path, sample_store: Path) -> Iterator[RequestRunner]:
+    shutil.copytree(sample_store, tmp_path / ".evalscribe")
     with Workspace(folder=tmp_path, environ={}) as workspace:
-        yield Bench(workspace, Heard())
+        yield RequestRunner(workspace, ProgressRecorder())
 
 
 def about(*ids: str, **metadata: Any) -> LLMRequest:
@@ -143,12 +143,12 @@ def about(*ids: str, **metadata: Any) -> LLMRequest:
 THREE = [about("a"), about("b"), about("a", "c")]
 
 
-async def test_every_request_has_its_result_in_order(bench: Bench) -> None:
-    done = await bench.ask(Oracle(), THREE)
-    assert (done.counts.requests, done.counts.results, done.sent) == (3, 3, 3)
-    assert done.citations.verified == 3
-    assert done.spent == USAGE + USAGE + USAGE
-    rows = bench.rows()
+async def test_results_are_stored_in_the_order_of_requests(runner: RequestRunner) -> None:
+    submitted = await runner.ask(Oracle(), THREE)
+    assert (submitted.counts.requests, submitted.counts.results, submitted.sent) == (3, 3, 3)
+    assert submitted.citations.verified == 3
+    assert submitted.spent == USAGE + USAGE + USAGE
+    rows = runner.rows()
     assert [one.user_metadata["about"] for one in rows] == [["a"], ["b"], ["a", "c"]]
     assert [one.number for one in rows] == [0, 1, 2]
     assert rows[0].output is not None
@@ -158,49 +158,49 @@ async def test_every_request_has_its_result_in_order(bench: Bench) -> None:
         "openai/gpt-5-mini",
         "2026-11-02T12:00:00.000+00:00",
     )
-    assert done.result_set.name == "why/v1"
-    assert bench.heard.begins == [("why/v1", 0, 3)]
+    assert submitted.result_set.name == "why/v1"
+    assert runner.heard.begins == [("why/v1", 0, 3)]
 
 
-async def test_the_same_call_asks_nothing_again(bench: Bench) -> None:
-    first = await bench.ask(Oracle(), THREE)
+async def test_repeated_call_sends_nothing(runner: RequestRunner) -> None:
+    first = await runner.ask(Oracle(), THREE)
     silent = Oracle(AssertionError)
-    again = await bench.ask(silent, THREE)
+    again = await runner.ask(silent, THREE)
     assert (again.sent, again.spent, silent.asked) == (0, Usage(), [])
     assert (again.result_set, again.counts, again.citations) == (first.result_set, first.counts, first.citations)
-    assert bench.heard.begins[-1] == ("why/v1", 3, 3)
+    assert runner.heard.begins[-1] == ("why/v1", 3, 3)
 
 
-async def test_without_a_name_the_same_requests_find_their_set(bench: Bench) -> None:
-    first = await bench.ask(Oracle(), THREE, name=None)
-    again = await bench.ask(Oracle(AssertionError), THREE, name=None)
-    other = await bench.ask(Oracle(), THREE[:1], name=None)
+async def test_unnamed_requests_find_their_earlier_result_set(runner: RequestRunner) -> None:
+    first = await runner.ask(Oracle(), THREE, name=None)
+    again = await runner.ask(Oracle(AssertionError), THREE, name=None)
+    other = await runner.ask(Oracle(), THREE[:1], name=None)
     assert first.result_set.name.startswith("unnamed/")
     assert again.result_set == first.result_set
     assert other.result_set.name != first.result_set.name
 
 
-async def test_a_question_is_paid_for_once_wherever_it_is_asked(bench: Bench) -> None:
-    await bench.ask(Oracle(), THREE)
+async def test_cached_answer_is_reused_in_another_collection(runner: RequestRunner) -> None:
+    await runner.ask(Oracle(), THREE)
     silent = Oracle(AssertionError)
     other = [LLMRequest(prompt=Prompt(["Why?\n", AgentRunRef(id="a", collection_id="c2")]))]
-    done = await bench.ask(silent, other, name="another", collection=OTHER)
-    (row,) = bench.rows("another", OTHER)
-    assert (done.sent, row.cost_usd, row.input_tokens) == (0, 0.0, 100)
-    assert row.output == bench.rows()[0].output
-    assert bench.heard.known == [False, False, False, True]
+    submitted = await runner.ask(silent, other, name="another", collection=OTHER)
+    (row,) = runner.rows("another", OTHER)
+    assert (submitted.sent, row.cost_usd, row.input_tokens) == (0, 0.0, 100)
+    assert row.output == runner.rows()[0].output
+    assert runner.heard.known == [False, False, False, True]
 
 
-async def test_equal_questions_of_one_call_are_asked_once(bench: Bench) -> None:
+async def test_equal_prompts_of_one_call_are_sent_once(runner: RequestRunner) -> None:
     oracle = Oracle()
-    await bench.ask(oracle, [about("a", n=1), about("a", n=2), about("a", n=2)])
+    await runner.ask(oracle, [about("a", n=1), about("a", n=2), about("a", n=2)])
     assert len(oracle.asked) == 1
-    assert [one.output is not None for one in bench.rows()] == [True] * 3
+    assert [one.output is not None for one in runner.rows()] == [True] * 3
 
 
 @pytest.mark.parametrize("other", ["prompt", "metadata", "model", "effort", "fewer", "order"])
-async def test_other_requests_under_a_taken_name_are_refused(bench: Bench, other: str) -> None:
-    await bench.ask(Oracle(), THREE)
+async def test_different_requests_under_an_existing_name_are_refused(runner: RequestRunner, other: str) -> None:
+    await runner.ask(Oracle(), THREE)
     requests, fields, oracle = list(THREE), {}, Oracle(AssertionError)
     match other:
         case "prompt":
@@ -216,140 +216,142 @@ async def test_other_requests_under_a_taken_name_are_refused(bench: Bench, other
         case "order":
             requests.reverse()
     with pytest.raises(UsageError, match=r"result set 'why/v1' already has 3 requests") as refused:
-        await bench.ask(oracle, requests, **fields)
+        await runner.ask(oracle, requests, **fields)
     assert "exists_ok=True" in str(refused.value)
-    assert len(bench.rows()) == 3
+    assert len(runner.rows()) == 3
 
 
-async def test_what_is_new_is_added_where_that_is_wanted(bench: Bench) -> None:
-    await bench.ask(Oracle(), THREE[:2])
+async def test_exists_ok_adds_only_new_requests(runner: RequestRunner) -> None:
+    await runner.ask(Oracle(), THREE[:2])
     oracle = Oracle()
-    done = await bench.ask(oracle, THREE, exists_ok=True)
-    assert (len(oracle.asked), done.counts.requests) == (1, 3)
-    again = await bench.ask(Oracle(AssertionError), THREE[1:], exists_ok=True)
+    submitted = await runner.ask(oracle, THREE, exists_ok=True)
+    assert (len(oracle.asked), submitted.counts.requests) == (1, 3)
+    again = await runner.ask(Oracle(AssertionError), THREE[1:], exists_ok=True)
     assert (again.sent, again.counts.requests) == (0, 2)
-    assert [one.number for one in bench.rows()] == [0, 1, 2]
+    assert [one.number for one in runner.rows()] == [0, 1, 2]
 
 
-async def test_a_set_has_one_schema(bench: Bench) -> None:
-    await bench.ask(Oracle(), THREE[:1])
+async def test_another_output_schema_for_an_existing_set_is_refused(runner: RequestRunner) -> None:
+    await runner.ask(Oracle(), THREE[:1])
     schema = {"type": "object", "properties": {"label": {"type": "string"}}, "required": ["label"]}
     with pytest.raises(UsageError, match="another output_schema"):
-        await bench.ask(Oracle(AssertionError), THREE, exists_ok=True, output_schema=schema)
+        await runner.ask(Oracle(AssertionError), THREE, exists_ok=True, output_schema=schema)
 
 
-async def test_what_concerns_one_request_is_its_error_and_tried_again(bench: Bench) -> None:
+async def test_failed_request_stores_its_error_and_is_retried_next_time(runner: RequestRunner) -> None:
     down = Oracle(lambda text: CallFailed("overloaded") if "Done by b" in text else text_reply("Well.", usage=USAGE))
-    done = await bench.ask(down, THREE)
-    assert (done.counts.results, done.counts.errors) == (2, 1)
-    assert [one.error for one in bench.rows()] == [None, "overloaded", None]
+    submitted = await runner.ask(down, THREE)
+    assert (submitted.counts.results, submitted.counts.errors) == (2, 1)
+    assert [one.error for one in runner.rows()] == [None, "overloaded", None]
     up = Oracle()
-    assert (await bench.ask(up, THREE)).counts.results == 3
+    assert (await runner.ask(up, THREE)).counts.results == 3
     assert len(up.asked) == 1
-    assert bench.rows()[1].error is None
+    assert runner.rows()[1].error is None
 
 
-async def test_a_refusal_is_not_tried_again(bench: Bench) -> None:
-    await bench.ask(Oracle(lambda _: text_reply("", stop="refusal", usage=USAGE)), THREE[:1])
-    done = await bench.ask(Oracle(AssertionError), THREE[:1])
-    assert (done.counts.errors, bench.rows()[0].error) == (1, "the model refused to answer")
-    assert bench.rows()[0].cost_usd == 0.5
+async def test_model_refusal_is_not_retried(runner: RequestRunner) -> None:
+    await runner.ask(Oracle(lambda _: text_reply("", stop="refusal", usage=USAGE)), THREE[:1])
+    submitted = await runner.ask(Oracle(AssertionError), THREE[:1])
+    assert (submitted.counts.errors, runner.rows()[0].error) == (1, "the model refused to answer")
+    assert runner.rows()[0].cost_usd == 0.5
 
 
-async def test_what_concerns_all_ends_it_with_what_is_finished_kept(bench: Bench) -> None:
+async def test_access_error_stops_the_call_and_keeps_finished_results(runner: RequestRunner) -> None:
     def react(text: str) -> Reaction:
         return AccessError("the key was refused") if "Done by b" in text else text_reply("Well.", usage=USAGE)
 
     with pytest.raises(AccessError, match="refused"):
-        await bench.ask(Oracle(react), THREE, lanes=1)
-    assert [one.output is not None for one in bench.rows()] == [True, False, False]
+        await runner.ask(Oracle(react), THREE, concurrency=1)
+    assert [one.output is not None for one in runner.rows()] == [True, False, False]
     rest = Oracle()
-    assert (await bench.ask(rest, THREE)).counts.results == 3
+    assert (await runner.ask(rest, THREE)).counts.results == 3
     assert len(rest.asked) == 2
 
 
-async def test_cancelled_it_goes_on_where_it_was(bench: Bench) -> None:
+async def test_cancelled_call_continues_where_it_stopped(runner: RequestRunner) -> None:
     oracle = Oracle(hangs="Done by b")
-    task = asyncio.ensure_future(bench.ask(oracle, THREE, lanes=1))
+    task = asyncio.ensure_future(runner.ask(oracle, THREE, concurrency=1))
     await oracle.hung.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
     rest = Oracle()
-    assert (await bench.ask(rest, THREE)).counts.results == 3
+    assert (await runner.ask(rest, THREE)).counts.results == 3
     assert len(rest.asked) == 2
 
 
-async def test_no_more_at_a_time_than_wanted(bench: Bench) -> None:
+async def test_concurrency_limit_is_respected(runner: RequestRunner) -> None:
     oracle = Oracle()
-    await bench.ask(oracle, [about("a", "b"), *THREE], lanes=2)
+    await runner.ask(oracle, [about("a", "b"), *THREE], concurrency=2)
     assert oracle.peak == 2
 
 
 @pytest.mark.parametrize(
-    ("ref", "told"),
+    ("ref", "message"),
     [
         (AgentRunRef(id="z"), "agent run 'z' (request 1)"),
         (TranscriptRef(id="z"), "transcript 'z' (request 1)"),
         (ResultRef(id="z", result_set_id="why/v0"), "result 'z' of result set 'why/v0' (request 1)"),
     ],
 )
-async def test_what_is_not_there_is_named_before_anything_is_asked(bench: Bench, ref: Ref, told: str) -> None:
+async def test_missing_references_are_named_before_any_request_is_sent(
+    runner: RequestRunner, ref: Ref, message: str
+) -> None:
     oracle = Oracle(AssertionError)
     with pytest.raises(NotFoundError) as missing:
-        await bench.ask(oracle, [about("a"), LLMRequest(prompt=Prompt(["x", ref]))])
-    assert str(missing.value) == f"collection 'mine' lacks 1 object that prompts refer to: {told}"
-    assert (oracle.asked, bench.rows()) == ([], ())
+        await runner.ask(oracle, [about("a"), LLMRequest(prompt=Prompt(["x", ref]))])
+    assert str(missing.value) == f"collection 'mine' lacks 1 object that prompts refer to: {message}"
+    assert (oracle.asked, runner.rows()) == ([], ())
 
 
-async def test_a_run_of_another_collection(bench: Bench) -> None:
+async def test_reference_to_another_collection_is_refused(runner: RequestRunner) -> None:
     ref = AgentRunRef(id="a", collection_id="c9")
     with pytest.raises(UsageError, match="request 0 refers to agent run 'a' of collection 'c9', but belongs to 'c1'"):
-        await bench.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))])
+        await runner.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))])
 
 
-async def test_results_can_be_asked_about(bench: Bench) -> None:
-    done = await bench.ask(Oracle(), THREE)
-    refs = [ResultRef(id=one.id, result_set_id=done.result_set.id, collection_id="c1") for one in bench.rows()]
+async def test_prompts_can_refer_to_earlier_results(runner: RequestRunner) -> None:
+    submitted = await runner.ask(Oracle(), THREE)
+    refs = [ResultRef(id=one.id, result_set_id=submitted.result_set.id, collection_id="c1") for one in runner.rows()]
     by_name = ResultRef(id=refs[0].id, result_set_id="why/v1")
     oracle = Oracle(lambda _: text_reply("Both lied [A0:<RANGE>It lied</RANGE>] [A2] [T0B1].", usage=USAGE))
-    summary = await bench.ask(oracle, [LLMRequest(prompt=Prompt(["## m", *refs, by_name]))], name="summary")
+    summary = await runner.ask(oracle, [LLMRequest(prompt=Prompt(["## m", *refs, by_name]))], name="summary")
     assert (summary.citations.verified, summary.citations.unverified) == (2, 1)
     assert "A2 earlier result>\nIt lied.\n" in oracle.asked[0]
 
 
-async def test_a_result_without_an_answer_cannot(bench: Bench) -> None:
-    done = await bench.ask(Oracle(lambda _: CallFailed("overloaded")), THREE[:1])
-    ref = ResultRef(id=bench.rows()[0].id, result_set_id=done.result_set.id)
+async def test_reference_to_a_result_without_an_answer_is_refused(runner: RequestRunner) -> None:
+    submitted = await runner.ask(Oracle(lambda _: CallFailed("overloaded")), THREE[:1])
+    ref = ResultRef(id=runner.rows()[0].id, result_set_id=submitted.result_set.id)
     with pytest.raises(NotFoundError, match="which has no answer: overloaded"):
-        await bench.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))], name="summary")
+        await runner.ask(Oracle(AssertionError), [LLMRequest(prompt=Prompt([ref]))], name="summary")
 
 
-async def test_two_processes_do_not_pay_for_the_same_set(bench: Bench) -> None:
-    done = await bench.ask(Oracle(), THREE[:1])
-    with bench.sets.lock(done.result_set.id), pytest.raises(UnavailableError, match="already"):
-        await bench.ask(Oracle(AssertionError), THREE[:1])
+async def test_locked_result_set_refuses_a_second_call(runner: RequestRunner) -> None:
+    submitted = await runner.ask(Oracle(), THREE[:1])
+    with runner.sets.lock(submitted.result_set.id), pytest.raises(UnavailableError, match="already"):
+        await runner.ask(Oracle(AssertionError), THREE[:1])
 
 
-async def test_what_is_no_text_ends_no_call(bench: Bench) -> None:
+async def test_invalid_unicode_is_replaced_in_prompts_and_metadata(runner: RequestRunner) -> None:
     odd = {"half \ud800": ["nul \x00", "\U0001f600"]}
-    await bench.ask(Oracle(), [LLMRequest(prompt=Prompt("Why \ud800?"), metadata=odd)])
-    (row,) = bench.rows()
+    await runner.ask(Oracle(), [LLMRequest(prompt=Prompt("Why \ud800?"), metadata=odd)])
+    (row,) = runner.rows()
     assert (row.prompt, row.user_metadata) == (("Why \ufffd?",), {"half \ufffd": ["nul \ufffd", "\U0001f600"]})
     with pytest.raises(UsageError, match=r"AgentRunRef: id contains NUL or an invalid character"):
         AgentRunRef(id="run \ud800")
 
 
-async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> None:
+async def test_secrets_in_prompts_are_neither_stored_nor_sent(runner: RequestRunner) -> None:
     secret = "sk-ant-api03-" + "aB3" * 31 + "AA"
     oracle = Oracle()
-    await bench.ask(oracle, [LLMRequest(prompt=Prompt(f"Is {secret} a key?"), metadata={"key": secret})])
-    (row,) = bench.rows()
+    await runner.ask(oracle, [LLMRequest(prompt=Prompt(f"Is {secret} a key?"), metadata={"key": secret})])
+    (row,) = runner.rows()
     assert "aB3aB3" not in oracle.asked[0] + row.model_dump_json()
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"requests": []}, "requests is empty: give at least one LLMRequest"),
         ({"requests": ["why?"]}, 'LLMRequest: must be made by LLMRequest(…), not "why?"'),
@@ -364,13 +366,13 @@ async def test_secrets_in_prompts_are_neither_kept_nor_sent(bench: Bench) -> Non
         ({"output_schema": {"type": "string"}}, "output_schema"),
     ],
 )
-def test_what_cannot_be_asked(fields: dict[str, Any], told: str) -> None:
+def test_invalid_request_options_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(EvalscribeError) as refused:
         RequestOptions(**{"requests": THREE, "model": "openai/gpt-5-mini", **fields})
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
-async def test_answers_of_a_shape(bench: Bench) -> None:
+async def test_structured_answers_follow_the_schema_and_are_cached(runner: RequestRunner) -> None:
     schema = {
         "type": "object",
         "properties": {"label": {"type": "string", "enum": ["x"]}, "why": {"type": "string", "citations": True}},
@@ -378,8 +380,8 @@ async def test_answers_of_a_shape(bench: Bench) -> None:
     }
     answer = json.dumps({"label": "x", "why": "[T0B1]"})
     oracle = Oracle(lambda _: text_reply(f"<response>{answer}</response>", usage=USAGE))
-    done = await bench.ask(oracle, THREE[:1], output_schema=schema)
-    assert done.citations.verified == 1
-    assert done.result_set.output_schema == schema
-    again = await bench.ask(Oracle(AssertionError), THREE[:1], name="copy", output_schema=schema)
-    assert (again.sent, bench.rows("copy")[0].output) == (0, bench.rows()[0].output)
+    submitted = await runner.ask(oracle, THREE[:1], output_schema=schema)
+    assert submitted.citations.verified == 1
+    assert submitted.result_set.output_schema == schema
+    again = await runner.ask(Oracle(AssertionError), THREE[:1], name="copy", output_schema=schema)
+    assert (again.sent, runner.rows("copy")[0].output) == (0, runner.rows()[0].output)

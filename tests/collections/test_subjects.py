@@ -1,4 +1,4 @@
-"""What names mean: stored runs by prefix without any source, evals behind their run, files."""
+"""Lookup of subjects by name: stored runs by prefix, evals after their run, and files."""
 
 import json
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ RUN = Run(id="jn7aaaa1", provider="p", model="m", failed=2, total=2, failures=(F
 
 
 class Nowhere:
-    """No run can be reached: whatever is found is from the store."""
+    """Addresses without any reachable source: every run found comes from the store."""
 
     def address(self, name: str) -> SubjectAddress:
         return SubjectAddress(run_id=name, is_id="://" not in name)
@@ -45,13 +45,13 @@ class Silent:
 
 @pytest.fixture
 def store() -> MemoryStore:
-    found = MemoryStore()
+    memory = MemoryStore()
     document = Document(role="output", path="a.py", text="x = 1")
     for run_id in ("jn7aaaa1", "jn7aaaa2", "jn7bbbb1"):
-        found.put_run(RUN.model_copy(update={"id": run_id}))
-        found.put_evidence(run_id, Evidence(eval=FIRST, documents=(document,)))
-    found.put_evidence("jn7aaaa1", UnreadableEvidence(eval=SECOND, reason="corrupt zip"))
-    return found
+        memory.put_run(RUN.model_copy(update={"id": run_id}))
+        memory.put_evidence(run_id, Evidence(eval=FIRST, documents=(document,)))
+    memory.put_evidence("jn7aaaa1", UnreadableEvidence(eval=SECOND, reason="corrupt zip"))
+    return memory
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def finder(store: MemoryStore) -> SubjectFinder:
 
 
 @pytest.mark.parametrize("name", ["jn7bbbb1", "jn7b"])
-async def test_a_stored_run_is_found_by_its_id_or_how_it_begins(name: str, finder: SubjectFinder) -> None:
+async def test_stored_run_is_found_by_its_id_or_a_prefix(name: str, finder: SubjectFinder) -> None:
     waiting = await finder.find([name])
     assert [one.name for one in waiting] == ["jn7bbbb1/basics/001-one", "jn7bbbb1/basics/002-two"]
     loaded = waiting[0].load()
@@ -68,49 +68,49 @@ async def test_a_stored_run_is_found_by_its_id_or_how_it_begins(name: str, finde
     assert loaded.subject.id == "jn7bbbb1/basics/001-one"
 
 
-async def test_a_beginning_that_several_runs_share_is_refused(finder: SubjectFinder) -> None:
+async def test_ambiguous_run_prefix_is_refused(finder: SubjectFinder) -> None:
     with pytest.raises(UsageError, match="'jn7a' matches 2 runs; choose one by its id: jn7aaaa1, jn7aaaa2"):
         await finder.find(["jn7a"])
 
 
 @pytest.mark.parametrize("name", ["jn7", "jn7c", "https://example.org/run/jn7bbbb1"])
-async def test_what_is_not_stored_is_asked_of_its_source(name: str, finder: SubjectFinder) -> None:
+async def test_run_that_is_not_stored_is_fetched_from_its_source(name: str, finder: SubjectFinder) -> None:
     with pytest.raises(AccessError, match="no deployment"):
         await finder.find([name])
 
 
-async def test_evals_belong_to_the_run_before_them_and_are_judged_once(finder: SubjectFinder) -> None:
+async def test_evals_belong_to_the_preceding_run_and_are_not_duplicated(finder: SubjectFinder) -> None:
     named = ["jn7aaaa1", "001-one", "basics/001-one", "jn7bbbb1", "e2"]
     waiting = await finder.find(named)
     assert [one.name for one in waiting] == ["jn7aaaa1/basics/001-one", "jn7bbbb1/basics/002-two"]
 
 
-async def test_a_misspelt_eval_is_told_as_one(finder: SubjectFinder) -> None:
+async def test_misspelt_eval_is_reported_as_an_eval(finder: SubjectFinder) -> None:
     with pytest.raises(NotFoundError, match=r"run jn7aaaa1 has no failed eval '003-three'"):
         await finder.find(["jn7aaaa1", "003-three"])
 
 
-async def test_a_file_that_is_not_there_is_no_run(finder: SubjectFinder) -> None:
+async def test_missing_file_is_reported_as_a_file(finder: SubjectFinder) -> None:
     with pytest.raises(NotFoundError, match=r"file runs\.json not found$"):
         await finder.find(["runs.json"])
     with pytest.raises(NotFoundError, match=r"file more\.jsonl not found$"):
         await finder.find(["jn7aaaa1", "more.jsonl"])
 
 
-async def test_evidence_that_cannot_be_read_is_a_reason(finder: SubjectFinder) -> None:
+async def test_unreadable_or_missing_evidence_loads_as_a_reason(finder: SubjectFinder) -> None:
     unreadable, missing = await finder.find(["jn7aaaa1", "e2", "jn7aaaa2", "e2"])
     assert unreadable.load() == "corrupt zip"
     assert "not in the store" in str(missing.load())
 
 
-async def test_agent_runs_of_a_file_with_equal_ids_are_all_judged(finder: SubjectFinder, tmp_path: Path) -> None:
+async def test_agent_runs_with_equal_ids_in_a_file_are_all_found(finder: SubjectFinder, tmp_path: Path) -> None:
     run = {"id": "same", "transcripts": [{"messages": [{"role": "user", "content": "Hello"}]}]}
     path = tmp_path / "runs.json"
     path.write_text(json.dumps([run, run]))
     assert [one.name for one in await finder.find([str(path)])] == ["same", "same"]
 
 
-async def test_a_run_without_failures_is_said_and_no_subject(store: MemoryStore) -> None:
+async def test_run_without_failures_gives_a_message_and_no_subjects(store: MemoryStore) -> None:
     store.put_run(RUN.model_copy(update={"id": "empty-run", "failures": (), "failed": 0}))
     watcher = Silent()
     assert await SubjectFinder(store, Nowhere(), watcher).find(["empty-run"]) == ()

@@ -1,7 +1,7 @@
-"""Work that the code of commit 29486c6 paid models for is found by today's code, which asks nothing again.
+"""Answers that the code of commit 29486c6 paid for are found by today's code and not requested again.
 
-The exception are verdicts on failures: a judge is now shown other evidence in other words, so that it is another
-question, which is asked once. What was paid for before stays in the store and can be read.
+Verdicts on failures are the exception: the judge's prompt has changed since, so each is requested once more. The old
+verdicts stay in the store and can be read.
 """
 
 import json
@@ -24,7 +24,7 @@ from support.messages_server import MessagesServer, failure
 
 @pytest.fixture
 def paid(workspace: object, inside: InProcessCommand, monkeypatch: pytest.MonkeyPatch) -> InProcessCommand:
-    """The workspace in which everything was paid for, as the working folder."""
+    """Unpack the workspace with the paid answers and make it the working folder."""
     paid_work.unpack(inside.folder)
     monkeypatch.chdir(inside.folder)
     return inside
@@ -41,11 +41,11 @@ def reports(folder: Path) -> dict[str, str]:
 
 
 STORED_RUBRIC = " with failure@1"
-"""The workspace keeps the rubric that was shipped when it was made, so judges are named with it today."""
+"""Suffix of judge names today: the workspace keeps the rubric that was shipped when it was created."""
 
 
 def by_models(results: Any) -> Any:
-    """Leave out what the rules decided: it cost nothing, and is decided again by their newer version."""
+    """Leave out verdicts of the rules: they cost nothing and are recomputed by the newer rules."""
     if not isinstance(results, dict):
         return results
     return {
@@ -65,57 +65,57 @@ def stored_verdicts(folder: Path) -> dict[str, Verdict | Unclassified | None]:
         return {key: store.get_verdict(key) for key in keys}
 
 
-def test_answers_that_were_paid_for_are_not_asked_for_again(paid: InProcessCommand, run: Callable[..., str]) -> None:
+def test_paid_answers_are_reused_without_model_calls(paid: InProcessCommand, run: Callable[..., str]) -> None:
     before = reports(paid.folder)
     expected = paid_work.expected()
     with MessagesServer(failure(400, "invalid_request_error")) as server:
         for name, results in paid_work.work(run, server.url, without=tuple(paid_work.JUDGED)):
-            asked = [call.body["messages"][-1] for call in server.calls]
-            assert asked == [], f"`{name}` asked a model again: an answer in the store is no longer found by its key"
+            sent = [call.body["messages"][-1] for call in server.calls]
+            assert sent == [], f"`{name}` asked a model again: an answer in the store is no longer found by its key"
             assert by_models(json.loads(json.dumps(results))) == by_models(expected.pop(name)), name
     judged = {f"analyze {name}" for name in paid_work.JUDGED}
     assert expected.keys() == judged | {f"analyze {name} --batch" for name in paid_work.BATCHED}
     assert reports(paid.folder).keys() == before.keys()
 
 
-def test_verdicts_that_were_paid_for_are_read_and_a_changed_question_is_asked_once(
+def test_paid_verdicts_stay_readable_and_changed_prompts_are_sent_once(
     paid: InProcessCommand, run: Callable[..., str]
 ) -> None:
     old, before, expected = stored_verdicts(paid.folder), reports(paid.folder), paid_work.expected()
     causes = {verdict.cause for verdict in old.values() if isinstance(verdict, Verdict)}
     paid_for = [one for name in paid_work.JUDGED for one in by_models(expected[f"analyze {name}"]).values()]
     assert {one["cause"] for one in paid_for} <= causes
-    done: dict[str, Any] = {}
+    results_by_run: dict[str, Any] = {}
     with MessagesServer(paid_work.model) as server:
         access = {"ANTHROPIC_API_KEY": paid_work.KEY, "ANTHROPIC_BASE_URL": server.url}
         for name, judge in paid_work.JUDGED.items():
             command = ("analyze", f"runs/{name}", *judge, *paid_work.DATE, "--json")
-            done[name] = paid_work.analyze_runs(run(*command, **access))
-            assert by_models(done[name]) == by_models(expected[f"analyze {name}"]), name
+            results_by_run[name] = paid_work.analyze_runs(run(*command, **access))
+            assert by_models(results_by_run[name]) == by_models(expected[f"analyze {name}"]), name
             assert server.calls, "the evidence in the question changed"
-            asked = len(server.calls)
-            assert by_models(paid_work.analyze_runs(run(*command, **access))) == by_models(done[name]), name
-            assert len(server.calls) == asked, f"`{name}` asked the same question twice"
-    kept = stored_verdicts(paid.folder)
-    assert {key: kept[key] for key in old} == old
+            calls_before = len(server.calls)
+            assert by_models(paid_work.analyze_runs(run(*command, **access))) == by_models(results_by_run[name]), name
+            assert len(server.calls) == calls_before, f"`{name}` asked the same question twice"
+    verdicts_now = stored_verdicts(paid.folder)
+    assert {key: verdicts_now[key] for key in old} == old
     after = reports(paid.folder)
     assert len(after) == len(before) + 1, "the analysis that was killed has its report now"
 
 
-def test_batches_of_changed_questions_are_sent_once(paid: InProcessCommand, run: Callable[..., str]) -> None:
-    """One whose answers were read, and one that was sent by a process that was killed before it read any."""
+def test_batches_of_changed_prompts_are_sent_once(paid: InProcessCommand, run: Callable[..., str]) -> None:
+    """One earlier batch was read; the other was sent by a process that was killed before reading it."""
     expected = paid_work.expected()
     with BatchesServer(paid_work.submits, looks=1) as server:
         server.batches.append(paid_work.sent_batch(datetime.now(UTC)))
         for _ in range(2):
             for name in paid_work.BATCHED:
-                found = paid_work.analyze_batched(run, server.url, name)
-                assert by_models(found) == by_models(expected[f"analyze {name} --batch"]), name
+                results = paid_work.analyze_batched(run, server.url, name)
+                assert by_models(results) == by_models(expected[f"analyze {name} --batch"]), name
             assert len(server.batches) == 1 + len(paid_work.BATCHED), "a batch was sent twice"
         assert server.singles == []
 
 
-def test_reports_that_were_written_then_open_and_verify(paid: InProcessCommand, run: Callable[..., str]) -> None:
+def test_old_reports_open_and_pass_the_check(paid: InProcessCommand, run: Callable[..., str]) -> None:
     checked = json.loads(run("reports", "check", "--format", "json"))
     assert {problem["what"] for problem in checked["problems"]} == {
         "in an older report format; the format is updated when the report is written again"

@@ -1,4 +1,4 @@
-"""A session in a fresh folder: every id that it prints works in every command that takes one, whole and abbreviated."""
+"""Every id printed by a session in a fresh folder is accepted by every command that takes one, full or abbreviated."""
 
 import json
 import re
@@ -140,11 +140,11 @@ TAKERS = {
 }
 GATE_FAILED = 2
 MOST = 6
-"""Ids of one kind that are tried; of scores and run items there are dozens."""
+"""Maximum ids tested per kind; there are dozens of scores and run items."""
 
 
 def shortest(id: str, ids: Iterable[str]) -> str:
-    """The shortest beginning of an id that no other one has; at least four characters behind its kind or folder."""
+    """Return the shortest unique prefix of an id, with at least four characters after its kind or folder."""
     kind = re.match(r"[a-z]+-(?=[0-9a-f]{16}$)|.*/", id)
     lengths = range(len(kind[0] if kind else "") + 4, len(id))
     return next((id[:n] for n in lengths if not any(one.startswith(id[:n]) for one in ids if one != id)), id)
@@ -159,8 +159,8 @@ def kinds(printed: str) -> Iterator[tuple[str, str]]:
     yield from (("report", name.partition("reports/")[2] or name) for name in REPORTS.findall(printed) if "/" in name)
 
 
-def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterator[str]:
-    """Every command with every id, as it was printed and as short as it can be."""
+def lines_with(session: InProcessCommand, ids_by_kind: dict[str, list[str]]) -> Iterator[str]:
+    """Yield every command with every id, both as printed and abbreviated."""
 
     def document(*words: str) -> Any:
         return json.loads(session.run(*words, "--json").out)
@@ -171,9 +171,9 @@ def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterat
     owners = {document("experiments", "show", name)["id"]: name for name in experiments}
     owners |= {run["run"]["id"]: name for name in experiments for run in document("experiments", "runs", "list", name)}
     number = 0
-    for kind, ids in found.items():
+    for kind, ids in ids_by_kind.items():
         for id in ids[:MOST]:
-            other = next((one for one in found[OF_EXPERIMENT] if one != id), "")
+            other = next((one for one in ids_by_kind[OF_EXPERIMENT] if one != id), "")
             filled = {"DATASET": datasets.get(id, ""), "EXPERIMENT": owners.get(id, ""), "OTHER": other}
             if kind == RUN:
                 filled["EVAL"] = document("analyze", id, "--judge", "rules")["findings"][0]["eval"]
@@ -185,7 +185,7 @@ def lines_with(session: InProcessCommand, found: dict[str, list[str]]) -> Iterat
                     yield line
 
 
-def test_every_printed_id_works_in_every_command_that_takes_one(
+def test_every_printed_id_is_accepted_by_every_command_that_takes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     session = InProcessCommand(tmp_path, monkeypatch, capsys)
@@ -193,16 +193,16 @@ def test_every_printed_id_works_in_every_command_that_takes_one(
     commands = SESSION.strip().splitlines()
     assert len(commands) >= 50
     target = "--target-type component --builtin-scorer exact_match"
-    ended = [session.run(*shlex.split(line.replace("TARGET", target))) for line in commands]
-    found: dict[str, list[str]] = {"collection": ["sample"]}
-    for kind, id in dict.fromkeys(kinds("\n".join(one.out + one.err for one in ended))):
-        found.setdefault(kind, []).append(id)
-    assert found.keys() == TAKERS.keys(), "the session prints ids of every kind"
+    outputs = [session.run(*shlex.split(line.replace("TARGET", target))) for line in commands]
+    ids_by_kind: dict[str, list[str]] = {"collection": ["sample"]}
+    for kind, id in dict.fromkeys(kinds("\n".join(one.out + one.err for one in outputs))):
+        ids_by_kind.setdefault(kind, []).append(id)
+    assert ids_by_kind.keys() == TAKERS.keys(), "the session prints ids of every kind"
     monkeypatch.chdir(tmp_path)
     wrong = []
-    for line in lines_with(session, found):
+    for line in lines_with(session, ids_by_kind):
         code = run(shlex.split(line))
-        said = capsys.readouterr().err
+        error = capsys.readouterr().err
         if code not in (0, GATE_FAILED):
-            wrong.append(f"{code}: {line}\n    {said[-300:]}")
+            wrong.append(f"{code}: {line}\n    {error[-300:]}")
     assert wrong == [], "\n".join(wrong)

@@ -1,4 +1,4 @@
-"""Other providers from the command line, against servers on loopback that speak their protocol."""
+"""Providers other than Anthropic from the command line, with loopback servers that speak their protocol."""
 
 import json
 from pathlib import Path
@@ -16,12 +16,14 @@ BOUND = ("--max-tokens", "9000000")
     ("model", "key"),
     [("openrouter/vendor/model-x", KEY), ("openai/local", "")],
 )
-def test_any_provider_can_judge(inside: InProcessCommand, made: Path, model: str, key: str) -> None:
+def test_openrouter_and_keyless_openai_endpoint_can_judge(
+    inside: InProcessCommand, made: Path, model: str, key: str
+) -> None:
     provider = model.partition("/")[0].upper()
     with ChatServer() as server:
         where = {f"{provider}_BASE_URL": server.url, **({f"{provider}_API_KEY": key} if key else {})}
-        ended = inside.run("analyze", made, "--judge", model, *BOUND, "--json", **where)
-        document = json.loads(ended.out)
+        result = inside.run("analyze", made, "--judge", model, *BOUND, "--json", **where)
+        document = json.loads(result.out)
     assert {finding["judge"]["id"] for finding in document["findings"]} == {model}
     assert {finding["classification"] for finding in document["findings"]} == {"MODEL_FAULT"}
     assert len(server.calls) == document["usage"]["calls"] == 8
@@ -29,26 +31,26 @@ def test_any_provider_can_judge(inside: InProcessCommand, made: Path, model: str
     assert {call.headers.get("authorization") for call in server.calls} == {f"Bearer {key}" if key else None}
 
 
-def test_the_other_providers_refusals_end_the_command(inside: InProcessCommand, made: Path) -> None:
-    said = inside.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
-    assert "GOOGLE_API_KEY" in said
-    assert "--judge rules" in said
+def test_missing_or_refused_provider_key_exits_with_77(inside: InProcessCommand, made: Path) -> None:
+    error = inside.run("analyze", made, "--judge", "google/gemini-x", *BOUND, code=77).err
+    assert "GOOGLE_API_KEY" in error
+    assert "--judge rules" in error
     with ChatServer(failure(401, text=f"not with {KEY}")) as server:
         where = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.url}
-        ended = inside.run("analyze", made, "--judge", "openai/gpt-x", *BOUND, code=77, **where)
-    assert "refused the key" in ended.err
-    assert KEY not in ended.out + ended.err
+        result = inside.run("analyze", made, "--judge", "openai/gpt-x", *BOUND, code=77, **where)
+    assert "refused the key" in result.err
+    assert KEY not in result.out + result.err
 
 
-def test_the_folder_cannot_redirect_an_openai_key(inside: InProcessCommand, made: Path) -> None:
+def test_env_file_of_the_folder_cannot_redirect_an_openai_key(inside: InProcessCommand, made: Path) -> None:
     with ChatServer() as server:
         (inside.folder / ".env").write_text(f"OPENAI_BASE_URL={server.url}\n")
-        ended = inside.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
-    assert "OPENAI_BASE_URL" in ended.err
+        result = inside.run("analyze", made, "--judge", "openai/x", *BOUND, code=64, OPENAI_API_KEY=KEY)
+    assert "OPENAI_BASE_URL" in result.err
     assert server.calls == []
 
 
-def test_doctor_asks_every_provider_that_can_be_asked(inside: InProcessCommand) -> None:
+def test_doctor_checks_every_configured_provider(inside: InProcessCommand) -> None:
     with ChatServer(submit()) as server, ChatServer(failure(401, text=f"not with {KEY}")) as refusing:
         environment = {
             "OPENAI_BASE_URL": server.url,

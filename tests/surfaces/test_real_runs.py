@@ -1,4 +1,4 @@
-"""The six real runs through the command line with the rules: nothing crashes, all is quoted truly, all parses back."""
+"""The six real runs analysed with the rules: every citation is verified and every report parses back."""
 
 import json
 import re
@@ -17,14 +17,14 @@ from support.real_runs import failures, run_folders
 from support.report_pages import report_at
 
 MOST_BYTES, MOST_LINES = 37_700, 671
-"""Half the length of the six reports before their page was made for reading: 75.4 kB and 1,342 lines."""
+"""Half the size of the six reports before the page was shortened: 75.4 kB and 1,342 lines."""
 FEWEST_WORDS = 4
-"""Words from which a text between full stops, semicolons and bars counts as a sentence."""
+"""Minimum words for a text between full stops, semicolons and bars to count as a sentence."""
 
 
 @pytest.fixture
 def in_turn(workspace: Workspace, real_data: Path) -> dict[str, Analysis]:
-    """Every run analysed into one folder of reports, as a maintainer would."""
+    """Analyse every run into one reports folder, as a maintainer would."""
     return {
         folder.name: Analysis.model_validate_json(
             workspace.run("analyze", folder, "--judge", "rules", "--json", "--date", "2026-11-02").out
@@ -33,7 +33,9 @@ def in_turn(workspace: Workspace, real_data: Path) -> dict[str, Analysis]:
     }
 
 
-def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspace, real_data: Path) -> None:
+def test_every_real_run_is_analysed_with_verified_citations(
+    in_turn: dict[str, Analysis], workspace: Workspace, real_data: Path
+) -> None:
     assert sum(len(document.findings) for document in in_turn.values()) == 146
     assert not any(finding.unclassified for document in in_turn.values() for finding in document.findings)
     assert len(workspace.reports) == 6
@@ -51,11 +53,13 @@ def test_every_run_is_analysed(in_turn: dict[str, Analysis], workspace: Workspac
             for cited in finding.citations:
                 assert cited.status == "verified"
                 of_group = [f.eval_id for f in document.findings if f.group == finding.group]
-                held = [lines.get((eval_id, cited.role, cited.path)) for eval_id in of_group if eval_id]
-                assert any(text and "\n".join(text[cited.first - 1 : cited.last]) == cited.text for text in held)
+                texts = [lines.get((eval_id, cited.role, cited.path)) for eval_id in of_group if eval_id]
+                assert any(text and "\n".join(text[cited.first - 1 : cited.last]) == cited.text for text in texts)
 
 
-def test_the_reports_are_short_and_say_nothing_three_times(in_turn: dict[str, Analysis], workspace: Workspace) -> None:
+def test_reports_are_short_and_repeat_no_sentence_three_times(
+    in_turn: dict[str, Analysis], workspace: Workspace
+) -> None:
     pages = [path.read_bytes() for path in workspace.reports]
     assert len(pages) == len(in_turn)
     assert sum(map(len, pages)) <= MOST_BYTES
@@ -104,7 +108,7 @@ def spot(quoted: Quoted) -> tuple[str, str, int, int, str]:
     return one.role, one.path, one.first, quoted.last, "".join(one.text.split())
 
 
-def test_again_nothing_changes(workspace: Workspace, real_data: Path) -> None:
+def test_second_analysis_leaves_the_report_unchanged(workspace: Workspace, real_data: Path) -> None:
     folder = run_folders(real_data)[0]
     first = workspace.run("analyze", folder, "--judge", "rules").out
     before = workspace.report.stat().st_mtime_ns
@@ -114,7 +118,7 @@ def test_again_nothing_changes(workspace: Workspace, real_data: Path) -> None:
     assert first.replace("new, revision 1", "unchanged") == again
 
 
-def test_one_failure_of_all_is_one_entry(workspace: Workspace, real_data: Path) -> None:
+def test_failure_shared_by_all_evals_is_one_entry(workspace: Workspace, real_data: Path) -> None:
     document = json.loads(
         workspace.run("analyze", real_data / "convex-runs" / "jn70vkj7", "--judge", "rules", "--json").out
     )

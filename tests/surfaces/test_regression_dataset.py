@@ -1,4 +1,4 @@
-"""`experiments runs regression-dataset`: what is taken, what is made of it, and what is refused before anything is."""
+"""`experiments runs regression-dataset`: selection of items, the created objects, and refused input."""
 
 import asyncio
 import json
@@ -30,39 +30,39 @@ ITEMS = tuple(
 
 
 @pytest.fixture
-def made(inside: InProcessCommand) -> Iterator[StoredExperiment]:
-    found = StoredExperiment(inside.folder / ".evalscribe", ITEMS)
-    yield found
-    found.close()
+def stored(inside: InProcessCommand) -> Iterator[StoredExperiment]:
+    experiment = StoredExperiment(inside.folder / ".evalscribe", ITEMS)
+    yield experiment
+    experiment.close()
 
 
 def dataset(inside: InProcessCommand, run: str, *more: str, code: int = 0, name: str = "refunds") -> RegressionMade:
-    told = inside.run(
+    completed = inside.run(
         "experiments", "runs", "regression-dataset", run, "--name", name, "--format", "json", *more, code=code
     )
-    return RegressionMade.model_validate_json(told.out)
+    return RegressionMade.model_validate_json(completed.out)
 
 
 def refused(inside: InProcessCommand, run: str, *more: str, code: int = 64, name: str = "refunds") -> str:
-    told = inside.run("experiments", "runs", "regression-dataset", run, "--name", name, *more, code=code)
-    return told.err
+    completed = inside.run("experiments", "runs", "regression-dataset", run, "--name", name, *more, code=code)
+    return completed.err
 
 
-def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(
-    inside: InProcessCommand, made: StoredExperiment
+def test_failed_items_become_a_published_dataset_with_its_own_experiment(
+    inside: InProcessCommand, stored: StoredExperiment
 ) -> None:
-    run = made.run(
+    run = stored.run(
         {"a": "pp", "b": "pf", "c": "ee", "d": "ff"}, ExperimentConfig(min_pass_rate=0.5, concurrency=7), name="pr-1"
     )
-    done = dataset(inside, "pr-1")
-    assert (done.parent_run_id, done.items, done.run_id) == (run.id, 2, None)
-    assert done.notes[0].startswith("1 item left out: no answer, or not scored")
+    created = dataset(inside, "pr-1")
+    assert (created.parent_run_id, created.items, created.run_id) == (run.id, 2, None)
+    assert created.notes[0].startswith("1 item left out: no answer, or not scored")
 
-    assert done.dataset_version_id is not None
-    version = made.datasets.version(done.dataset_version_id)
+    assert created.dataset_version_id is not None
+    version = stored.datasets.version(created.dataset_version_id)
     assert version is not None
     assert (version.provenance, version.parent_run_id, version.number) == ("derived", run.id, 1)
-    b, d = made.datasets.items(version.id)
+    b, d = stored.datasets.items(version.id)
     assert b.model_copy(update={"source": {}}) == ITEMS[1].model_copy(update={"source": {}})
     assert b.source == {
         "run": run.id,
@@ -73,53 +73,57 @@ def test_failed_items_become_a_published_dataset_with_an_experiment_of_its_own(
     }
     assert d.key == "d"
 
-    experiment = made.definitions.experiment("refunds")
+    experiment = stored.definitions.experiment("refunds")
     assert experiment is not None
-    assert (experiment.id, experiment.type) == (done.experiment_id, "regression")
-    before = made.definitions.experiment_version(run.experiment_version_id)
-    now = made.definitions.experiment_version(done.experiment_version_id or "")
+    assert (experiment.id, experiment.type) == (created.experiment_id, "regression")
+    before = stored.definitions.experiment_version(run.experiment_version_id)
+    now = stored.definitions.experiment_version(created.experiment_version_id or "")
     assert before is not None
     assert now is not None
     assert (now.target, now.bindings, now.dataset_version_id) == (before.target, before.bindings, version.id)
     assert now.config == ExperimentConfig(passed_threshold=1.0, concurrency=7)
 
 
-def test_ids_are_printed_for_people_too(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run("pffp", name="pr-1")
-    told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out.splitlines()
-    assert [line.split()[0] for line in told] == ["dataset", "version", "experiment"]
-    assert "2 items of run" in told[0]
+def test_text_output_prints_dataset_version_and_experiment_ids(
+    inside: InProcessCommand, stored: StoredExperiment
+) -> None:
+    stored.run("pffp", name="pr-1")
+    lines = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["dataset", "version", "experiment"]
+    assert "2 items of run" in lines[0]
 
 
-def test_chosen_tries_may_have_no_answer_but_have_not_passed(inside: InProcessCommand, made: StoredExperiment) -> None:
-    run = made.run("pfeu", name="pr-1")
+def test_chosen_trials_may_lack_an_answer_but_must_not_have_passed(
+    inside: InProcessCommand, stored: StoredExperiment
+) -> None:
+    run = stored.run("pfeu", name="pr-1")
     ids = {key: RunItem.id_of(run.id, key, 1) for key in "abcd"}
     assert "a passed in this trial" in refused(inside, "pr-1", "--run-item-id", ids["a"])
     assert "has no run item 'item-0'" in refused(inside, "pr-1", "--run-item-id", "item-0", code=66)
-    assert made.datasets.find("refunds") is None
-    done = dataset(inside, "pr-1", "--run-item-id", ids["c"], "--run-item-id", ids["d"], "--run-item-id", ids["c"])
-    assert (done.items, done.notes) == (2, ())
+    assert stored.datasets.find("refunds") is None
+    created = dataset(inside, "pr-1", "--run-item-id", ids["c"], "--run-item-id", ids["d"], "--run-item-id", ids["c"])
+    assert (created.items, created.notes) == (2, ())
 
 
-def test_without_a_failure_nothing_is_made(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run("pppp", name="pr-1")
-    told = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out
-    assert "nothing failed, so nothing was created" in told
-    assert made.datasets.find("refunds") is None
-    assert made.definitions.experiment("refunds") is None
+def test_run_without_failures_creates_no_dataset(inside: InProcessCommand, stored: StoredExperiment) -> None:
+    stored.run("pppp", name="pr-1")
+    output = inside.run("experiments", "runs", "regression-dataset", "pr-1", "--name", "refunds").out
+    assert "nothing failed, so nothing was created" in output
+    assert stored.datasets.find("refunds") is None
+    assert stored.definitions.experiment("refunds") is None
 
 
-def test_a_name_that_is_taken_is_refused_before_anything_is_made(
-    inside: InProcessCommand, made: StoredExperiment
+def test_duplicate_name_is_refused_before_anything_is_created(
+    inside: InProcessCommand, stored: StoredExperiment
 ) -> None:
-    made.run("pfff", name="pr-1")
+    stored.run("pfff", name="pr-1")
     assert "a dataset with this name already exists" in refused(inside, "pr-1", name="tickets")
     assert "an experiment with this name already exists" in refused(inside, "pr-1", name="quality")
-    assert made.datasets.find("quality") is None
+    assert stored.datasets.find("quality") is None
 
 
-def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: StoredExperiment) -> None:
-    made.run("pfff", name="pr-1")
+def test_invalid_option_combinations_are_refused(inside: InProcessCommand, stored: StoredExperiment) -> None:
+    stored.run("pfff", name="pr-1")
     assert "--reviewed-only needs --classification" in refused(inside, "pr-1", "--reviewed-only")
     assert "--wait waits for a run" in refused(inside, "pr-1", "--wait")
     assert "--deployment-id needs --start-run" in refused(inside, "pr-1", "--deployment-id", "dep-1")
@@ -127,32 +131,32 @@ def test_what_does_not_fit_together_is_refused(inside: InProcessCommand, made: S
     assert "evalscribe analyze" in refused(inside, "pr-1", "--classification", "MODEL_FAULT", code=66)
     assert "deployment 'x'" in refused(inside, "pr-1", "--start-run", "--deployment-id", "x", code=66)
     assert "run 'nobody' not found" in refused(inside, "nobody", code=66)
-    made.run("f", name="pr-2", state="running")
+    stored.run("f", name="pr-2", state="running")
     assert "pr-2 is running" in refused(inside, "pr-2")
-    assert [one.name for one in made.datasets.all()] == ["tickets"]
+    assert [one.name for one in stored.datasets.all()] == ["tickets"]
 
 
-def test_a_run_that_is_asked_for_is_queued_with_the_candidate_build(
-    inside: InProcessCommand, made: StoredExperiment
+def test_start_run_queues_a_run_with_the_candidate_deployment(
+    inside: InProcessCommand, stored: StoredExperiment
 ) -> None:
     component = Component(name="agent", kind="http", address="http://127.0.0.1:9/")
     for id in ("dep-1", "dep-2"):
-        made.definitions.add_deployment(
+        stored.definitions.add_deployment(
             Deployment(id=id, name=id, components=(component,), folder=str(inside.folder), created_at=NOW)
         )
-    made.run("pfff", name="pr-1")
+    stored.run("pfff", name="pr-1")
     with Workspace(folder=inside.folder, environ={}) as workspace:
-        done, run = create_regression_dataset(workspace, "pr-1", name="refunds", start_run=True, deployment="dep-2")
+        created, run = create_regression_dataset(workspace, "pr-1", name="refunds", start_run=True, deployment="dep-2")
     assert run is not None
-    assert (run.id, run.state, run.deployment_id, run.items) == (done.run_id, "queued", "dep-2", 3)
+    assert (run.id, run.state, run.deployment_id, run.items) == (created.run_id, "queued", "dep-2", 3)
 
 
-def test_by_label_broken_graders_stay_out_and_people_beat_judges(
-    inside: InProcessCommand, made: StoredExperiment
+def test_classification_filter_prefers_human_labels_over_verdicts(
+    inside: InProcessCommand, stored: StoredExperiment
 ) -> None:
-    """The report of the run says whose fault each failure is, and a person changed one label of it."""
-    run = made.run("pfff", name="pr-1")
-    asyncio.run(archive(inside, made, run))
+    """Labels come from the run's report, in which a reviewer labelled two findings."""
+    run = stored.run("pfff", name="pr-1")
+    asyncio.run(archive(inside, stored, run))
     inside.run("analyze", run.id, "--judge", "rules")
     inside.run("review", "label", run.id[:8], "1", "OVERLY_STRICT")
     inside.run("review", "label", run.id[:8], "2", "MODEL_FAULT")
@@ -160,32 +164,32 @@ def test_by_label_broken_graders_stay_out_and_people_beat_judges(
     assert (blamed.items, blamed.left_out) == (2, {"OVERLY_STRICT": 1})
     sure = dataset(inside, "pr-1", "--classification", "MODEL_FAULT", "--reviewed-only", name="sure")
     assert (sure.items, sure.left_out) == (1, {"OVERLY_STRICT": 1, "not reviewed": 1})
-    (item,) = made.datasets.items(sure.dataset_version_id or "")
+    (item,) = stored.datasets.items(sure.dataset_version_id or "")
     assert item.key == "c"
     assert (item.source["classification"], item.source["reviewer"]) == ("MODEL_FAULT", "people")
 
 
-async def archive(inside: InProcessCommand, made: StoredExperiment, run: ExperimentRun) -> None:
-    version = made.definitions.experiment_version(run.experiment_version_id)
+async def archive(inside: InProcessCommand, stored: StoredExperiment, run: ExperimentRun) -> None:
+    version = stored.definitions.experiment_version(run.experiment_version_id)
     assert version is not None
     with Workspace(folder=inside.folder, environ={}) as workspace:
         await archive_run(workspace, run, version, "completed", None)
 
 
-def test_of_an_imported_run_a_dataset_is_all_that_can_be_made(inside: InProcessCommand, made: StoredExperiment) -> None:
-    """Of several trials of an eval the first that failed."""
-    tried = [
+def test_imported_run_gives_a_dataset_without_an_experiment(inside: InProcessCommand, stored: StoredExperiment) -> None:
+    """An eval with several trials is represented by its first failed trial."""
+    trials = [
         {"task_id": task, "trial": trial, "reward": reward, "info": {"task": {"instruction": f"do {task}"}}, "traj": []}
         for task, trial, reward in ((0, 0, 1.0), (0, 1, 0.0), (0, 2, 0.0), (1, 0, 0.0), (2, 0, 1.0))
     ]
-    (inside.folder / "runs.json").write_text(json.dumps(tried))
+    (inside.folder / "runs.json").write_text(json.dumps(trials))
     inside.run("import", "runs.json", "--model", "acme/one", "--collection", "tau")
     with Workspace(folder=inside.folder, environ={}) as workspace:
         (run,) = workspace.store.runs.runs("tau")
     assert "--start-run needs a run of an experiment" in refused(inside, run.id, "--start-run")
-    done = dataset(inside, run.id)
-    assert (done.items, done.experiment_id) == (2, None)
-    assert "give the dataset a target" in done.notes[-1]
-    first, second = made.datasets.items(done.dataset_version_id or "")
+    created = dataset(inside, run.id)
+    assert (created.items, created.experiment_id) == (2, None)
+    assert "give the dataset a target" in created.notes[-1]
+    first, second = stored.datasets.items(created.dataset_version_id or "")
     assert first.source["eval"] == f"{first.key}#2"
     assert (first.cluster, second.source["status"]) == (None, "failed")

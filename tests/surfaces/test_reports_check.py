@@ -1,4 +1,4 @@
-"""`reports check` on the command line, and the workflows of the documentation as a runner would run them."""
+"""`reports check` on the command line, and the documented workflows run as a GitHub runner would."""
 
 import json
 import os
@@ -39,12 +39,12 @@ EXPRESSIONS = {
 
 def git(folder: Path, *arguments: str) -> str:
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org", "-c", "init.defaultBranch=main")
-    done = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
-    return done.stdout.strip()
+    result = subprocess.run(["git", *who, *arguments], cwd=folder, capture_output=True, text=True, check=True)
+    return result.stdout.strip()
 
 
 class Runner:
-    """A clone with a pull request's merge checked out, and the variables that Actions sets."""
+    """A clone with the merge commit of a pull request checked out, and the variables that Actions sets."""
 
     def __init__(self, folder: Path, server: GitHubServer) -> None:
         self.folder = folder
@@ -75,30 +75,30 @@ class Runner:
         git(self.clone, "commit", "-q", "-m", message)
 
     def edit(self, old: str, new: str, file: str = NAME) -> int:
-        """The line that was changed."""
+        """Replace text once and return the number of the changed line."""
         text = (self.clone / file).read_text()
         assert old in text
         (self.clone / file).write_text(text.replace(old, new, 1))
         return text[: text.index(old)].count("\n") + 1
 
     def run(self, workflow: str, code: int = 0, **changes: str) -> str:
-        """The `run:` steps of the workflow's job, in order; what they print."""
+        """Run the `run:` steps of the workflow's job in order and return their output."""
         (job,) = WORKFLOWS[workflow]["jobs"].values()
         out = ""
         steps = [step for step in job["steps"] if "run" in step]
         for number, step in enumerate(steps, 1):
             assert "${{" not in step["run"], "an expression in a script can be injected into"
             environment = {key: self.value(value) for key, value in step.get("env", {}).items()}
-            done = subprocess.run(
+            result = subprocess.run(
                 ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
                 cwd=self.clone,
                 env={**self.environment(), **environment, **changes},
                 capture_output=True,
                 text=True,
             )
-            out += done.stdout
-            wanted = code if number == len(steps) else 0
-            assert done.returncode == wanted, (step, done.stdout[-3000:], done.stderr[-3000:])
+            out += result.stdout
+            expected_code = code if number == len(steps) else 0
+            assert result.returncode == expected_code, (step, result.stdout[-3000:], result.stderr[-3000:])
         return out
 
     def value(self, source: str) -> str:
@@ -112,7 +112,7 @@ class Runner:
         return {
             "PATH": path,
             "HOME": os.environ["HOME"],
-            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # of a work tree that is not the installed one
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # set when testing a work tree other than the installed one
             "CI": "true",
             "GITHUB_ACTIONS": "true",
             "GITHUB_API_URL": self.server.api,
@@ -138,12 +138,12 @@ def runner(tmp_path: Path) -> Iterator[Runner]:
 
 
 def annotations(out: str) -> list[tuple[str, str, int, str]]:
-    """Level, file, line and message of each, as a runner reads them."""
-    found = re.findall(r"^::(error|warning|notice) file=([^,:]*),line=(\d+),title=[^:]*::(.*)$", out, re.MULTILINE)
-    return [(level, file, int(line), message) for level, file, line, message in found]
+    """Return level, file, line and message of each annotation, as a runner reads them."""
+    matches = re.findall(r"^::(error|warning|notice) file=([^,:]*),line=(\d+),title=[^:]*::(.*)$", out, re.MULTILINE)
+    return [(level, file, int(line), message) for level, file, line, message in matches]
 
 
-def test_the_page_has_five_workflows_without_traps() -> None:
+def test_documented_workflows_use_safe_triggers_actions_and_permissions() -> None:
     assert list(WORKFLOWS) == ["experiment", "reports-check", "analyze", "review-sync", "pages"]
     for workflow in WORKFLOWS.values():
         assert "pull_request_target" not in str(workflow)
@@ -154,7 +154,7 @@ def test_the_page_has_five_workflows_without_traps() -> None:
     assert WORKFLOWS["review-sync"]["permissions"] == WORKFLOWS["experiment"]["permissions"] == {"contents": "read"}
 
 
-def test_good_reports_are_commented_once(runner: Runner) -> None:
+def test_valid_report_gets_one_comment_per_pull_request(runner: Runner) -> None:
     runner.commit("report")
     out = runner.run("reports-check")
     assert annotations(out) == []
@@ -174,7 +174,7 @@ def test_good_reports_are_commented_once(runner: Runner) -> None:
     ] * 2
 
 
-def test_a_broken_report_and_a_forged_citation_are_marked_at_their_lines(runner: Runner) -> None:
+def test_broken_table_and_forged_citation_are_annotated_at_their_lines(runner: Runner) -> None:
     total = runner.edit("13 passed, 10 failed", "13 passed, 9 failed")
     forged = runner.edit(QUOTED, FORGED)
     runner.commit("report")
@@ -187,7 +187,7 @@ def test_a_broken_report_and_a_forged_citation_are_marked_at_their_lines(runner:
     assert f"{NAME}:{forged}" in runner.comment
 
 
-def test_a_fork_without_secrets_gets_the_same_verdict(runner: Runner) -> None:
+def test_fork_without_secrets_gets_the_same_check_result(runner: Runner) -> None:
     runner.commit("report")
     runner.server.refuse = lambda request: problem(403, "Resource not accessible by integration")
     out = runner.run("reports-check")
@@ -202,7 +202,7 @@ def test_a_fork_without_secrets_gets_the_same_verdict(runner: Runner) -> None:
     assert runner.server.comments == {}
 
 
-def test_without_the_evidence_a_forged_citation_is_told_to_be_unchecked(
+def test_check_without_evidence_reports_quotations_as_not_compared(
     runner: Runner, made: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     workspace = Workspace(runner.clone, InProcessCommand(runner.clone, monkeypatch, capsys))
@@ -221,8 +221,8 @@ def test_without_the_evidence_a_forged_citation_is_told_to_be_unchecked(
         assert "forged or outdated" not in out
         assert "notice: The quotations of 1 report were not compared with the evidence: " in out
     shutil.rmtree(runner.clone / ".evalscribe", ignore_errors=True)
-    given = workspace.run("reports", "check", report, "--evidence", made, code=65)
-    assert f":{line}: forged or outdated" in given.out
+    with_evidence = workspace.run("reports", "check", report, "--evidence", made, code=65)
+    assert f":{line}: forged or outdated" in with_evidence.out
     assert not (runner.clone / ".evalscribe").exists(), "a check leaves nothing behind"
     document = json.loads(
         workspace.run("reports", "check", report, "--evidence", made, "--format", "json", code=65).out
@@ -230,7 +230,7 @@ def test_without_the_evidence_a_forged_citation_is_told_to_be_unchecked(
     assert {(one["line"], one["level"]) for one in document["problems"]} == {(line, "error")}
 
 
-def test_an_analysis_is_published(runner: Runner) -> None:
+def test_analyze_workflow_pushes_the_report_to_a_branch(runner: Runner) -> None:
     runner.commit("report")
     (runner.clone / NAME).unlink()
     (runner.clone / DATA).unlink()
@@ -242,7 +242,7 @@ def test_an_analysis_is_published(runner: Runner) -> None:
     assert [name for name in changed if "smp7q2ka" in name]
 
 
-def test_what_was_merged_becomes_labels(runner: Runner) -> None:
+def test_review_sync_workflow_summarises_merged_corrections(runner: Runner) -> None:
     runner.commit("report")
     runner.edit(*REVIEWED)
     runner.commit("review")
@@ -264,7 +264,7 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_text_of_a_report_becomes_a_command(inside: InProcessCommand, text: str) -> None:
+def test_report_text_cannot_inject_workflow_commands(inside: InProcessCommand, text: str) -> None:
     folder = inside.folder / "reports" / "example" / "m"
     folder.mkdir(parents=True)
     page, data = (ROOT / NAME).read_text(), (ROOT / DATA).read_text()
@@ -289,7 +289,7 @@ def test_no_text_of_a_report_becomes_a_command(inside: InProcessCommand, text: s
     assert "![" not in re.sub(r"`[^`]*`", "", summary.read_text())
 
 
-def test_ten_annotations_and_the_rest_in_the_log(inside: InProcessCommand) -> None:
+def test_ten_errors_are_annotated_and_the_rest_stay_in_the_log(inside: InProcessCommand) -> None:
     folder = inside.folder / "reports" / "example" / "m"
     folder.mkdir(parents=True)
     page, data = (ROOT / NAME).read_text(), (ROOT / DATA).read_text()
@@ -302,7 +302,7 @@ def test_ten_annotations_and_the_rest_in_the_log(inside: InProcessCommand) -> No
     assert out.count("is not a label") == 14
 
 
-def test_people_write_as_they_like(inside: InProcessCommand, real_data: Path) -> None:
+def test_reports_written_by_people_pass_the_check(inside: InProcessCommand, real_data: Path) -> None:
     for number, report in enumerate(sorted(real_data.rglob("report.md"))):
         folder = inside.folder / "reports" / "someone" / f"m{number}"
         folder.mkdir(parents=True)
@@ -311,7 +311,7 @@ def test_people_write_as_they_like(inside: InProcessCommand, real_data: Path) ->
     assert re.search(r"^\d+ reports checked, 0 with problems", out, re.MULTILINE)
 
 
-def test_fetch_gets_what_the_store_lacks(workspace: Workspace, made: Path) -> None:
+def test_fetch_loads_missing_evidence_once(workspace: Workspace, made: Path) -> None:
     from support.convex_server import Deployment, success
 
     server = Deployment()
@@ -326,8 +326,8 @@ def test_fetch_gets_what_the_store_lacks(workspace: Workspace, made: Path) -> No
         shutil.rmtree(workspace.folder / ".evalscribe")
         out = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out
         assert out == "1 report checked, 0 with problems\n"
-        asked = len(server.requests)
+        requests_before = len(server.requests)
         again = workspace.run("reports", "check", "--fetch", "--deployment", server.url, **access).out
-        assert (again, len(server.requests)) == (out, asked)
+        assert (again, len(server.requests)) == (out, requests_before)
     finally:
         server.close()

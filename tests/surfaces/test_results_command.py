@@ -1,4 +1,4 @@
-"""`evalscribe results`, as people use it."""
+"""`evalscribe results` on the command line."""
 
 import json
 from contextlib import closing
@@ -22,9 +22,9 @@ ERRORS = (None, None, "overloaded (tried 5 times)", None)
 
 @pytest.fixture
 def filled(inside: InProcessCommand) -> InProcessCommand:
-    """A collection with a set of four requests: two are answered, one failed, one waits."""
+    """A collection with a result set of four requests: two answered, one failed, one pending."""
     place = inside.folder / ".evalscribe"
-    made = ResultSet(id="s1", collection_id="c1", name="why/v1", created_at=WHEN)
+    result_set = ResultSet(id="s1", collection_id="c1", name="why/v1", created_at=WHEN)
     rows = [
         Result(
             id=f"r{n}",
@@ -40,21 +40,21 @@ def filled(inside: InProcessCommand) -> InProcessCommand:
         )
         for n in range(4)
     ]
-    with closing(open_collections(place)) as shelf, closing(open_result_sets(place)) as sets:
-        shelf.add_collection(Collection(id="c1", name="airline"))
-        sets.add(made, rows)
+    with closing(open_collections(place)) as collection_store, closing(open_result_sets(place)) as sets:
+        collection_store.add_collection(Collection(id="c1", name="airline"))
+        sets.add(result_set, rows)
     return inside
 
 
-def test_sets_are_listed_with_how_far_they_are(filled: InProcessCommand) -> None:
+def test_result_sets_are_listed_with_their_progress(filled: InProcessCommand) -> None:
     assert filled.run("results", "list").out == "why/v1  2 results, 1 error, 1 pending  2026-11-02\n"
     assert filled.run("results", "list", "why", "--collection", "airline").out.startswith("why/v1  ")
     assert filled.run("results", "list", "other").out.startswith("No result sets yet")
-    (told,) = json.loads(filled.run("results", "list", "--json").out)
-    assert (told["name"], told["result_count"], told["pending_count"]) == ("why/v1", 2, 1)
+    (row,) = json.loads(filled.run("results", "list", "--json").out)
+    assert (row["name"], row["result_count"], row["pending_count"]) == ("why/v1", 2, 1)
 
 
-def test_results_are_shown_with_whether_citations_hold(filled: InProcessCommand) -> None:
+def test_results_are_shown_with_their_citation_status(filled: InProcessCommand) -> None:
     assert filled.run("results", "show", "why/v1").out == (
         "0  task: 0\n  answer:\n    Two\n    lines [2J.\n  citations: 0 verified, 0 relocated, 0 unverified\n\n"
         "1  task: 1\n  cause: lied\n  why: It gave up [T0B3] (unverified).\n"
@@ -62,15 +62,15 @@ def test_results_are_shown_with_whether_citations_hold(filled: InProcessCommand)
     )
     everything = filled.run("results", "show", "s1", "--all").out
     assert everything.endswith("2  task: 2\n  no answer: overloaded (tried 5 times)\n\n3  task: 3\n  not asked yet\n\n")
-    told = json.loads(filled.run("results", "show", "why/v1", "--json").out)
-    assert [one["user_metadata"] for one in told] == [{"task": 0}, {"task": 1}]
+    results = json.loads(filled.run("results", "show", "why/v1", "--json").out)
+    assert [one["user_metadata"] for one in results] == [{"task": 0}, {"task": 1}]
 
 
-def test_what_is_not_there_is_told(filled: InProcessCommand) -> None:
+def test_unknown_result_set_or_collection_is_reported(filled: InProcessCommand) -> None:
     missing = filled.run("results", "show", "why/v2", code=66).err
     assert "result set 'why/v2' not found in collection 'airline'; result sets: why/v1" in missing
     assert "collection 'nowhere' not found" in filled.run("results", "list", "--collection", "nowhere", code=66).err
 
 
-def test_without_any_collection(inside: InProcessCommand) -> None:
+def test_list_without_a_collection_exits_with_66(inside: InProcessCommand) -> None:
     assert "collection yet" in inside.run("results", "list", code=66).err

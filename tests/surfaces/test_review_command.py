@@ -1,4 +1,4 @@
-"""`evalscribe review label`, as a reviewer uses it."""
+"""`evalscribe review label` on the command line."""
 
 import json
 from pathlib import Path
@@ -15,10 +15,12 @@ def analyzed(workspace: Workspace, made: Path) -> Workspace:
     return workspace
 
 
-def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> None:
+def test_label_is_written_printed_and_kept_by_the_next_analysis(analyzed: Workspace, made: Path) -> None:
     report = analyzed.report
-    said = analyzed.run("review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know").out
-    head, line, following = said.splitlines()  # outside git there is nothing to commit
+    output = analyzed.run(
+        "review", "label", report.stem, "1", "known-gap", "--kind", "harness", "--note", "we know"
+    ).out
+    head, line, following = output.splitlines()  # no advice to commit outside a git repository
     assert head.startswith("Finding 1, ")
     assert head.endswith(" → KNOWN_GAP (harness)")
     assert line == "Reviewer: we know"
@@ -34,15 +36,15 @@ def test_a_label_is_written_told_and_kept(analyzed: Workspace, made: Path) -> No
     assert "\n**KNOWN_GAP** (harness) · " in again
 
 
-def test_a_label_by_the_run_and_the_name_of_the_eval(analyzed: Workspace, made: Path) -> None:
+def test_label_accepts_a_run_and_an_eval_name(analyzed: Workspace, made: Path) -> None:
     eval = json.loads(analyzed.report.with_suffix(".json").read_text())["findings"][0]["eval"]
     words = (made, eval.rpartition("/")[2], "KNOWN_GAP", "--reason", "we know")
-    said = analyzed.run("review", "label", *words).out
-    assert said.startswith("Finding 1, ")
-    assert "\nReviewer: we know\n" in said
+    output = analyzed.run("review", "label", *words).out
+    assert output.startswith("Finding 1, ")
+    assert "\nReviewer: we know\n" in output
 
 
-def test_in_git_the_label_is_to_be_committed(analyzed: Workspace) -> None:
+def test_label_in_a_git_repository_advises_to_commit(analyzed: Workspace) -> None:
     git(analyzed.folder, "init", "-q")
     git(analyzed.folder, "config", "user.name", "Ada")
     git(analyzed.folder, "config", "user.email", "ada@x.example")
@@ -51,7 +53,7 @@ def test_in_git_the_label_is_to_be_committed(analyzed: Workspace) -> None:
     assert "evalscribe review sync" in following
 
 
-def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
+def test_label_keeps_bom_and_line_endings_of_the_report(analyzed: Workspace) -> None:
     report = analyzed.report
     bytes_before = b"\xef\xbb\xbf" + report.read_bytes().replace(b"\n", b"\r\n")
     report.write_bytes(bytes_before)
@@ -66,7 +68,7 @@ def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (("99", "MODEL_FAULT"), 65, "no finding 99"),
         (("1", "MODEL_FALUT"), 64, "is not a label"),
@@ -74,15 +76,15 @@ def test_the_file_keeps_its_bytes(analyzed: Workspace) -> None:
         (("one", "KNOWN_GAP"), 66, "no finding about 'one'"),
     ],
 )
-def test_what_is_wrong_is_said_and_nothing_written(
-    words: tuple[str, ...], code: int, told: str, analyzed: Workspace
+def test_invalid_label_arguments_are_reported_and_write_nothing(
+    words: tuple[str, ...], code: int, message: str, analyzed: Workspace
 ) -> None:
     text = analyzed.report.read_text()
-    assert told in analyzed.run("review", "label", analyzed.report, *words, code=code).err
+    assert message in analyzed.run("review", "label", analyzed.report, *words, code=code).err
     assert analyzed.report.read_text() == text
 
 
-def test_a_report_elsewhere_is_not_written(analyzed: Workspace) -> None:
+def test_report_outside_the_reports_folder_is_not_written(analyzed: Workspace) -> None:
     copy = analyzed.folder / "copy.md"
     copy.write_text(analyzed.report.read_text())
     assert "--reports" in analyzed.run("review", "label", copy, "1", "KNOWN_GAP", code=64).err
@@ -90,8 +92,8 @@ def test_a_report_elsewhere_is_not_written(analyzed: Workspace) -> None:
     analyzed.run("review", "label", "nothing", "1", "KNOWN_GAP", code=66)
 
 
-def test_a_label_changed_again_by_hand_is_one_that_check_and_analyze_agree_on(analyzed: Workspace, made: Path) -> None:
-    """What evalscribe wrote last tells that only the heading was edited, though the table differs from it."""
+def test_check_and_analyze_accept_a_label_changed_again_by_hand(analyzed: Workspace, made: Path) -> None:
+    """The stored copy shows that only the heading was edited, although the table now differs from it."""
     report = analyzed.report
     analyzed.run("review", "label", report, "1", "OVERLY_STRICT")
     analyzed.run("analyze", made, "--judge", "rules")

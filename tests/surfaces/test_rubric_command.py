@@ -1,4 +1,4 @@
-"""`evalscribe rubric`, as people use it."""
+"""`evalscribe rubrics` on the command line."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ def file(workspace: Workspace) -> Path:
     return path
 
 
-def test_a_version_for_each_change(inside: InProcessCommand, file: Path) -> None:
+def test_create_stores_a_new_version_for_each_change(inside: InProcessCommand, file: Path) -> None:
     first = inside.run("rubrics", "create", "polite").out
     assert first.startswith("polite version 1 (sha256:")
     assert inside.run("rubrics", "create", "polite").out == f"unchanged: {first}"
@@ -34,7 +34,7 @@ def test_a_version_for_each_change(inside: InProcessCommand, file: Path) -> None
     assert inside.run("rubrics", "show", "polite@1").out == "rubric_text: Was it polite?\n"
 
 
-def test_what_is_shown_can_be_edited_and_created(inside: InProcessCommand) -> None:
+def test_shown_rubric_can_be_created_under_another_name(inside: InProcessCommand) -> None:
     mine = inside.folder / "mine.yaml"
     mine.write_text(inside.run("rubrics", "show", "failure").out)
     assert inside.run("rubrics", "validate", "mine.yaml").out == "1 rubric checked, 0 with problems\n"
@@ -42,7 +42,7 @@ def test_what_is_shown_can_be_edited_and_created(inside: InProcessCommand) -> No
     assert inside.run("rubrics", "diff", "mine", "failure").out == "no difference\n"
 
 
-def test_json_of_list_and_show(inside: InProcessCommand, file: Path) -> None:
+def test_list_and_show_print_json(inside: InProcessCommand, file: Path) -> None:
     inside.run("rubrics", "create", "polite")
     listing = json.loads(inside.run("rubrics", "list", "--json").out)
     assert listing["collection"] == "default"
@@ -52,8 +52,8 @@ def test_json_of_list_and_show(inside: InProcessCommand, file: Path) -> None:
     assert (shown["id"], shown["version"], shown["rubric_text"]) == ("polite", 1, "Was it polite?")
 
 
-def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Path) -> None:
-    """In a process of its own: scripts rely on its exit code."""
+def test_validate_reports_every_invalid_file_with_its_line(workspace: Workspace, file: Path) -> None:
+    """Runs in a separate process, because scripts rely on its exit code."""
     bad = "rubric_text: x\noutput_schema:\n  type: object\n  properties:\n    label: {type: strange}\n"
     (workspace.folder / "bad.yaml").write_text(bad)
     (workspace.folder / "worse.yaml").write_text("rubric_text: [\n")
@@ -66,7 +66,7 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("show", "rude"), 66, "rubric 'rude' not found"),
         (("show", "polite@7"), 66, "rubric 'polite' in collection 'default' not found"),
@@ -79,10 +79,12 @@ def test_validate_tells_every_file_with_its_line(workspace: Workspace, file: Pat
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_errors(inside: InProcessCommand, file: Path, arguments: tuple[str, ...], code: int, said: str) -> None:
+def test_invalid_arguments_give_a_short_error_and_exit_code(
+    inside: InProcessCommand, file: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
     (inside.folder / "bad.yaml").write_text("rubric_text: ''\n")
     inside.run("rubrics", "show", "failure")
-    ended = inside.run("rubrics", *arguments, code=code)
-    assert said in ended.err
-    assert len(ended.err.strip().splitlines()) <= 2
-    assert ended.out == ""
+    result = inside.run("rubrics", *arguments, code=code)
+    assert message in result.err
+    assert len(result.err.strip().splitlines()) <= 2
+    assert result.out == ""

@@ -1,4 +1,4 @@
-"""What the page about rubrics shows works as it stands: its commands one after the other, its files, its Python."""
+"""The commands, files and Python code on the documentation page about rubrics work as shown."""
 
 import json
 import re
@@ -29,25 +29,25 @@ def commands(text: str = PAGE) -> list[list[str]]:
 
 
 def answers(call: Call) -> Answer:
-    """An answer that fits the schema in the question and cites what is there."""
+    """Return an answer that fits the schema in the prompt and has a valid citation."""
     prompt = call.body["messages"][0]["content"]
     text = prompt if isinstance(prompt, str) else "".join(part["text"] for part in prompt)
     schema, _ = json.JSONDecoder().raw_decode(text.partition(SCHEMA)[2])
     mark = "[failure]" if "[failure]" in text else "[T0B1:<RANGE>Paris</RANGE>]"
-    return says(f"<response>{json.dumps(made(schema, mark))}</response>")
+    return says(f"<response>{json.dumps(example_value(schema, mark))}</response>")
 
 
-def made(schema: dict[str, Any], mark: str) -> Any:
+def example_value(schema: dict[str, Any], mark: str) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
     if schema["type"] == "object":
-        return {name: made(part, mark) for name, part in schema["properties"].items()}
+        return {name: example_value(part, mark) for name, part in schema["properties"].items()}
     return {"string": f"As it says {mark}.", "boolean": True, "number": 1, "integer": 1, "array": []}[schema["type"]]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with the files that the page shows, under the names that its commands use."""
+    """A workspace with the files shown on the page, under the names that its commands use."""
     (tmp_path / "evalscribe.toml").touch()
     (tmp_path / "prompts/rubrics").mkdir(parents=True)
     (rubric,), (agent_run, dataset) = blocks("yaml"), blocks("json")
@@ -66,22 +66,22 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield server
 
 
-def test_every_command_of_the_page_works_in_its_order(
+def test_commands_of_the_page_succeed_in_order(
     folder: Path, server: MessagesServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert len(commands()) >= 8
     for arguments in commands():
         assert run(arguments) == 0, f"{arguments}\n{capsys.readouterr().err}"
-        said = capsys.readouterr().out
-        assert "not judged" not in said, arguments
+        output = capsys.readouterr().out
+        assert "not judged" not in output, arguments
         if arguments[0] == "judge":
-            assert "1 result, 0 could not be judged" in said
-            assert re.search(r"Citations: [1-9]\d* verified, 0 relocated, 0 unverified", said)
-    assert "cascade" in said, "the last one calibrates"
+            assert "1 result, 0 could not be judged" in output
+            assert re.search(r"Citations: [1-9]\d* verified, 0 relocated, 0 unverified", output)
+    assert "cascade" in output, "the last one calibrates"
     assert server.calls
 
 
-def test_the_python_of_the_page_judges(
+def test_python_example_of_the_page_judges_a_run(
     folder: Path, server: MessagesServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (code,) = blocks("python")
@@ -90,19 +90,19 @@ def test_the_python_of_the_page_judges(
     assert len(server.calls) == 1
 
 
-def test_the_page_names_every_field_of_a_rubric() -> None:
+def test_page_documents_every_rubric_field() -> None:
     rubric = parse_rubric(blocks("yaml")[0], "helpful", "rubrics.md")
     fields = set(type(rubric).model_fields) - {"id", "version"}
     assert {name for name in fields if f"`{name}`" not in PAGE} == set()
 
 
-def test_the_agent_run_of_the_page_is_read_whole() -> None:
-    found = parse_agent_run(blocks("json")[0], "rubrics.md")
-    assert (found.id, found.metadata) == ("run-1", {"scores": {"reward": 0}})
-    assert [message.role for message in found.transcripts[0].messages] == ["user", "assistant"]
+def test_agent_run_of_the_page_is_parsed_completely() -> None:
+    agent_run = parse_agent_run(blocks("json")[0], "rubrics.md")
+    assert (agent_run.id, agent_run.metadata) == ("run-1", {"scores": {"reward": 0}})
+    assert [message.role for message in agent_run.transcripts[0].messages] == ["user", "assistant"]
 
 
-def test_the_rubric_of_the_skill_is_one() -> None:
+def test_rubric_of_the_skill_is_valid() -> None:
     skill = (ROOT / "skills/write-rubric/SKILL.md").read_text("utf-8")
     (shown,) = blocks("yaml", skill.split("---\n", 2)[2])
     rubric = parse_rubric(shown, "invented", "SKILL.md")
@@ -110,7 +110,7 @@ def test_the_rubric_of_the_skill_is_one() -> None:
     assert json.loads(line)["label"] in rubric.output_schema["properties"]["label"]["enum"]
 
 
-def test_the_page_says_what_holds_where_a_rubric_says_nothing() -> None:
+def test_page_documents_the_defaults_of_a_rubric() -> None:
     default = parse_rubric("rubric_text: Is it so?", "x", "x.yaml")
     labels = default.output_schema["properties"]["label"]["enum"]
     assert f"default: `label` ({', '.join(f'`{label}`' for label in labels)}) and a cited `explanation`" in PAGE

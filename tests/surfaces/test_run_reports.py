@@ -27,36 +27,36 @@ HOSTILE = "<script>alert(1)</script> ``` @team #1 </details>\n| x |\x07\ud7ff"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """With the dataset, to be copied: to make one takes longer than most tests here."""
+    """A store with the dataset, copied for each test because creating it takes longer than most tests."""
     folder = tmp_path_factory.mktemp("made") / "store"
-    found = StoredExperiment(folder, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
-    found.close()
+    experiment = StoredExperiment(folder, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
+    experiment.close()
     return folder
 
 
 @pytest.fixture
-def made(workspace: Workspace, store: Path) -> Iterator[StoredExperiment]:
+def stored(workspace: Workspace, store: Path) -> Iterator[StoredExperiment]:
     (workspace.folder / ".git").mkdir()
     copy = Path(shutil.copytree(store, workspace.folder / ".evalscribe"))
-    found = StoredExperiment(copy, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
-    yield found
-    found.close()
+    experiment = StoredExperiment(copy, make_items("a", "b", "c|<b>@x", "=SUM(1)", "e\ne"))
+    yield experiment
+    experiment.close()
 
 
-def told(ended: CompletedCommand) -> dict[str, object]:
-    found = json.loads(ended.out)
-    assert isinstance(found, dict)
-    return found
+def read_json(completed: CompletedCommand) -> dict[str, object]:
+    document = json.loads(completed.out)
+    assert isinstance(document, dict)
+    return document
 
 
 def exported(workspace: Workspace, run: str, form: str) -> str:
-    ended = workspace.run("experiments", "runs", "export", run, "--format", form, "-o", f"run.{form}")
-    assert ended.out == ""
+    completed = workspace.run("experiments", "runs", "export", run, "--format", form, "-o", f"run.{form}")
+    assert completed.out == ""
     return (workspace.folder / f"run.{form}").read_bytes().decode()
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "state", "code", "said"),
+    ("outcomes", "state", "code", "message"),
     [
         ("ppppp", "completed", 0, "gate passed: pass rate 5/5"),
         ("ppppf", "completed", 2, "gate failed: pass rate 4/5"),
@@ -64,88 +64,88 @@ def exported(workspace: Workspace, run: str, form: str) -> str:
         ("pppp", "failed", 3, "failed: the key is wrong"),
     ],
 )
-def test_ci_and_wait_end_as_the_gate_says(
-    workspace: Workspace, made: StoredExperiment, outcomes: str, state: str, code: int, said: str
+def test_gate_and_wait_exit_with_the_code_of_the_gate(
+    workspace: Workspace, stored: StoredExperiment, outcomes: str, state: str, code: int, message: str
 ) -> None:
-    made.run(outcomes, name="pr-1", state=state, reason="the key is wrong" if state == "failed" else None)  # type: ignore[arg-type]
-    assert said in workspace.run("experiments", "runs", "gate", "pr-1", code=code).out.splitlines()[0]
-    assert said in workspace.run("experiments", "runs", "wait", "pr-1", code=code).out
+    stored.run(outcomes, name="pr-1", state=state, reason="the key is wrong" if state == "failed" else None)  # type: ignore[arg-type]
+    assert message in workspace.run("experiments", "runs", "gate", "pr-1", code=code).out.splitlines()[0]
+    assert message in workspace.run("experiments", "runs", "wait", "pr-1", code=code).out
     lenient = 0 if code == 2 else code
     workspace.run("experiments", "runs", "gate", "pr-1", "--fail-on-gate=false", code=lenient)
     workspace.run("experiments", "runs", "wait", "pr-1", "--no-fail-on-gate", code=lenient)
 
 
-def test_ci_tells_every_clause_and_what_a_pass_is(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppp", name="main")
+def test_gate_prints_every_clause_and_defines_a_pass(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppp", name="main")
     config = ExperimentConfig(min_pass_rate=0.8, max_failed_items=2, no_new_failures_vs="main", max_error_rate=0.2)
-    made.run("pfpue", config, name="pr-1")
+    stored.run("pfpue", config, name="pr-1")
     out = workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
     for clause in ("min_pass_rate", "max_failed_items", "no_new_failures_vs", "max_error_rate"):
         assert f"failed       {clause}: " in out
     assert "an item passes if its target answered and every required scorer passed it" in out
-    gate = told(workspace.run("experiments", "runs", "gate", "pr-1", "--format", "json", code=2))["gate"]
+    gate = read_json(workspace.run("experiments", "runs", "gate", "pr-1", "--format", "json", code=2))["gate"]
     assert isinstance(gate, dict)
     assert [len(clause["items"]) for clause in gate["clauses"]] == [0, 0, 3, 0]
 
 
-def test_ci_refuses_a_run_that_goes_on(workspace: Workspace, made: StoredExperiment) -> None:
-    run = made.run("pp", state="running")
-    ended = workspace.run("experiments", "runs", "gate", run.id, code=64)
-    assert f"evalscribe experiments runs wait {run.id}" in ended.err
+def test_gate_refuses_a_running_run(workspace: Workspace, stored: StoredExperiment) -> None:
+    run = stored.run("pp", state="running")
+    completed = workspace.run("experiments", "runs", "gate", run.id, code=64)
+    assert f"evalscribe experiments runs wait {run.id}" in completed.err
 
 
 @pytest.mark.parametrize(
-    ("baseline", "said"),
+    ("baseline", "message"),
     [("nobody", "run"), ("pr-1", "this run itself"), ("stopped", "is cancelled")],
 )
-def test_a_baseline_that_cannot_be_compared_fails_the_gate(
-    workspace: Workspace, made: StoredExperiment, baseline: str, said: str
+def test_missing_own_or_cancelled_baseline_fails_the_gate(
+    workspace: Workspace, stored: StoredExperiment, baseline: str, message: str
 ) -> None:
-    made.run("ppp", name="stopped", state="cancelled")
-    made.run("ppppp", ExperimentConfig(no_new_failures_vs=baseline), name="pr-1")
+    stored.run("ppp", name="stopped", state="cancelled")
+    stored.run("ppppp", ExperimentConfig(no_new_failures_vs=baseline), name="pr-1")
     out = workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
     assert "inconclusive no_new_failures_vs" in out
-    assert said in out
+    assert message in out
 
 
-def test_a_baseline_that_was_scored_otherwise_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
+def test_baseline_with_other_scorers_fails_the_gate(workspace: Workspace, stored: StoredExperiment) -> None:
     other = BINDINGS[0].model_copy(update={"threshold": 0.5})
-    made.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
-    made.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
+    stored.run("ppppp", name="main", bindings=(other, BINDINGS[1]))
+    stored.run("ppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "its scorers differ: exact_match" in workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
 
 
-def test_a_baseline_over_other_items_fails_the_gate(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppp", name="main")
-    made.datasets.put("ds-1", make_items("new"))
-    made.dataset_version = made.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
-    made.items = (*made.items, *make_items("new"))
-    made.run("pppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
+def test_baseline_of_another_dataset_version_fails_the_gate(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppp", name="main")
+    stored.datasets.put("ds-1", make_items("new"))
+    stored.dataset_version = stored.datasets.publish("ds-1", "2026-11-20T11:00:00.000+00:00")
+    stored.items = (*stored.items, *make_items("new"))
+    stored.run("pppppp", ExperimentConfig(no_new_failures_vs="main"), name="pr-1")
     assert "another dataset version" in workspace.run("experiments", "runs", "gate", "pr-1", code=2).out
 
 
-def test_a_wait_that_is_too_long_ends_with_4(workspace: Workspace, made: StoredExperiment) -> None:
-    run = made.run("pp", state="running")
-    made.runs.beat(run.id, datetime.now(UTC).isoformat())
-    ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
-    assert "is still running" in ended.out
+def test_wait_exits_with_4_at_its_timeout(workspace: Workspace, stored: StoredExperiment) -> None:
+    run = stored.run("pp", state="running")
+    stored.runs.beat(run.id, datetime.now(UTC).isoformat())
+    completed = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
+    assert "is still running" in completed.out
 
 
-def test_a_run_whose_worker_is_gone_is_told_at_once(workspace: Workspace, made: StoredExperiment) -> None:
-    run = made.run("pp", state="running")
-    ended = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "15m", code=69)
-    assert f"evalscribe experiments runs resume {run.id}" in ended.err
+def test_wait_reports_a_run_without_a_worker_at_once(workspace: Workspace, stored: StoredExperiment) -> None:
+    run = stored.run("pp", state="running")
+    completed = workspace.run("experiments", "runs", "wait", run.id, "--timeout", "15m", code=69)
+    assert f"evalscribe experiments runs resume {run.id}" in completed.err
 
 
-def test_a_worker_that_holds_its_run_is_waited_for(workspace: Workspace, made: StoredExperiment) -> None:
-    run = made.run("pp", state="running")
-    with made.runs.claim(run.id) as claimed:
+def test_wait_waits_for_a_worker_that_holds_the_run(workspace: Workspace, stored: StoredExperiment) -> None:
+    run = stored.run("pp", state="running")
+    with stored.runs.claim(run.id) as claimed:
         assert claimed
         workspace.run("experiments", "runs", "wait", run.id, "--timeout", "300ms", code=4)
 
 
-def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppp", name="pr-1")
+def test_wait_timeout_must_be_a_duration(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppp", name="pr-1")
     workspace.run("experiments", "runs", "wait", "pr-1", "--timeout=1h30m")
     assert (
         "'soon' is not a duration"
@@ -157,18 +157,18 @@ def test_a_timeout_is_a_length_of_time(workspace: Workspace, made: StoredExperim
     ("text", "length"),
     [("15m", 900.0), ("1h30m", 5400.0), ("90s", 90.0), ("500ms", 0.5), ("15", 15.0), (" 1.5H ", 5400.0), ("0", 0.0)],
 )
-def test_lengths_of_time(text: str, length: float) -> None:
+def test_seconds_parses_durations(text: str, length: float) -> None:
     assert seconds(text) == length
 
 
 @pytest.mark.parametrize("text", ["", "soon", "-1s", "15 m", "m", "1h-5m", "1e3s", "inf", "15minutes"])
-def test_what_is_no_length_of_time(text: str) -> None:
+def test_seconds_refuses_invalid_durations(text: str) -> None:
     with pytest.raises(UsageError, match="not a duration"):
         seconds(text)
 
 
-def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, ExperimentConfig(min_pass_rate=0.5), name="pr-1")
+def test_summary_shows_counts_scorers_and_gate(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run({"a": "pp", "b": "pf", "c|<b>@x": "ue"}, ExperimentConfig(min_pass_rate=0.5), name="pr-1")
     out = workspace.run("experiments", "runs", "summary", "pr-1").out
     for line in (
         "pass rate  3/10 = 30.0 %",
@@ -181,12 +181,12 @@ def test_the_summary_tells_counts_scorers_and_gate(workspace: Workspace, made: S
         "gate       failed",
     ):
         assert line in out
-    found = told(workspace.run("experiments", "runs", "summary", "pr-1", "--format", "jsonl"))
-    assert found["summary"]["flaky"] == ["b"]  # type: ignore[index]
+    document = read_json(workspace.run("experiments", "runs", "summary", "pr-1", "--format", "jsonl"))
+    assert document["summary"]["flaky"] == ["b"]  # type: ignore[index]
 
 
-def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pfpue", name="pr-1")
+def test_failures_are_listed_by_verdict_with_their_reason(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pfpue", name="pr-1")
     out = workspace.run("experiments", "runs", "failures", "pr-1").out
     assert [line.split()[0] for line in out.splitlines() if not line.startswith(" ")] == ["FAILED", "UNSCORED", "ERROR"]
     assert "exact_match failed (0.00, mismatch): compared as text [score-" in out
@@ -203,8 +203,8 @@ def test_failures_are_labelled_apart_and_say_why(workspace: Workspace, made: Sto
     assert "(3 trials not passed)" in workspace.run("experiments", "runs", "failures", "pr-1").err
 
 
-def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Workspace, made: StoredExperiment) -> None:
-    run = made.run("pfppp", name="pr-1")
+def test_failed_gate_and_mistyped_option_name_the_next_command(workspace: Workspace, stored: StoredExperiment) -> None:
+    run = stored.run("pfppp", name="pr-1")
     assert (
         f"Next: evalscribe experiments runs failures {run.id}\n"
         in workspace.run("experiments", "runs", "gate", "pr-1", code=2).err
@@ -215,18 +215,18 @@ def test_a_failed_gate_and_a_mistyped_option_say_what_to_look_at(workspace: Work
     )
 
 
-def test_flaky_failures_are_of_items_that_passed_too(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run({"a": "pf", "b": "ff", "c|<b>@x": "pp", "=SUM(1)": "pp", "e\ne": "pp"}, name="pr-1")
+def test_flaky_failures_belong_to_items_that_also_passed(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run({"a": "pf", "b": "ff", "c|<b>@x": "pp", "=SUM(1)": "pp", "e\ne": "pp"}, name="pr-1")
     rows = json.loads(workspace.run("experiments", "runs", "failures", "pr-1", "--flaky", "--format", "json").out)
     assert [(row["item_key"], row["repetition"]) for row in rows] == [("a", 2)]
 
 
 def test_runs_are_listed_and_shown_with_the_config_of_their_version(
-    workspace: Workspace, made: StoredExperiment
+    workspace: Workspace, stored: StoredExperiment
 ) -> None:
-    made.run("ppppp", ExperimentConfig(min_pass_rate=0.5), name="main")
-    made.run("ppfff", ExperimentConfig(min_pass_rate=0.9), name="pr-1")
-    made.run("p", ExperimentConfig(min_pass_rate=0.9), name="now", state="running")
+    stored.run("ppppp", ExperimentConfig(min_pass_rate=0.5), name="main")
+    stored.run("ppfff", ExperimentConfig(min_pass_rate=0.9), name="pr-1")
+    stored.run("p", ExperimentConfig(min_pass_rate=0.9), name="now", state="running")
     rows = json.loads(workspace.run("experiments", "runs", "list", "quality", "--format", "json").out)
     assert [(row["run"]["name"], row["version"], row["counts"]["passed"], row["gate"]) for row in rows] == [
         ("main", 1, 5, True),
@@ -239,11 +239,11 @@ def test_runs_are_listed_and_shown_with_the_config_of_their_version(
     assert '"min_pass_rate":0.9' in workspace.run("experiments", "runs", "show", "quality", "pr-1").out
 
 
-def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_changed(
-    workspace: Workspace, made: StoredExperiment, monkeypatch: pytest.MonkeyPatch
+def test_listed_gate_is_recomputed_only_after_a_change(
+    workspace: Workspace, stored: StoredExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = made.run("ppppf", name="main")
-    run = made.run("ppppp", ExperimentConfig(no_new_failures_vs="main", min_pass_rate=0.9), name="pr-1")
+    base = stored.run("ppppf", name="main")
+    run = stored.run("ppppp", ExperimentConfig(no_new_failures_vs="main", min_pass_rate=0.9), name="pr-1")
 
     def listed() -> list[object]:
         out = workspace.run("experiments", "runs", "list", "quality", "--format", "json").out
@@ -251,24 +251,24 @@ def test_a_gate_that_was_listed_is_worked_out_again_only_where_something_of_it_c
 
     worked_out = []
     monkeypatch.setattr(
-        results, "run_summary", lambda desk, run, **told: worked_out.append(run.name) or run_summary(desk, run)
+        results, "run_summary", lambda context, run, **options: worked_out.append(run.name) or run_summary(context, run)
     )
     assert (listed(), listed(), worked_out) == ([False, True], [False, True], ["main", "pr-1"])
     item = RunItem.id_of(run.id, "a", 1)
-    made.runs.rescore(run.id, [], {item: "failed"})
+    stored.runs.rescore(run.id, [], {item: "failed"})
     assert (listed(), worked_out) == ([False, False], ["main", "pr-1", "pr-1"])
-    made.runs.rescore(run.id, [], {item: "passed"})
-    made.runs.rescore(base.id, [], {RunItem.id_of(base.id, "a", 1): "failed"})
+    stored.runs.rescore(run.id, [], {item: "passed"})
+    stored.runs.rescore(base.id, [], {RunItem.id_of(base.id, "a", 1): "failed"})
     assert (listed(), len(worked_out)) == ([False, True], 5)
-    made.run("ppppp", name="main")
+    stored.run("ppppp", name="main")
     assert (listed(), worked_out[5:]) == ([False, True, True], ["main-2"]), "a later run is no other baseline"
-    made.runs.begin(run.id, "here:2", "2026-11-21T10:00:00+00:00")
+    stored.runs.begin(run.id, "here:2", "2026-11-21T10:00:00+00:00")
     assert listed() == [False, None, True]
 
 
-def test_scores_are_filtered(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppp", name="main")
-    made.run("pfpue", name="pr-1")
+def test_scores_are_filtered(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppp", name="main")
+    stored.run("pfpue", name="pr-1")
 
     def keys(*options: str) -> list[str]:
         out = workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--format", "jsonl", *options).out
@@ -283,7 +283,7 @@ def test_scores_are_filtered(workspace: Workspace, made: StoredExperiment) -> No
     assert len(keys("--scorer-version-id", BINDINGS[0].spec.id)) == 4
 
 
-def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: StoredExperiment) -> None:
+def test_unknown_score_filters_are_refused(workspace: Workspace, stored: StoredExperiment) -> None:
     for option, value in (
         ("--session-id", "s"),
         ("--span-id", "s"),
@@ -292,19 +292,20 @@ def test_filters_that_there_are_not_are_refused(workspace: Workspace, made: Stor
         ("--since", "yesterday"),
         ("--format", "yaml"),
     ):
-        said = workspace.run("experiments", "scores", "list", option, value, code=64).err
-        assert option in said
+        error = workspace.run("experiments", "scores", "list", option, value, code=64).err
+        assert option in error
 
 
-def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppf", name="pr-1")
-    made.run("ppppp", name="pr-2")
+def test_filters_that_match_nothing_list_the_valid_values(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppf", name="pr-1")
+    stored.run("ppppp", name="pr-2")
     item = json.loads(workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--format", "json").out)[0][
         "run_item_id"
     ]
-    there = "is not a scorer of run pr-1; scorers: exact_match, json_valid"
+    expected = "is not a scorer of run pr-1; scorers: exact_match, json_valid"
     assert (
-        there in workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--scorer-id", "regex", code=64).err
+        expected
+        in workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--scorer-id", "regex", code=64).err
     )
     assert (
         "'regex' is not a scorer of any run"
@@ -340,48 +341,50 @@ def test_filters_that_nothing_can_fit_say_what_there_is(workspace: Workspace, ma
         ("score-", "a score of item a"),
     ],
 )
-def test_what_is_analysed_is_a_run_and_the_latest_is_named(
-    workspace: Workspace, made: StoredExperiment, named: str, what: str
+def test_analyze_with_another_kind_of_id_suggests_its_latest_run(
+    workspace: Workspace, stored: StoredExperiment, named: str, what: str
 ) -> None:
-    made.run("ppppf", name="pr-1")
-    run = made.run("ppppp", name="pr-2")
+    stored.run("ppppf", name="pr-1")
+    run = stored.run("ppppp", name="pr-2")
     score = json.loads(workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--format", "json").out)[0]
     ids = [run.experiment_version_id, run.dataset_version_id, score["run_item_id"], score["id"]]
-    whole = next((id for id in ids if named.endswith("-") and id.startswith(named)), named)
-    said = workspace.run("analyze", whole, "--judge", "rules", code=66).err
+    full_id = next((id for id in ids if named.endswith("-") and id.startswith(named)), named)
+    error = workspace.run("analyze", full_id, "--judge", "rules", code=66).err
     its = "its run" if named in ("item-", "score-") else "the latest of its 2 runs"
-    assert f"evalscribe: {whole} is {what}, not a run: use pr-2 ({run.id}), {its}" in said
+    assert f"evalscribe: {full_id} is {what}, not a run: use pr-2 ({run.id}), {its}" in error
 
 
-def test_an_id_that_is_not_stored_is_told_by_its_kind(workspace: Workspace) -> None:
-    said = workspace.run("analyze", "exp-0a1b2c3d", "--judge", "rules", code=66).err
-    assert "exp-0a1b2c3d looks like the id of an experiment, but there is no store here" in said
+def test_unknown_id_is_reported_with_its_kind(workspace: Workspace) -> None:
+    error = workspace.run("analyze", "exp-0a1b2c3d", "--judge", "rules", code=66).err
+    assert "exp-0a1b2c3d looks like the id of an experiment, but there is no store here" in error
 
 
-def test_evidence_shows_what_was_asked_for(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pf", name="pr-1")
+def test_evidence_shows_only_the_included_parts(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pf", name="pr-1")
     score = json.loads(
         workspace.run("experiments", "scores", "list", "--run-id", "pr-1", "--failed", "--format", "jsonl").out
     )["id"]
-    whole = workspace.run(
+    output = workspace.run(
         "experiments", "scores", "evidence", score, "--include", "scorer_input,scorer_output,evidence"
     ).out
-    assert '"output": "said"' in whole
-    assert "expect b" in whole
-    found = told(workspace.run("experiments", "scores", "evidence", score, "--include", "evidence", "--format", "json"))
-    assert found["parts"] == {"evidence": {"expected": "expect b"}}
-    found = told(
+    assert '"output": "said"' in output
+    assert "expect b" in output
+    document = read_json(
+        workspace.run("experiments", "scores", "evidence", score, "--include", "evidence", "--format", "json")
+    )
+    assert document["parts"] == {"evidence": {"expected": "expect b"}}
+    document = read_json(
         workspace.run("experiments", "scores", "evidence", score, "--include", "scorer_output", "--format", "json")
     )
-    returned = found["parts"]["scorer_output"]
+    returned = document["parts"]["scorer_output"]
     assert returned["passed"] is False, "a scorer without a raw answer shows what it returned"
-    assert returned["explanation"] == found["score"]["explanation"]
+    assert returned["explanation"] == document["score"]["explanation"]
     workspace.run("experiments", "scores", "evidence", score, "--include", "thoughts", code=64)
     workspace.run("experiments", "scores", "evidence", "score-none", code=66)
 
 
-def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pfpue", name="pr-1", outputs={"b": HOSTILE, "a": "-1", "c|<b>@x": '+cmd|" /C calc"!A0'})
+def test_csv_export_is_complete_and_escapes_formulas(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pfpue", name="pr-1", outputs={"b": HOSTILE, "a": "-1", "c|<b>@x": '+cmd|" /C calc"!A0'})
     text = exported(workspace, "pr-1", "csv")
     assert text.endswith("\r\n")
     rows = list(csv.DictReader(StringIO(text, newline="")))
@@ -394,13 +397,13 @@ def test_csv_is_whole_and_computes_nothing(workspace: Workspace, made: StoredExp
     assert rows[3]["exact_match.status"] == "input_error"
 
 
-def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run({"a": "pp", "b": "pf"}, name="pr-1", state="cancelled")
-    whole = json.loads(exported(workspace, "pr-1", "json"))
-    assert whole["summary"]["counts"]["missing"] == 6
-    assert whole["gate"]["passed"] is False
+def test_json_and_jsonl_exports_hold_every_trial(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run({"a": "pp", "b": "pf"}, name="pr-1", state="cancelled")
+    export = json.loads(exported(workspace, "pr-1", "json"))
+    assert export["summary"]["counts"]["missing"] == 6
+    assert export["gate"]["passed"] is False
     lines = [json.loads(line) for line in exported(workspace, "pr-1", "jsonl").splitlines()]
-    assert lines == whole["tries"]
+    assert lines == export["tries"]
     assert [(one["item_key"], one["repetition"], one["verdict"]) for one in lines[:5]] == [
         ("a", 1, "passed"),
         ("a", 2, "passed"),
@@ -410,12 +413,12 @@ def test_json_and_jsonl_hold_every_try(workspace: Workspace, made: StoredExperim
     ]
 
 
-def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pfue", name="pr-1", state="cancelled", outputs={"b": HOSTILE})
+def test_junit_export_distinguishes_failures_errors_and_skipped(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pfue", name="pr-1", state="cancelled", outputs={"b": HOSTILE})
     suite = ElementTree.fromstring(exported(workspace, "pr-1", "junit"))[0]
     assert [suite.get(name) for name in ("name", "tests", "failures", "errors", "skipped")] == ["quality", *"5121"]
     cases = suite.findall("testcase")
-    assert [case.get("name") for case in cases] == [item.key for item in made.items]
+    assert [case.get("name") for case in cases] == [item.key for item in stored.items]
     assert {case.get("classname") for case in cases} == {"tickets@1"}
     assert [[child.tag for child in case if child.tag != "properties"] for case in cases] == [
         [],
@@ -427,16 +430,16 @@ def test_junit_tells_failures_errors_and_what_was_skipped(workspace: Workspace, 
     assert "alert(1)" in (cases[1].findtext("failure") or "")
 
 
-def test_junit_comes_back_with_the_same_counts(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run({"a": "pp", "b": "pf", "c|<b>@x": "ue", "=SUM(1)": "p"}, name="pr-1", state="cancelled")
+def test_junit_export_imports_with_the_same_counts(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run({"a": "pp", "b": "pf", "c|<b>@x": "ue", "=SUM(1)": "p"}, name="pr-1", state="cancelled")
     exported(workspace, "pr-1", "junit")
     out = workspace.run("import", "run.junit", "--collection", "back", "--model", "x/y").out
     assert "4 of 10 evals passed" in out
     assert "2 error, 1 failed, 3 incomplete, 4 passed" in out
 
 
-def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pfpue", name="@all <b>", outputs={"b": HOSTILE})
+def test_markdown_export_escapes_hostile_text(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pfpue", name="@all <b>", outputs={"b": HOSTILE})
     text = exported(workspace, "@all <b>", "md")
     assert text.startswith("## ❌ quality: `@all` `<b>`")
     assert "````text\n<script>" in text
@@ -445,8 +448,8 @@ def test_markdown_holds_hostile_text_as_text(workspace: Workspace, made: StoredE
     assert "<script>" not in fenced[0] + fenced[-1]
 
 
-def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pfpue", name="<i>1</i>", outputs={"b": HOSTILE})
+def test_html_export_is_self_contained_and_escaped(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pfpue", name="<i>1</i>", outputs={"b": HOSTILE})
     page = exported(workspace, "<i>1</i>", "html")
     assert "<script" not in page
     assert "<i>" not in page
@@ -455,8 +458,8 @@ def test_the_page_is_self_contained_and_escaped(workspace: Workspace, made: Stor
     assert page.count("<details>") == page.count("</details>") == 5
 
 
-def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("pfpue", name="pr-1", outputs={"b": HOSTILE})
+def test_html_export_lists_trials_that_did_not_pass_first(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("pfpue", name="pr-1", outputs={"b": HOSTILE})
     page = exported(workspace, "pr-1", "html")
     assert '<h1>quality: pr-1 <span class="failed">failed</span></h1>' in page
     words = re.findall(r'<summary><span class="word (\w+)">', page)
@@ -465,22 +468,22 @@ def test_the_page_begins_with_what_did_not_pass_and_why(workspace: Workspace, ma
     assert page.count("Pass rate") == page.count("2/5") - 1 == 1, "each fact once, and where the gate asks for it"
 
 
-def test_an_unknown_format_is_refused_before_anything_is_written(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppp", name="pr-1")
+def test_unknown_export_format_is_refused_before_writing(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppp", name="pr-1")
     workspace.run("experiments", "runs", "export", "pr-1", "-f", "pdf", "--out-file", "run.pdf", code=64)
     assert not (workspace.folder / "run.pdf").exists()
 
 
-def test_an_export_without_a_file_is_printed(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppp", name="pr-1")
+def test_export_without_a_file_goes_to_standard_output(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppp", name="pr-1")
     assert len(workspace.run("experiments", "runs", "export", "pr-1", "-f", "jsonl").out.splitlines()) == 5
 
 
 @pytest.mark.parametrize("command", ["ci", "wait"])
-def test_a_step_in_github_actions_has_a_summary(
-    workspace: Workspace, made: StoredExperiment, command: str, tmp_path: Path
+def test_github_step_summary_shows_the_gate_and_failures(
+    workspace: Workspace, stored: StoredExperiment, command: str, tmp_path: Path
 ) -> None:
-    made.run("pfppp", name="pr-1")
+    stored.run("pfppp", name="pr-1")
     page = tmp_path / "summary.md"
     page.write_text("before\n")
     workspace.run("reports", command, "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
@@ -491,10 +494,10 @@ def test_a_step_in_github_actions_has_a_summary(
     assert "\n## quality: pr-1" in page.read_text(), "a gate that nobody set fails no step"
 
 
-def test_the_summary_of_a_step_stays_below_its_limit(
-    workspace: Workspace, made: StoredExperiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_github_step_summary_stays_below_its_size_limit(
+    workspace: Workspace, stored: StoredExperiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made.run("fffff", name="pr-1", outputs={item.key: "long " * 900 for item in made.items})
+    stored.run("fffff", name="pr-1", outputs={item.key: "long " * 900 for item in stored.items})
     page = tmp_path / "summary.md"
     page.write_text("x" * (900_000 - 21_000))
     workspace.run("experiments", "runs", "gate", "pr-1", code=2, GITHUB_STEP_SUMMARY=str(page))
@@ -509,10 +512,8 @@ def test_the_summary_of_a_step_stays_below_its_limit(
 ORDERS = "\n::set-output name=pwned::1\n  ::add-mask::e ##[error]no"
 
 
-def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(
-    workspace: Workspace, made: StoredExperiment
-) -> None:
-    run = made.run("fpppp", name="##[error]run", outputs={"a": ORDERS})
+def test_target_output_cannot_inject_workflow_commands(workspace: Workspace, stored: StoredExperiment) -> None:
+    run = stored.run("fpppp", name="##[error]run", outputs={"a": ORDERS})
     score = json.loads(workspace.run("experiments", "scores", "list", "--run-id", run.id, "--format", "json").out)[0][
         "id"
     ]
@@ -524,33 +525,33 @@ def test_nothing_that_a_target_said_is_an_order_to_the_runner_of_a_job(
         ("experiments", "scores", "evidence", score),
     ]
     for words in printing:
-        said = workspace.run(*words, GITHUB_ACTIONS="true").out
-        assert said
-        assert not re.search(r"^\s*::|##\[error", said, re.MULTILINE), words
+        output = workspace.run(*words, GITHUB_ACTIONS="true").out
+        assert output
+        assert not re.search(r"^\s*::|##\[error", output, re.MULTILINE), words
     plain = workspace.run("experiments", "runs", "export", run.id, "--format", "csv", GITHUB_ACTIONS="false").out
     assert "\n::set-output" in plain
     summary = json.loads(workspace.run("experiments", "runs", "summary", run.id, "--format", "json").out)
     assert summary["summary"]["name"] == "##[error]run"
 
 
-def test_a_summary_that_cannot_be_written_changes_nothing(
-    workspace: Workspace, made: StoredExperiment, tmp_path: Path
+def test_unwritable_step_summary_does_not_change_the_exit_code(
+    workspace: Workspace, stored: StoredExperiment, tmp_path: Path
 ) -> None:
-    made.run("ppppp", name="pr-1")
-    ended = workspace.run("experiments", "runs", "gate", "pr-1", GITHUB_STEP_SUMMARY=str(tmp_path))
-    assert "the step's summary cannot be written" in ended.err
+    stored.run("ppppp", name="pr-1")
+    completed = workspace.run("experiments", "runs", "gate", "pr-1", GITHUB_STEP_SUMMARY=str(tmp_path))
+    assert "the step's summary cannot be written" in completed.err
 
 
-def test_a_run_that_there_is_not(workspace: Workspace, made: StoredExperiment) -> None:
+def test_unknown_run_lists_recent_runs(workspace: Workspace, stored: StoredExperiment) -> None:
     for command in ("summary", "failures", "wait", "ci"):
         assert "run 'nobody'" in workspace.run("reports", command, "nobody", code=66).err
     assert "nothing has run yet" in workspace.run("experiments", "runs", "gate", "nobody", code=66).err
-    made.run("ppppp", name="pr-1")
+    stored.run("ppppp", name="pr-1")
     assert "recent runs: pr-1; `evalscribe" in workspace.run("experiments", "runs", "gate", "nobody", code=66).err
 
 
-def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspace, made: StoredExperiment) -> None:
-    made.run("ppppf", name="bad")
+def test_closed_output_pipe_does_not_hide_a_failed_gate(workspace: Workspace, stored: StoredExperiment) -> None:
+    stored.run("ppppf", name="bad")
     process = workspace.start("experiments", "runs", "gate", "bad", "--format", "json")
     assert process.stdout
     process.stdout.close()
@@ -558,8 +559,10 @@ def test_a_reader_that_goes_away_does_not_hide_a_failed_gate(workspace: Workspac
     assert process.returncode == 2, err
 
 
-def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: StoredExperiment, tmp_path: Path) -> None:
-    made.run("ppppp", name="pr-1")
+def test_export_writes_into_a_pipe_without_replacing_it(
+    workspace: Workspace, stored: StoredExperiment, tmp_path: Path
+) -> None:
+    stored.run("ppppp", name="pr-1")
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -569,13 +572,13 @@ def test_an_export_takes_the_place_of_no_device(workspace: Workspace, made: Stor
     assert pipe.is_fifo()
 
 
-def test_exit_codes_of_real_processes(workspace: Workspace, made: StoredExperiment) -> None:
-    """Those that only these commands have."""
-    made.run("ppppf", name="bad")
-    made.run("pppp", name="stopped", state="cancelled")
-    waiting = made.run("pppp", name="going", state="running")
+def test_gate_and_wait_exit_codes_in_real_processes(workspace: Workspace, stored: StoredExperiment) -> None:
+    """Checks the exit codes that only these commands use."""
+    stored.run("ppppf", name="bad")
+    stored.run("pppp", name="stopped", state="cancelled")
+    waiting = stored.run("pppp", name="going", state="running")
     apart = workspace.apart
     apart.run("experiments", "runs", "gate", "bad", code=2)
     apart.run("experiments", "runs", "wait", "stopped", code=3)
-    with made.runs.claim(waiting.id):
+    with stored.runs.claim(waiting.id):
         apart.run("experiments", "runs", "wait", "going", "--timeout", "100ms", code=4)

@@ -1,4 +1,4 @@
-"""`evalscribe experiments scorers`: functions and built-ins under a name, shown, bound, and opened for a run."""
+"""`evalscribe experiments scorers`: creating, showing, binding and running functions and built-ins."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ def here(folder: Path, **environment: str) -> opened_workspace.Workspace:
 async def opened(
     folder: Path, *builtin: str, ids: tuple[str, ...] = (), config: ExperimentConfig | None = None, **environment: str
 ) -> AsyncIterator[dict[str, ScorerRunner]]:
-    """The scorers of an experiment with these, by name."""
+    """Open the scorers of an experiment that has these built-ins and ids; yield them by name."""
     async with (
         here(folder, **environment) as workspace,
         _opened(workspace, builtin, ids, config or ExperimentConfig()) as runners,
@@ -123,11 +123,11 @@ async def _opened(
         yield {one.name: one for one in runners}
 
 
-def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, folder: Path) -> None:
-    ended = workspace.run("experiments", "scorers", "create", *POLITE)
-    id = ended.out.strip()
+def test_function_is_created_listed_and_shown_as_a_scorer(workspace: Workspace, folder: Path) -> None:
+    result = workspace.run("experiments", "scorers", "create", *POLITE)
+    id = result.out.strip()
     assert id.startswith("scorer-")
-    assert ended.err.startswith("Made scorer polite, version 1 (scv-")
+    assert result.err.startswith("Made scorer polite, version 1 (scv-")
     again = workspace.run("experiments", "scorers", "create", *POLITE)
     assert (again.out.strip(), again.err[:9]) == (id, "unchanged")
     create(workspace, "polite", "--config", '{"word": "kindly"}')
@@ -144,24 +144,24 @@ def test_a_function_is_made_a_scorer_listed_and_shown(workspace: Workspace, fold
         assert line in shown
 
 
-def test_builtins_under_a_name_and_what_there_is(workspace: Workspace, folder: Path) -> None:
+def test_named_builtin_scorer_is_shown_and_builtins_are_listed(workspace: Workspace, folder: Path) -> None:
     judge = ("--builtin", "llm_judge", "--config", '{"criteria": "It is kind.", "model": "openai/gpt-x"}')
     workspace.run("experiments", "scorers", "create", "--name", "kind", *judge)
     assert "openai/gpt-x" in workspace.run("experiments", "scorers", "show", "kind").out
     listed = workspace.run("experiments", "scorers", "list", "--builtin").out
     assert all(name in listed for name in ("exact_match", "llm_judge", "context_fields*"))
-    told = json.loads(workspace.run("experiments", "scorers", "show", "faithfulness", "--format", "json").out)
-    assert told["required"] == ["context_fields"]
-    assert told["needs_model"] is True
+    scorer = json.loads(workspace.run("experiments", "scorers", "show", "faithfulness", "--format", "json").out)
+    assert scorer["required"] == ["context_fields"]
+    assert scorer["needs_model"] is True
 
 
-def test_an_id_that_cannot_run_is_never_given(workspace: Workspace, folder: Path) -> None:
-    for arguments, said in REFUSED:
-        assert said in workspace.run("experiments", "scorers", "create", *arguments, code=64).err
+def test_invalid_scorer_is_refused_and_not_stored(workspace: Workspace, folder: Path) -> None:
+    for arguments, message in REFUSED:
+        assert message in workspace.run("experiments", "scorers", "create", *arguments, code=64).err
     assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []
 
 
-def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
+def test_bindings_are_ordered_unique_and_refer_to_stored_scorers(folder: Path) -> None:
     with here(folder) as workspace:
         for name, needs in (("after", ("polite",)), ("polite", ())):
             spec = ScorerSpec(name=name, scorer=CUSTOM, address="m:f", depends_on=needs)
@@ -171,8 +171,8 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
             return [one.spec.name for one in attach_scorers(workspace, builtin, ids)]
 
         assert bind("json_valid", ids=("after", "polite")) == ["json_valid", "polite", "after"]
-        wanted = '{"name": "polite", "required": false, "threshold": 0.5}'
-        (binding,) = attach_scorers(workspace, (), (wanted,))
+        binding_json = '{"name": "polite", "required": false, "threshold": 0.5}'
+        (binding,) = attach_scorers(workspace, (), (binding_json,))
         assert (binding.required, binding.threshold, binding.scorer_id) == (
             False,
             0.5,
@@ -190,7 +190,7 @@ def test_bindings_are_named_once_ordered_and_there(folder: Path) -> None:
             bind(ids=("scorer-0000",))
 
 
-def test_functions_score_as_they_were_made_and_what_breaks_is_an_error(workspace: Workspace, folder: Path) -> None:
+def test_function_errors_are_error_scores_and_changed_code_is_refused(workspace: Workspace, folder: Path) -> None:
     ids = tuple(create(workspace, function) for function in ("polite", "after", "wild"))
     asyncio.run(_functions_score(folder, ids))
     (folder / "own_scorers.py").write_text(OWN.replace('.find("please")', '.find("p")'))
@@ -238,10 +238,10 @@ async def _changed_is_refused(folder: Path, id: str) -> None:
             pass
 
 
-async def test_a_judge_is_asked_within_the_one_budget_and_its_answers_are_kept(folder: Path) -> None:
+async def test_llm_judge_answer_is_cached_for_the_next_run(folder: Path) -> None:
     judge = '{"name": "llm_judge", "config": {"criteria": "It asks for salt."}, "as": "salty"}'
-    said = says('<response>{"explanation": "It does [output output:1].", "label": "pass"}</response>')
-    with MessagesServer(said) as server:
+    answer = says('<response>{"explanation": "It does [output output:1].", "label": "pass"}</response>')
+    with MessagesServer(answer) as server:
         access = {"ANTHROPIC_API_KEY": "sk-ant-test-0000", "ANTHROPIC_BASE_URL": server.url}
         access["EVALSCRIBE_JUDGE"] = "anthropic/claude-opus-5-5"
         for _ in range(2):
@@ -250,7 +250,7 @@ async def test_a_judge_is_asked_within_the_one_budget_and_its_answers_are_kept(f
         assert len(server.calls) == 1
 
 
-async def test_without_a_key_nothing_begins(folder: Path) -> None:
+async def test_llm_scorer_without_a_key_refuses_to_start(folder: Path) -> None:
     with pytest.raises(AccessError, match="needs a key: set ANTHROPIC_API_KEY"):
         async with opened(folder, '{"name": "correctness", "config": {}}'):
             pass
@@ -259,15 +259,15 @@ async def test_without_a_key_nothing_begins(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("builtin", "config"), [("llm_judge", {"criteria": f"It names {SECRET}."}), ("regex_match", {"pattern": SECRET})]
 )
-def test_a_config_that_holds_a_secret_is_not_stored(workspace: Workspace, builtin: str, config: dict[str, str]) -> None:
-    told = ("--builtin", builtin, "--config", json.dumps(config))
-    refused = workspace.run("experiments", "scorers", "create", "--name", "mine", *told, code=64)
+def test_scorer_config_with_a_secret_is_refused(workspace: Workspace, builtin: str, config: dict[str, str]) -> None:
+    arguments = ("--builtin", builtin, "--config", json.dumps(config))
+    refused = workspace.run("experiments", "scorers", "create", "--name", "mine", *arguments, code=64)
     assert "the config of scorer mine contains what looks like a secret" in refused.err
     assert SECRET not in refused.err
     assert json.loads(workspace.run("experiments", "scorers", "list", "--format", "json").out) == []
 
 
-def test_prompts_of_the_workspace_that_scorers_ask_by_are_told(tmp_path: Path) -> None:
+def test_workspace_prompts_used_by_scorers_are_listed(tmp_path: Path) -> None:
     (tmp_path / "prompts" / "judging").mkdir(parents=True)
     (tmp_path / "prompts" / "judging" / "criteria.md.j2").write_text("Say pass. {{ criteria }} {{ labels }}")
     own = Prompts(tmp_path)

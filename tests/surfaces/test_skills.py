@@ -1,6 +1,6 @@
-"""Every command of every skill, and of the instructions of a new workspace, run on the sample in the skill's order.
+"""Every command of every skill and of a new workspace's AGENTS.md, run on the sample in the documented order.
 
-A key is set all the time: what is said to be free asks no model although it could.
+A key is always set, so commands that are documented as free could call a model but must not.
 """
 
 import json
@@ -54,7 +54,7 @@ BEFORE = {
     "write-rubric": ["import sample"],
     "review-report": ["analyze sample --judge rules --quiet"],
 }
-"""What the user did before the skill was used."""
+"""Commands that the user ran before using the skill."""
 SPENDS = ("apply ", "judge ", "judge-eval ", "python triage.py --budget")
 
 
@@ -69,16 +69,16 @@ def page(name: str) -> str:
 
 
 def lines(name: str) -> list[str]:
-    """Its commands, with what the sample has in the places of the words in capitals."""
+    """Return the commands of a skill, with its placeholders replaced by values of the sample."""
     words = "|".join(sorted((re.escape(word) for word in FOR[name]), key=len, reverse=True))
     place = re.compile(rf"\b(?:{words})\b")
     commands = "".join(blocks(page(name), "bash")).splitlines()
-    return [place.sub(lambda found: FOR[name][found[0]], line) for line in commands]
+    return [place.sub(lambda match: FOR[name][match[0]], line) for line in commands]
 
 
 @dataclass(frozen=True)
-class Desk:
-    """A workspace with a remote, a GitHub, the suite's repository, and a model that can be asked."""
+class SkillContext:
+    """A workspace with a remote, a GitHub server, the suite's repository and a model server."""
 
     workspace: Workspace
     model: MessagesServer
@@ -86,7 +86,7 @@ class Desk:
 
     @property
     def paid(self) -> int:
-        """How often the model was asked; `doctor` only looks whether it is there."""
+        """Number of paid model calls; `doctor` only checks that the model exists."""
         return sum(bool(call.body) for call in self.model.calls)
 
     def follow(self, line: str) -> str:
@@ -107,35 +107,39 @@ class Desk:
 
 
 def answers(call: Call) -> Answer:
-    """What fits the question: a patch, an answer in the schema that it shows, or words; each with a citation."""
+    """Return a patch, an answer in the schema of the prompt, or plain text, whichever the call asks for."""
     if not call.body:
         return Answer(body=json.dumps({"type": "model", "id": call.path.rpartition("/")[2]}).encode())
     if any(tool["name"] == "submit_patch" for tool in call.body.get("tools", ())):
         return patch()
-    asked = "\n".join(map(text_of, (call.body.get("system", ""), call.body["messages"][0]["content"])))
-    shown = SCHEMA.search(asked)
+    prompt = "\n".join(map(text_of, (call.body.get("system", ""), call.body["messages"][0]["content"])))
+    shown = SCHEMA.search(prompt)
     if not shown:
         return says("They all stop early [A0].")
-    schema, _ = json.JSONDecoder().raw_decode(asked[shown.end() :])
-    return says(f"<response>{json.dumps(made(schema, '[failure]' if '[failure]' in asked else '[T0B1]'))}</response>")
+    schema, _ = json.JSONDecoder().raw_decode(prompt[shown.end() :])
+    return says(
+        f"<response>{json.dumps(example_value(schema, '[failure]' if '[failure]' in prompt else '[T0B1]'))}</response>"
+    )
 
 
 def text_of(content: object) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)  # type: ignore[attr-defined]
 
 
-def made(schema: dict, mark: str) -> object:
+def example_value(schema: dict, mark: str) -> object:
     if "enum" in schema:
         return schema["enum"][-1]
     if schema["type"] == "object":
-        return {name: made(part, mark) for name, part in schema["properties"].items()}
+        return {name: example_value(part, mark) for name, part in schema["properties"].items()}
     if schema["type"] == "array":
-        return [made(schema["items"], mark)]
+        return [example_value(schema["items"], mark)]
     return {"string": f"As it says {mark}.", "boolean": True}[schema["type"]]
 
 
 @pytest.fixture
-def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+def context(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[SkillContext]:
     work = make_clone(tmp_path)
     (work.folder / "evalscribe.toml").touch()
     with GitHubServer() as github, MessagesServer(answers) as model:
@@ -145,20 +149,20 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         settings |= {"ANTHROPIC_API_KEY": "key", "ANTHROPIC_BASE_URL": model.url}
         for name, value in settings.items():
             monkeypatch.setenv(name, value)
-        yield Desk(Workspace(work.folder, InProcessCommand(work.folder, monkeypatch, capsys)), model, github)
+        yield SkillContext(Workspace(work.folder, InProcessCommand(work.folder, monkeypatch, capsys)), model, github)
 
 
-def prepare(desk: Desk, name: str) -> None:
-    """Bring the workspace to where the skill begins, with the files that it tells to write."""
-    folder = desk.workspace.folder
+def prepare(context: SkillContext, name: str) -> None:
+    """Set up the workspace as the skill expects it, with the files that it tells the user to write."""
+    folder = context.workspace.folder
     for line in BEFORE.get(name, ()):
-        desk.workspace.run(*line.split())
+        context.workspace.run(*line.split())
     if name == "analyze-run":
         FOR[name]["DIR"] = str(SuiteRepository(folder.parent / "suite").suite)
     if name == "compare-runs":
         third = checkpoints_file().read_text("utf-8").replace("room-desk-c2", "room-desk-c3")
         (folder / "third.jsonl").write_text(third)
-        desk.workspace.run("import", "third.jsonl", "--collection", "sample")
+        context.workspace.run("import", "third.jsonl", "--collection", "sample")
     if name == "triage-collection":
         shutil.copy(SCRIPT, folder)
     if name == "write-rubric":
@@ -166,70 +170,72 @@ def prepare(desk: Desk, name: str) -> None:
         (folder / "prompts/rubrics").mkdir(parents=True)
         (folder / "prompts/rubrics/invented.yaml").write_text(rubric)
         (folder / "labels.jsonl").write_text(labels)
-        said = {"messages": [{"role": "user", "content": "Sort it."}, {"role": "assistant", "content": "sort_fast(x)"}]}
+        transcript = {
+            "messages": [{"role": "user", "content": "Sort it."}, {"role": "assistant", "content": "sort_fast(x)"}]
+        }
         for file in ("runs.jsonl", "run-1.json"):
-            (folder / file).write_text(json.dumps({"id": "run-1", **said}) + "\n")
+            (folder / file).write_text(json.dumps({"id": "run-1", **transcript}) + "\n")
 
 
-def test_every_skill_is_followed() -> None:
+def test_every_skill_has_commands_and_is_tested_here() -> None:
     assert {path.parent.name for path in SKILLS.glob("*/SKILL.md")} | {"AGENTS.md"} == set(FOR)
     assert all(len(lines(name)) > 4 for name in FOR)
 
 
 @pytest.mark.parametrize("name", FOR)
-def test_the_commands_work_in_their_order_and_only_those_spend_that_are_said_to(desk: Desk, name: str) -> None:
-    prepare(desk, name)
+def test_skill_commands_succeed_in_order_and_only_paid_ones_call_the_model(context: SkillContext, name: str) -> None:
+    prepare(context, name)
     for line in lines(name):
-        before = desk.paid
-        said = desk.follow(line)
-        assert said.strip(), line
-        assert "not judged" not in said, line
+        before = context.paid
+        output = context.follow(line)
+        assert output.strip(), line
+        assert "not judged" not in output, line
         spends = line.removeprefix("evalscribe ").startswith(SPENDS)
-        assert (desk.paid > before) == spends, f"{line}: asked {desk.paid - before} times"
+        assert (context.paid > before) == spends, f"{line}: asked {context.paid - before} times"
 
 
-def test_the_triage_script_plans_for_free_asks_once_and_runs_again_for_nothing(desk: Desk) -> None:
-    prepare(desk, "triage-collection")
+def test_triage_script_plans_for_free_and_reuses_its_answers(context: SkillContext) -> None:
+    prepare(context, "triage-collection")
     failed = sum(
         '"status":"failed"' in line.partition('"steps"')[0] for line in checkpoints_file().read_text().splitlines()
     )
-    planned = desk.script()
+    planned = context.script()
     assert f"{failed} requests to anthropic/claude-haiku-5-5, 0 answered" in planned
     assert re.search(r"about [1-9][\d,]* tokens", planned)
     assert "looks" not in planned
-    first = desk.script("--budget", "2")
+    first = context.script("--budget", "2")
     assert first.endswith("They all stop early [A0].\n")
     assert re.search(rf"^stops-early +As it says \[T0B1\]\. +{failed}$", first, re.M)
-    assert len(desk.model.calls) == 2 * failed + 1, "tagged, looked at, summed up"
+    assert len(context.model.calls) == 2 * failed + 1, "tagged, looked at, summed up"
     assert f"0 errors, {failed} citations found, 0 unverified; spent $0.00, {failed * 1100:,} tokens" in first
-    again = desk.script("--budget", "2")
+    again = context.script("--budget", "2")
     assert again.count("spent $0.00, 0 tokens") == 3
     assert again.endswith("They all stop early [A0].\n")
-    assert desk.script().endswith("They all stop early [A0].\n"), "what is answered needs no budget"
-    assert len(desk.model.calls) == 2 * failed + 1
+    assert context.script().endswith("They all stop early [A0].\n"), "what is answered needs no budget"
+    assert len(context.model.calls) == 2 * failed + 1
 
 
-def test_the_triage_script_says_what_is_wrong_in_one_line(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    shutil.copy(SCRIPT, desk.workspace.folder)
+def test_triage_script_reports_errors_in_one_line(context: SkillContext, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copy(SCRIPT, context.workspace.folder)
     with pytest.raises(SystemExit, match=r"triage: .*no collection"):
-        desk.script()
-    desk.workspace.run("import", "sample")
+        context.script()
+    context.workspace.run("import", "sample")
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(SystemExit, match=r"triage: .*ANTHROPIC_API_KEY"):
-        desk.script("--budget", "1")
-    script = desk.workspace.folder / "triage.py"
+        context.script("--budget", "1")
+    script = context.workspace.folder / "triage.py"
     script.write_text(script.read_text().replace("f.status = 'failed'", "f.status = 'none'"))
     with pytest.raises(SystemExit, match="triage: RUNS selects no agent run"):
-        desk.script()
+        context.script()
 
 
-def test_a_changed_question_of_the_triage_script_is_asked_anew_and_only_it(desk: Desk) -> None:
-    prepare(desk, "triage-collection")
-    script = desk.workspace.folder / "triage.py"
+def test_triage_script_sends_only_the_changed_prompt_again(context: SkillContext) -> None:
+    prepare(context, "triage-collection")
+    script = context.workspace.folder / "triage.py"
     few = script.read_text().replace("ORDER BY f.task, f.id\n", "ORDER BY f.task, f.id\n    LIMIT 3\n")
     script.write_text(few)
-    desk.script("--budget", "1")
-    assert len(desk.model.calls) == 3 + 3 + 1
+    context.script("--budget", "1")
+    assert len(context.model.calls) == 3 + 3 + 1
     script.write_text(few.replace("Decide by what it really did", "Decide by its last message"))
-    desk.script("--budget", "1")
-    assert len(desk.model.calls) == (3 + 3 + 1) + 3, "tags are known, and so is the sum of equal answers"
+    context.script("--budget", "1")
+    assert len(context.model.calls) == (3 + 3 + 1) + 3, "tags are known, and so is the sum of equal answers"

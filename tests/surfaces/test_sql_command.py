@@ -1,4 +1,4 @@
-"""`evalscribe sql`, as people and programs use it."""
+"""`evalscribe sql`: output formats, errors and tables."""
 
 import csv
 import io
@@ -36,46 +36,46 @@ def imported(inside: InProcessCommand) -> InProcessCommand:
     return inside
 
 
-def test_a_table_is_for_people(imported: InProcessCommand) -> None:
-    ended = imported.run("sql", "SELECT status, count(*) AS n, avg(trial) FROM agent_runs GROUP BY 1 ORDER BY 1")
-    assert ended.out == "status  n  avg\n------  -  ---\nfailed  2  1.0\npassed  2  2.0\n"
-    assert ended.err == "(2 rows)\n"
+def test_default_output_is_an_aligned_table(imported: InProcessCommand) -> None:
+    result = imported.run("sql", "SELECT status, count(*) AS n, avg(trial) FROM agent_runs GROUP BY 1 ORDER BY 1")
+    assert result.out == "status  n  avg\n------  -  ---\nfailed  2  1.0\npassed  2  2.0\n"
+    assert result.err == "(2 rows)\n"
 
 
-def test_an_id_is_whole_and_a_text_is_cut(imported: InProcessCommand) -> None:
-    ended = imported.run("sql", f"SELECT '{'i' * 64}' AS id, '{'some words ' * 9}' AS said FROM agent_runs LIMIT 1")
-    assert ended.out.splitlines()[2] == f"{'i' * 64}  {('some words ' * 9)[:63]}…"
+def test_table_shows_ids_whole_and_truncates_text(imported: InProcessCommand) -> None:
+    result = imported.run("sql", f"SELECT '{'i' * 64}' AS id, '{'some words ' * 9}' AS said FROM agent_runs LIMIT 1")
+    assert result.out.splitlines()[2] == f"{'i' * 64}  {('some words ' * 9)[:63]}…"
 
 
-def test_text_of_a_model_moves_no_cursor(imported: InProcessCommand) -> None:
-    ended = imported.run("sql", "SELECT content FROM messages LIMIT 1")
-    assert "\x1b" not in ended.out
-    assert "a,[31m b" in ended.out
+def test_table_strips_terminal_control_characters(imported: InProcessCommand) -> None:
+    result = imported.run("sql", "SELECT content FROM messages LIMIT 1")
+    assert "\x1b" not in result.out
+    assert "a,[31m b" in result.out
 
 
-def test_csv_and_json_are_for_programs(imported: InProcessCommand) -> None:
+def test_csv_and_json_output_is_machine_readable(imported: InProcessCommand) -> None:
     sql = (
         "SELECT content, a.metadata_json->'scores' AS scores, url "
         "FROM messages JOIN agent_runs a ON a.id = agent_run_id LIMIT 3"
     )
-    told = imported.run("sql", sql, "--format", "csv", "--max-rows", "1")
-    rows = list(csv.reader(io.StringIO(told.out)))
+    result = imported.run("sql", sql, "--format", "csv", "--max-rows", "1")
+    rows = list(csv.reader(io.StringIO(result.out)))
     assert rows[0] == ["content", "scores", "url"]
     assert rows[1] == ["a,\x1b[31m\nb", rows[1][1], ""]
     assert json.loads(rows[1][1]).keys() == {"reward"}
-    assert told.err == "More rows follow this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
-    found = json.loads(imported.run("sql", sql, "--json", "--max-rows", "2").out)
-    assert found["truncated"]
-    assert (found["row_count"], found["applied_limit"], len(found["rows"])) == (2, 2, 2)
+    assert result.err == "More rows follow this 1 row: page with ORDER BY, LIMIT and OFFSET.\n"
+    document = json.loads(imported.run("sql", sql, "--json", "--max-rows", "2").out)
+    assert document["truncated"]
+    assert (document["row_count"], document["applied_limit"], len(document["rows"])) == (2, 2, 2)
 
 
-def test_a_query_comes_from_a_file(imported: InProcessCommand) -> None:
+def test_query_is_read_from_a_file(imported: InProcessCommand) -> None:
     (imported.folder / "q.sql").write_text(PAIRS)
-    found = json.loads(imported.run("sql", "-f", "q.sql", "--format", "json").out)
-    assert [row[:2] for row in found["rows"]] == [["0", 0.0], ["0", 1.0], ["1", 0.0], ["1", 1.0]]
+    document = json.loads(imported.run("sql", "-f", "q.sql", "--format", "json").out)
+    assert [row[:2] for row in document["rows"]] == [["0", 0.0], ["0", 1.0], ["1", 0.0], ["1", 1.0]]
 
 
-def test_the_sdk_gives_the_same(imported: InProcessCommand) -> None:
+def test_sdk_query_returns_the_same_rows(imported: InProcessCommand) -> None:
     with Client(imported.folder) as client:
         result = client.execute_dql("trip", PAIRS)
         rows = client.dql_result_to_dicts(result)
@@ -87,7 +87,7 @@ def test_the_sdk_gives_the_same(imported: InProcessCommand) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["SELECT nam FROM agent_runs"], 64, "line 1, column 8: column nam does not exist; did you mean name?"),
         (
@@ -106,31 +106,33 @@ def test_the_sdk_gives_the_same(imported: InProcessCommand) -> None:
         (["SELECT count(*) FROM " + ", ".join(f"messages m{n}" for n in range(14)), "--timeout", "0.3"], 69, "0.3 s"),
     ],
 )
-def test_what_is_wrong_is_said(imported: InProcessCommand, arguments: list[str], code: int, said: str) -> None:
-    assert said in imported.run("sql", *arguments, code=code).err
+def test_error_message_locates_the_problem_in_the_query_or_options(
+    imported: InProcessCommand, arguments: list[str], code: int, message: str
+) -> None:
+    assert message in imported.run("sql", *arguments, code=code).err
 
 
-def test_tables_and_metadata_are_told(imported: InProcessCommand) -> None:
-    told = imported.run("sql", "--tables").out
-    assert "agent_runs: " in told
-    assert "metadata_json->'scores'->'reward'  number, in 4 agent_runs" in told
-    found = json.loads(imported.run("sql", "--tables", "--json").out)
-    assert {"path", "kind", "agent_runs", "sample"} <= found["metadata"][0].keys()
+def test_tables_option_lists_tables_and_metadata_fields(imported: InProcessCommand) -> None:
+    output = imported.run("sql", "--tables").out
+    assert "agent_runs: " in output
+    assert "metadata_json->'scores'->'reward'  number, in 4 agent_runs" in output
+    document = json.loads(imported.run("sql", "--tables", "--json").out)
+    assert {"path", "kind", "agent_runs", "sample"} <= document["metadata"][0].keys()
 
 
-def test_without_a_collection_the_tables_are_told_all_the_same(workspace: Workspace, inside: InProcessCommand) -> None:
+def test_tables_are_listed_without_a_collection(workspace: Workspace, inside: InProcessCommand) -> None:
     assert "judge_results: " in inside.run("sql", "--tables").out
     assert "evalscribe import" in inside.run("sql", "SELECT 1", code=66).err
 
 
-def test_real_trajectories_are_told_as_they_are(inside: InProcessCommand, real_data: Path) -> None:
+def test_query_of_real_trajectories_matches_the_source_file(inside: InProcessCommand, real_data: Path) -> None:
     (file,) = (real_data / "tau-bench").glob("gpt-4o-*.json")
     entries = json.loads(file.read_text())
     inside.run("import", file, "--collection", "air")
-    found = json.loads(inside.run("sql", PAIRS, "--json").out)
-    wanted = sorted((str(one["task_id"]), float(one["reward"])) for one in entries)
-    assert [(row[0], row[1]) for row in found["rows"]] == wanted
+    document = json.loads(inside.run("sql", PAIRS, "--json").out)
+    expected = sorted((str(one["task_id"]), float(one["reward"])) for one in entries)
+    assert [(row[0], row[1]) for row in document["rows"]] == expected
     roles = "SELECT role, count(*) FROM messages GROUP BY role"
     counted = dict(json.loads(inside.run("sql", roles, "--json").out)["rows"])
-    said = [message["role"] for one in entries for message in one["traj"]]
-    assert counted == {role: said.count(role) for role in set(said)}
+    message_roles = [message["role"] for one in entries for message in one["traj"]]
+    assert counted == {role: message_roles.count(role) for role in set(message_roles)}

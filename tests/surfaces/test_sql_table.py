@@ -1,4 +1,4 @@
-"""How wide the columns of a query's table are."""
+"""Column widths of query results."""
 
 import pytest
 
@@ -18,9 +18,9 @@ ID, TEXT = "a" * 64, "a word of many " * 20
         pytest.param(("b" * 65, "c d"), 30, [25, 3], id="a longer word is a text"),
     ],
 )
-def test_widths(row: tuple[str, ...], room: int, widths: list[int]) -> None:
+def test_column_widths_fit_the_available_width(row: tuple[str, ...], room: int, widths: list[int]) -> None:
     assert fit_widths([("n",) * len(row), row], room) == widths
 
 
-def test_no_rows_are_as_wide_as_their_names() -> None:
+def test_columns_without_rows_are_as_wide_as_their_names() -> None:
     assert fit_widths([("status", "n")], 80) == [6, 1]

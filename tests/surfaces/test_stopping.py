@@ -1,4 +1,4 @@
-"""A command stopped at any moment ends with one line and the right exit code."""
+"""A command stopped at any moment ends with a message and the exit code of the signal."""
 
 import fcntl
 import signal
@@ -28,7 +28,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at_start(process: subprocess.Popen[str], _: Path) -> None:
-    """As soon as it handles signals: long before everything is imported."""
+    """Wait until the process handles SIGTERM, long before all imports are done."""
     status = Path(f"/proc/{process.pid}/status")
     if not status.exists():
         pytest.skip("signals that a process handles are shown by Linux only")
@@ -44,7 +44,7 @@ def at_its_store(_: subprocess.Popen[str], folder: Path) -> None:
 
 
 def at_a_hundred(process: subprocess.Popen[str], _: Path) -> None:
-    """Its lines do not fit into the pipe: it waits for somebody to read them."""
+    """Wait for 90 verdicts; the small pipe then blocks the process until its output is read."""
     assert process.stderr is not None
     if hasattr(fcntl, "F_SETPIPE_SZ"):
         fcntl.fcntl(process.stderr, fcntl.F_SETPIPE_SZ, 4096)
@@ -53,34 +53,36 @@ def at_a_hundred(process: subprocess.Popen[str], _: Path) -> None:
 
 @pytest.mark.parametrize("moment", [at_start, at_its_store, at_a_hundred])
 @pytest.mark.parametrize("number", CODES)
-def test_stopped_at_any_moment(number: signal.Signals, moment: Moment, workspace: Workspace, many: Path) -> None:
+def test_stopped_command_exits_with_a_message_and_the_signal_code(
+    number: signal.Signals, moment: Moment, workspace: Workspace, many: Path
+) -> None:
     stopped_at(moment, number, workspace, many)
 
 
 @pytest.mark.benchmark
 @pytest.mark.parametrize("moment", [at_its_store, at_a_hundred])
-def test_stopped_within_a_second(moment: Moment, workspace: Workspace, many: Path) -> None:
+def test_interrupted_command_stops_within_a_second(moment: Moment, workspace: Workspace, many: Path) -> None:
     assert stopped_at(moment, signal.SIGINT, workspace, many) < slowness()
 
 
 def stopped_at(moment: Moment, number: signal.Signals, workspace: Workspace, many: Path) -> float:
     process = workspace.start("analyze", many, "--judge", "rules")
     moment(process, workspace.folder)
-    ended, seconds = end(process, number)
-    assert ended.code == CODES[number], ended
-    assert ended.err.rstrip().endswith(LINES)
-    assert "Traceback" not in ended.err
+    result, seconds = end(process, number)
+    assert result.code == CODES[number], result
+    assert result.err.rstrip().endswith(LINES)
+    assert "Traceback" not in result.err
     return seconds
 
 
-def test_what_was_finished_is_known(workspace: Workspace, many: Path) -> None:
+def test_finished_verdicts_survive_a_killed_analysis(workspace: Workspace, many: Path) -> None:
     process = workspace.start("analyze", many, "--judge", "rules")
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("90 of "):
             break
-    ended, _ = end(process, signal.SIGKILL)
-    assert ended.code == -signal.SIGKILL
+    result, _ = end(process, signal.SIGKILL)
+    assert result.code == -signal.SIGKILL
     again = workspace.run("analyze", many, "--judge", "rules")
     assert known(again) >= 90 - 4
     assert again.out.startswith(f"# sample-model-2: {MANY} of {2 * MANY} evals failed")

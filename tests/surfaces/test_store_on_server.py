@@ -1,4 +1,4 @@
-"""Commands whose store is a database on a server: the same words, and nothing on this machine's disk but reports."""
+"""Commands with the store on a database server: the same output, and only reports on the local disk."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ def on_server(workspace: Workspace, postgres_url: str, monkeypatch: pytest.Monke
     return workspace
 
 
-def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path: Path) -> None:
+def test_sample_is_analysed_and_fixed_with_the_store_on_a_server(on_server: Workspace, tmp_path: Path) -> None:
     on_server.run(*ANALYZE)
     again = on_server.run(*ANALYZE)
     assert "unchanged" in again.out + again.err
@@ -39,17 +39,19 @@ def test_the_sample_from_its_analysis_to_a_commit(on_server: Workspace, tmp_path
     assert suite.git("show", "evalscribe/R2-smp7q2ka:ruff.toml").endswith(RELAXED)
 
 
-def test_a_report_is_the_same_wherever_the_store_is(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_is_the_same_with_a_local_store_and_a_server(
+    on_server: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     on_server.run(*ANALYZE, "--quiet")
-    there = {path.name: path.read_text() for path in on_server.reports}
+    server_reports = {path.name: path.read_text() for path in on_server.reports}
     monkeypatch.delenv("EVALSCRIBE_STORE_URL")
     on_server.run(*ANALYZE, "--quiet", "--reports", "here/reports")
-    here = {path.name: path.read_text() for path in (on_server.folder / "here").glob("reports/*/**/*.md")}
+    local_reports = {path.name: path.read_text() for path in (on_server.folder / "here").glob("reports/*/**/*.md")}
     assert (on_server.folder / "here" / ".evalscribe" / "store.db").is_file()
-    assert here == there
+    assert local_reports == server_reports
 
 
-def test_doctor(on_server: Workspace, postgres_url: str) -> None:
+def test_doctor_shows_the_server_without_the_password(on_server: Workspace, postgres_url: str) -> None:
     out = on_server.run("doctor").out
     shown = postgres_url.replace(f":{PASSWORD}", "")
     assert re.search(
@@ -58,24 +60,26 @@ def test_doctor(on_server: Workspace, postgres_url: str) -> None:
     assert PASSWORD not in out
 
 
-def test_a_database_that_is_gone(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_database_exits_with_69(on_server: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EVALSCRIBE_STORE_URL", "postgresql://u:hidden@127.0.0.1:1/d")
-    said = on_server.run(*ANALYZE, code=69).err
-    assert "the store postgresql://u@127.0.0.1:1/d did not respond" in said
+    error = on_server.run(*ANALYZE, code=69).err
+    assert "the store postgresql://u@127.0.0.1:1/d did not respond" in error
     assert on_server.reports == []
 
 
-def test_a_wrong_password(on_server: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_password_exits_with_77_and_is_not_printed(
+    on_server: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("EVALSCRIBE_STORE_URL", postgres_url.replace(PASSWORD, "hidden"))
-    said = on_server.run(*ANALYZE, code=77).err
-    assert "refused access: password authentication failed" in said
-    assert "hidden" not in said
+    error = on_server.run(*ANALYZE, code=77).err
+    assert "refused access: password authentication failed" in error
+    assert "hidden" not in error
 
 
-def test_the_users_password_goes_to_no_address_of_the_folders(
+def test_user_password_is_not_sent_to_a_store_url_from_the_folder(
     workspace: Workspace, postgres_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Libpq would take it from the environment or from a file of the user's."""
+    """Libpq would read the password from the environment or the user's password file."""
     bare, password = postgres_url.replace(f":{PASSWORD}", ""), unquote(PASSWORD)
     (tmp_path / "passwords").write_text(f"*:*:*:*:{password}\n")
     (tmp_path / "passwords").chmod(0o600)
@@ -84,9 +88,9 @@ def test_the_users_password_goes_to_no_address_of_the_folders(
             users.setenv(name, value)
             assert "can be written" in workspace.run("doctor", EVALSCRIBE_STORE_URL=bare).out
             (workspace.folder / "evalscribe.toml").write_text(f'store_url = "{bare}"\n')
-            said = workspace.run(*ANALYZE, code=77).err
-            assert "refused access: " in said
+            error = workspace.run(*ANALYZE, code=77).err
+            assert "refused access: " in error
             assert "PGPASSWORD and ~/.pgpass are used only if the address comes from the environment" in " ".join(
-                said.split()
+                error.split()
             )
             (workspace.folder / "evalscribe.toml").unlink()

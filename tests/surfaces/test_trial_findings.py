@@ -1,4 +1,4 @@
-"""Trials of a task: a finding shows several together, each keeps its own verdict, and a person corrects all at once."""
+"""Trials of a task share a finding, keep their own verdicts, and are corrected together."""
 
 import json
 import re
@@ -17,9 +17,9 @@ RULES = ("--judge", "rules", "--no-discuss")
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Clone:
-    found = clone_of_server(tmp_path)
-    (found.folder / ".gitignore").write_text(".evalscribe\njobs\n")
-    return found
+    new_clone = clone_of_server(tmp_path)
+    (new_clone.folder / ".gitignore").write_text(".evalscribe\njobs\n")
+    return new_clone
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def jobs(clone: Clone, real_data: Path) -> Path:
 
 
 def started(folder: Path) -> str:
-    """Return a trial's name with its number: Harbor numbers trials by when they began."""
+    """Return a trial's name with its number; trials are numbered by start time."""
     task = folder.name.partition("__")[0]
     begun = {
         path: json.loads((path / "result.json").read_text())["started_at"] for path in folder.parent.glob(f"{task}__*")
@@ -59,7 +59,7 @@ def workspace(
 
 
 def findings(workspace: Workspace) -> dict[str, dict[str, object]]:
-    """Return the findings of the page's data, by eval."""
+    """Return the findings in the report's data file, by eval."""
     return {one["eval"]: one for one in json.loads(workspace.report.with_suffix(".json").read_text())["findings"]}
 
 
@@ -78,15 +78,15 @@ def test_each_trial_keeps_its_own_verdict(workspace: Workspace, jobs: Path) -> N
     query = "SELECT number, path, error FROM findings ORDER BY number, path"
     rows = json.loads(workspace.run("sql", query, "--json").out)["rows"]
     assert [number for number, *_ in rows] == [1, 1, 1, 2, 2, 3, 4]
-    told = findings(workspace)
+    by_eval = findings(workspace)
     for number, path, error in rows:
-        assert (number, error) == (told[path]["n"], told[path]["error"])
+        assert (number, error) == (by_eval[path]["n"], by_eval[path]["error"])
         assert f"Error   {error}" in workspace.run("explain", jobs / "model", path, "--judge", "rules").out
 
 
 def correct_by_command(workspace: Workspace) -> None:
-    said = workspace.run("review", "label", workspace.report, "2", "AMBIGUOUS_TASK", "--note", NOTE).out
-    assert "Finding 2, `region-revenue`, trials 1, 2 of 3: MODEL_FAULT → AMBIGUOUS_TASK" in said
+    output = workspace.run("review", "label", workspace.report, "2", "AMBIGUOUS_TASK", "--note", NOTE).out
+    assert "Finding 2, `region-revenue`, trials 1, 2 of 3: MODEL_FAULT → AMBIGUOUS_TASK" in output
 
 
 def correct_by_hand(workspace: Workspace) -> None:
@@ -97,7 +97,7 @@ def correct_by_hand(workspace: Workspace) -> None:
 
 
 @pytest.mark.parametrize("correct", [correct_by_command, correct_by_hand])
-def test_a_correction_of_trials_is_kept(workspace: Workspace, clone: Clone, jobs: Path, correct: object) -> None:
+def test_correction_of_several_trials_is_kept(workspace: Workspace, clone: Clone, jobs: Path, correct: object) -> None:
     assert callable(correct)
     correct(workspace)
     clone.git("add", "-A")
@@ -111,9 +111,9 @@ def test_a_correction_of_trials_is_kept(workspace: Workspace, clone: Clone, jobs
     assert f"Reviewer: {NOTE}" in again
     assert "No longer among the failures" not in again
     assert "2 by a reviewer, 3 certain, 2 uncertain" in again
-    told = findings(workspace)
-    assert [told[path]["classification"] for path in TRIALS] == ["AMBIGUOUS_TASK", "AMBIGUOUS_TASK"]
-    assert told["region-revenue#3"]["classification"] == "MODEL_FAULT"
+    by_eval = findings(workspace)
+    assert [by_eval[path]["classification"] for path in TRIALS] == ["AMBIGUOUS_TASK", "AMBIGUOUS_TASK"]
+    assert by_eval["region-revenue#3"]["classification"] == "MODEL_FAULT"
     workspace.run("reports", "check")
 
     later = Path(shutil.copytree(jobs / "model", jobs / "later"))
@@ -125,9 +125,9 @@ def test_a_correction_of_trials_is_kept(workspace: Workspace, clone: Clone, jobs
     assert "repeat of 2026-11-23" in newer
 
 
-def test_a_trial_by_itself_is_no_repeat_of_itself(workspace: Workspace, jobs: Path) -> None:
+def test_trial_analysed_alone_is_not_a_repeat_of_itself(workspace: Workspace, jobs: Path) -> None:
     one = next(jobs.glob("model/region-revenue__*"))
-    said = workspace.run("analyze", one, *RULES, "--full").out
-    assert "1 of 1 eval failed" in said
-    assert "repeat" not in said
-    assert "before" not in said.partition("## Patterns")[2]
+    output = workspace.run("analyze", one, *RULES, "--full").out
+    assert "1 of 1 eval failed" in output
+    assert "repeat" not in output
+    assert "before" not in output.partition("## Patterns")[2]

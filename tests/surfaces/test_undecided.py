@@ -1,4 +1,4 @@
-"""Missing verdicts keep the earlier ones, and an analysis without any verdict exits with the code of the cause."""
+"""Failures without a new verdict keep the earlier one; an analysis without verdicts exits with the cause's code."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ CAUSES = [
 
 @pytest.mark.parametrize(("script", "more", "code", "words"), CAUSES)
 @pytest.mark.parametrize("earlier", [True, False], ids=["earlier report", "no report"])
-def test_an_analysis_that_decided_nothing(
+def test_analysis_without_a_verdict_exits_with_the_code_of_its_cause(
     script: Any, more: tuple[str, ...], code: int, words: str, earlier: bool, workspace: Workspace, tmp_path: Path
 ) -> None:
     run = run_snapshots.write(tmp_path / "run", 2)
@@ -47,9 +47,9 @@ def test_an_analysis_that_decided_nothing(
     before = {path: path.read_bytes() for path in workspace.reports}
     with MessagesServer(script) as server:
         for as_json in ((), ("--json",)):
-            ended = workspace.run("analyze", run, *MODEL, *more, *as_json, code=code, **access(server))
-            assert ended.out == ""
-            message = ended.err[ended.err.index("evalscribe: ") :].splitlines()
+            result = workspace.run("analyze", run, *MODEL, *more, *as_json, code=code, **access(server))
+            assert result.out == ""
+            message = result.err[result.err.index("evalscribe: ") :].splitlines()
             assert len(message) <= 2
             assert words in "\n".join(message)
     assert {path: path.read_bytes() for path in workspace.reports} == before
@@ -73,8 +73,8 @@ def test_fresh_analysis_without_answers_keeps_the_report(workspace: Workspace, t
         server._script = failure(529, "overloaded_error", "busy", retry_after="900")
         workspace.run("analyze", run, *MODEL, "--fresh", code=69, **access(server))
         assert workspace.report.read_bytes() == before
-        known = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
-    assert {finding["classification"] for finding in known.values()} == {"MODEL_FAULT"}, "stored verdicts stay too"
+        cached = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
+    assert {finding["classification"] for finding in cached.values()} == {"MODEL_FAULT"}, "stored verdicts stay too"
 
 
 def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, tmp_path: Path) -> None:
@@ -85,20 +85,20 @@ def test_failures_without_a_verdict_keep_the_earlier_one(workspace: Workspace, t
         return failure(400, "invalid_request_error", "no") if about(call, 1) or about(call, 2) else submit()
 
     with MessagesServer(script) as server:
-        ended = workspace.run("analyze", run, *MODEL, "--json", **access(server))
-    after = findings(ended.out)
-    kept = [run_snapshots.eval_path(n) for n in (1, 2)]
+        result = workspace.run("analyze", run, *MODEL, "--json", **access(server))
+    after = findings(result.out)
+    kept_paths = [run_snapshots.eval_path(n) for n in (1, 2)]
     compared = ("classification", "cause", "cause_kind", "uncertain", "judge", "error", "reasoning", "output_snippet")
-    for path in kept:
+    for path in kept_paths:
         assert {name: after[path][name] for name in compared} == {name: before[path][name] for name in compared}
         assert after[path]["unclassified"] is None
-    assert {after[path]["judge"]["id"] for path in after if path not in kept} == {"anthropic/claude-opus-5-5"}
-    assert f"earlier verdict kept: {', '.join(kept)}" in ended.err
+    assert {after[path]["judge"]["id"] for path in after if path not in kept_paths} == {"anthropic/claude-opus-5-5"}
+    assert f"earlier verdict kept: {', '.join(kept_paths)}" in result.err
     assert "UNCLASSIFIED" not in workspace.report.read_text()
     workspace.run("reports", "check")
 
 
-def test_a_correction_of_a_verdict_that_stays_is_kept(workspace: Workspace, tmp_path: Path) -> None:
+def test_correction_of_a_kept_verdict_is_kept(workspace: Workspace, tmp_path: Path) -> None:
     run = run_snapshots.write(tmp_path / "run", 2)
     workspace.run("analyze", run, *RULES)
     report = workspace.report
@@ -131,13 +131,13 @@ def test_unreadable_evidence_writes_no_report(workspace: Workspace, tmp_path: Pa
     run = run_snapshots.write(tmp_path / "run", 2)
     for path in (run / "debug").iterdir():
         path.unlink()
-    ended = workspace.run("analyze", run, *RULES, code=65)
-    assert "no verdict on any of 2 failures" in ended.err
-    assert "the snapshot has no debug/" in ended.err
+    result = workspace.run("analyze", run, *RULES, code=65)
+    assert "no verdict on any of 2 failures" in result.err
+    assert "the snapshot has no debug/" in result.err
     assert workspace.reports == []
 
 
-def test_outages_that_are_labelled_are_a_whole_analysis(workspace: Workspace, tmp_path: Path) -> None:
+def test_analysis_of_outages_only_succeeds(workspace: Workspace, tmp_path: Path) -> None:
     run = run_snapshots.write(tmp_path / "run", 3)
     for path in (run / "debug").iterdir():
         payload = json.loads(path.read_text())

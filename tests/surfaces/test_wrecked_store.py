@@ -34,16 +34,16 @@ COMMANDS = (
 
 
 def write_trip(path: Path, reward: float) -> None:
-    tries = [
+    trials = [
         {"task_id": n, "trial": 0, "reward": reward * n, "info": {}, "traj": [{"role": "user", "content": "hello"}]}
         for n in range(3)
     ]
-    path.write_text(json.dumps(tries))
+    path.write_text(json.dumps(trials))
 
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A workspace with something in most tables, and the ids that commands need."""
+    """A workspace with rows in most tables, and the ids that commands need."""
     folder = tmp_path_factory.mktemp("sound") / "workspace"
     folder.mkdir()
     (folder / ".git").mkdir()
@@ -64,10 +64,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
             ("rubrics", "create", "polite"),
         ):
             assert run(list(words)) == 0, words
-    made = StoredExperiment(folder / ".evalscribe", make_items("a", "b"))
-    one, two = made.run("pf", outputs={"a": {"x": 1}}), made.run("pp")
-    score = next(made.runs.scores(ScoreQuery(run_id=one.id))).id
-    made.close()
+    experiment = StoredExperiment(folder / ".evalscribe", make_items("a", "b"))
+    one, two = experiment.run("pf", outputs={"a": {"x": 1}}), experiment.run("pp")
+    score = next(experiment.runs.scores(ScoreQuery(run_id=one.id))).id
+    experiment.close()
     with closing(sqlite3.connect(folder / ".evalscribe" / "store.db")) as raw:
         trip = raw.execute("SELECT run_id FROM runs WHERE model = 'm'").fetchone()[0]
     ids = {"RUN": one.id, "RUN2": two.id, "SCORE": score, "TRIP": trip, "EVAL": run_snapshots.eval_id(0)}
@@ -80,7 +80,7 @@ def database(store: Path) -> Path:
 
 @contextmanager
 def opened(store: Path) -> Iterator[sqlite3.Connection]:
-    """Without the triggers that keep versions from being changed."""
+    """Open the database and drop the triggers that forbid changes of versions."""
     with closing(sqlite3.connect(database(store))) as raw, raw:
         for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             raw.execute(f'DROP TRIGGER "{name}"')
@@ -120,7 +120,7 @@ def without_tables(store: Path) -> None:
 
 
 def without_columns(store: Path) -> None:
-    """Tables with the first column only."""
+    """Reduce every table to its first column."""
     with opened(store) as raw:
         for name, table in tables.metadata.tables.items():
             raw.execute(f"ALTER TABLE {name} RENAME TO old_{name}")
@@ -150,13 +150,13 @@ def every_cell(kinds: tuple[str, ...], value: object) -> Damage:
 
 DAMAGES: dict[str, Damage] = {
     "empty file": overwrite(lambda _: b""),
-    "random bytes": overwrite(lambda whole: bytes(97 + n % 26 for n in range(len(whole)))),
-    "half of it": overwrite(lambda whole: whole[: len(whole) // 2]),
-    "first page only": overwrite(lambda whole: whole[:4096]),
-    "pages overwritten": overwrite(lambda whole: whole[:4096] + b"\x5a" * (len(whole) - 4096)),
+    "random bytes": overwrite(lambda data: bytes(97 + n % 26 for n in range(len(data)))),
+    "half of it": overwrite(lambda data: data[: len(data) // 2]),
+    "first page only": overwrite(lambda data: data[:4096]),
+    "pages overwritten": overwrite(lambda data: data[:4096] + b"\x5a" * (len(data) - 4096)),
     "every third page overwritten": overwrite(
-        lambda whole: b"".join(
-            whole[at : at + 4096] if at // 4096 % 3 != 2 else b"\x5a" * 4096 for at in range(0, len(whole), 4096)
+        lambda data: b"".join(
+            data[at : at + 4096] if at // 4096 % 3 != 2 else b"\x5a" * 4096 for at in range(0, len(data), 4096)
         )
     ),
     "a folder": as_folder,
@@ -192,7 +192,7 @@ DAMAGES: dict[str, Damage] = {
 
 @dataclass(frozen=True)
 class Wrecked:
-    """A copy of the sound workspace whose store is damaged again before each command."""
+    """A copy of the sound workspace; its damaged store is restored before each command."""
 
     folder: Path
     store: Path
@@ -232,17 +232,17 @@ def wreck(
 def test_damaged_store_is_reported_and_not_as_a_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
     wrecked = wreck(DAMAGES[damage])
     for words in COMMANDS:
-        code, told = wrecked.run(words)
-        assert code in (0, 64, 65, 66, 69, 77), (words, told)
+        code, error = wrecked.run(words)
+        assert code in (0, 64, 65, 66, 69, 77), (words, error)
         if code in (65, 69):
-            assert ".evalscribe" in told, (words, told)
-            assert re.search("Move it away|Upgrade evalscribe|Make its folder|Nothing is lost", told), (words, told)
+            assert ".evalscribe" in error, (words, error)
+            assert re.search("Move it away|Upgrade evalscribe|Make its folder|Nothing is lost", error), (words, error)
 
 
 @pytest.mark.parametrize("damage", ["invalid JSON", "other words", "newer version", "no version", "pages overwritten"])
 def test_query_of_a_damaged_store_is_not_reported_as_a_bug(damage: str, wreck: Callable[[Damage], Wrecked]) -> None:
-    code, told = wreck(DAMAGES[damage]).run(("sql", "SELECT metadata_json->>'task' AS task FROM agent_runs"))
-    assert code in (0, 64, 65, 69), told
+    code, error = wreck(DAMAGES[damage]).run(("sql", "SELECT metadata_json->>'task' AS task FROM agent_runs"))
+    assert code in (0, 64, 65, 69), error
 
 
 @pytest.mark.parametrize(
@@ -256,11 +256,13 @@ def test_query_of_a_damaged_store_is_not_reported_as_a_bug(damage: str, wreck: C
         ("a folder", "is a folder"),
     ],
 )
-def test_problem_is_named_and_nothing_is_changed(damage: str, words: str, wreck: Callable[[Damage], Wrecked]) -> None:
+def test_error_names_the_problem_and_leaves_the_store_unchanged(
+    damage: str, words: str, wreck: Callable[[Damage], Wrecked]
+) -> None:
     wrecked = wreck(DAMAGES[damage])
-    code, told = wrecked.run(("experiments", "list"))
+    code, error = wrecked.run(("experiments", "list"))
     assert code == 65
-    assert words in told
+    assert words in error
     if damage != "a folder":
         here = wrecked.folder / ".evalscribe"
         with (
@@ -270,8 +272,8 @@ def test_problem_is_named_and_nothing_is_changed(damage: str, words: str, wreck:
             assert list(before.iterdump()) == list(now.iterdump())
 
 
-def test_a_value_that_breaks_a_command_is_named_with_its_table(wreck: Callable[[Damage], Wrecked]) -> None:
-    """Evals are not validated when read, because there are very many; the cause is searched for afterwards."""
-    code, told = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
+def test_error_names_table_column_and_row_of_an_invalid_value(wreck: Callable[[Damage], Wrecked]) -> None:
+    """Evals are too many to validate on reading; the invalid value is located after the failure."""
+    code, error = wreck(statement("UPDATE evals SET name = x'00ff'")).run(("export",))
     assert code == 65
-    assert "evals.name of row 1 is not text" in told
+    assert "evals.name of row 1 is not text" in error
