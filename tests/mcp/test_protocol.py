@@ -73,7 +73,7 @@ async def test_model_is_called_only_with_a_budget(place: ServerWorkspace, monkey
             assert plan["outcome"] == "plan"
             assert plan["estimate"]["cost_usd"] > 0
             free = await call_tool(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL)
-            assert free["finding"]["judge"]["id"] == "rules@5"
+            assert free["finding"]["judge"]["id"] == "rules@6"
             assert not anthropic.calls
             paid = await call_tool(connected, "explain", run="sample", eval="cli/001-args", judge=MODEL, budget_usd=1)
             assert paid["spent"]["cost_usd"] > 0

@@ -112,11 +112,11 @@ def test_models_are_asked_only_about_failures_left_undecided_by_rules(workspace:
         )
     stages = Counter(finding["judge"]["stage"] for finding in document["findings"])
     assert stages == {"rules": 9, "judge": 1}
-    assert document["cascade"]["decided"][0] == {"judge": "rules@5", "evals": 9}
+    assert document["cascade"]["decided"][0] == {"judge": "rules@6", "evals": 9}
     assert [stage["stage"] for stage in document["usage"]["stages"]] == ["tag", "judge"]
     assert document["usage"]["calls"] == sum(stage["calls"] for stage in document["usage"]["stages"]) == 2
     (report,) = [path for path in workspace.reports if "| Cascade |" in path.read_text()]
-    assert "rules@5 (rules)" in report.read_text()
+    assert "rules@6 (rules)" in report.read_text()
 
 
 def test_killed_cascade_repeats_only_calls_in_flight(workspace: Workspace, made: Path) -> None:
@@ -164,7 +164,7 @@ def test_failures_beyond_the_budget_keep_the_tag_verdict_and_are_judged_later(wo
 
 def test_dry_run_estimates_each_stage(workspace: Workspace, made: Path, anthropic: MessagesServer) -> None:
     ended = workspace.run("analyze", made, "--cascade", "--dry-run", **access(anthropic))
-    assert "\nStage rules: rules@5 for 6 of 8 verdicts: free\n" in ended.out
+    assert "\nStage rules: rules@6 for 6 of 8 verdicts: free\n" in ended.out
     tag = rf"\nStage tag: anthropic/{HAIKU} for 2 of 8 verdicts: about [\d,]+ tokens, under \$0\.01\n"
     assert re.search(tag, ended.out)
     assert f"Stage judge: anthropic/{OPUS} for at most 2 of 8 verdicts: about" in ended.out

@@ -140,7 +140,7 @@ def test_all_option_adds_unreviewed_findings_and_names_their_judge(reviewed: Rev
     assert len(items) > 1
     judged = [one for one in items if "reviewer" not in one["source"]]
     assert len(judged) == len(items) - 1
-    assert {one["source"]["judge"] for one in judged} == {"rules@5"}
+    assert {one["source"]["judge"] for one in judged} == {"rules@6"}
     assert {one["split"] for one in items} <= {"train", "test"}
     assert "sum to 1" in reviewed.take("--train", "0.5", code=64).err
 

@@ -85,7 +85,7 @@ def test_labelled_subjects_can_come_from_a_stored_dataset(judging: InProcessComm
 def test_printed_tables_fit_in_80_columns(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "failure", sample(judging), "--judge", "rules")
     assert max(map(len, ended.out.splitlines())) < 80
-    head, *rows = ended.out.partition("rules@5 with failure@1 in columns, people in rows:\n")[2].splitlines()[:5]
+    head, *rows = ended.out.partition("rules@6 with failure@1 in columns, people in rows:\n")[2].splitlines()[:5]
     assert rows[0] == "MODEL_FAULT               1              1               0          0"
     assert [len(row) for row in rows] == [len(head)] * 4
 

@@ -251,7 +251,7 @@ def test_agreeing_labels_decide_the_same_failure_without_a_model(
     output = team.workspace.run("explain", page.partition("_")[0], third.path, "--judge", "rules").out
     assert "Judge   people@1, rule people-said-before" in output
     rows = json.loads(team.workspace.run("review", "accuracy", "--json").out)["judges"]
-    assert [(row["judge"], row["labelled"]) for row in rows] == [("rules@5", 2)], "people do not measure themselves"
+    assert [(row["judge"], row["labelled"]) for row in rows] == [("rules@6", 2)], "people do not measure themselves"
 
 
 @pytest.mark.parametrize("judge", ["rules", "claude-opus-5-5"])
@@ -339,13 +339,13 @@ def test_review_accuracy_reports_coverage_and_agreement(team: Team) -> None:
     document = json.loads(team.workspace.run("review", "accuracy", "--json").out)
     assert document["coverage"] == {"findings": FAILURES, "reviewed": 2}
     (row,) = document["judges"]
-    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@5", 2, 1)
+    assert (row["judge"], row["labelled"], row["agreed"]) == ("rules@6", 2, 1)
     output = team.workspace.run("review", "accuracy").out
     assert "agreement                 0.50 [0.09, 0.91]" in output
     assert f"Reviewed: 2 of {FAILURES} failed evals" in output
     (wrong,) = row["wrong"]
     assert (wrong["run"], wrong["eval"]) == (run_snapshots.RUN_ID, load(team.report).entries[1].paths[0])
-    assert f"rules@5 was wrong about:\n  {wrong['run']} {wrong['eval']}: {wrong['judged']}" in output
+    assert f"rules@6 was wrong about:\n  {wrong['run']} {wrong['eval']}: {wrong['judged']}" in output
     assert "Ben says AMBIGUOUS_TASK" in output
     assert f"Next: evalscribe explain {wrong['run']} {wrong['eval']}" in output
     assert wrong["eval"] in team.workspace.run("explain", wrong["run"], wrong["eval"], "--judge", "rules").out
@@ -364,7 +364,7 @@ def test_unmerged_corrections_count_in_accuracy_and_the_next_report(
     workspace.run("review", "label", page, "2", "AMBIGUOUS_TASK", "--note", "unclear")
     document = json.loads(workspace.run("review", "accuracy", "--json").out)
     assert (document["labels"], document["not_merged"], document["reviewers"]) == (2, 2, [])
-    assert [(row["judge"], row["labelled"], row["agreed"]) for row in document["judges"]] == [("rules@5", 2, 1)]
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in document["judges"]] == [("rules@6", 2, 1)]
     assert document["judges"][0]["wrong"][0]["note"] == "unclear"
     output = workspace.run("review", "accuracy").out
     assert output.startswith("2 corrections that are not merged\n")
@@ -373,7 +373,7 @@ def test_unmerged_corrections_count_in_accuracy_and_the_next_report(
     new = next(path for path in workspace.reports if path.name.startswith("jn7next0"))
     assert "; agreed with your corrections in 1 of 2;" in new.read_text()
     assert json.loads(new.with_suffix(".json").read_text())["agreement"] == [
-        {"judge": "rules@5", "agreed": 1, "corrections": 2}
+        {"judge": "rules@6", "agreed": 1, "corrections": 2}
     ]
     assert load(new).agreement[0].corrections == 2
     assert workspace.run("reports", "check", new).code == 0
@@ -422,7 +422,7 @@ def test_handwritten_report_is_matched_with_the_judge_of_its_run(team: Team) -> 
     assert team.sync()["labels"] == 1
     document = json.loads(team.workspace.run("review", "accuracy", "--json").out)
     assert document["coverage"] == {"findings": FAILURES, "reviewed": 1}
-    assert [(row["judge"], row["labelled"], row["agreed"]) for row in document["judges"]] == [("rules@5", 1, 0)]
+    assert [(row["judge"], row["labelled"], row["agreed"]) for row in document["judges"]] == [("rules@6", 1, 0)]
 
 
 def test_exported_labels_are_a_dataset_for_judge_eval(team: Team) -> None:

@@ -113,7 +113,7 @@ def test_correction_of_a_kept_verdict_is_kept(workspace: Workspace, tmp_path: Pa
     with MessagesServer(script) as server:
         after = findings(workspace.run("analyze", run, *MODEL, "--json", **access(server)).out)
     corrected = after[run_snapshots.eval_path(1)]
-    assert (corrected["classification"], corrected["judge"]["id"]) == ("AMBIGUOUS_TASK", "rules@5")
+    assert (corrected["classification"], corrected["judge"]["id"]) == ("AMBIGUOUS_TASK", "rules@6")
     assert after[run_snapshots.eval_path(0)]["judge"]["id"] == "anthropic/claude-opus-5-5"
 
 

@@ -25,7 +25,7 @@ from evalscribe.model.protocols import Estimate
 from evalscribe.model.record import CHOICES_LOG, FILTERS_LOG, SCORES_LOG
 from evalscribe.model.run import TARGET
 
-VERSION = 5
+VERSION = 6
 """Version of the rules. Stored verdicts of other versions are computed again at no cost.
 
 Increase it by hand after a change that might give any failure another label, cause, confidence, error or quotation, or
