@@ -132,17 +132,18 @@ def test_changes_turn_the_reference_into_the_output(old: list[str], new: list[st
     cells = differences.EXACT_CELLS
     try:
         differences.EXACT_CELLS = 0 if anchored else cells
-        hunks = differences.diff_hunks(one_pair("\n".join(old), "\n".join(new)), context)
+        pair = one_pair("\n".join(old), "\n".join(new))
+        hunks = differences.diff_hunks(pair, context)
     finally:
         differences.EXACT_CELLS = cells
     rebuilt, at = [], 0
-    source = "\n".join(old).split("\n")
+    source = list(pair.expected.lines[: pair.expected.line_count])
     for change in (change for hunk in hunks for change in hunk.changes):
         rebuilt += source[at : change.expected_first - 1]
         assert len(rebuilt) == change.output_first - 1
         rebuilt += change.output
         at = change.expected_first - 1 + len(change.expected)
-    assert "\n".join(rebuilt + source[at:]).removesuffix("\n") == "\n".join(new).removesuffix("\n")
+    assert rebuilt + source[at:] == list(pair.output.lines[: pair.output.line_count])
     for hunk in hunks:
         numbers = [int(re.split("[=+]", line.partition("|")[0])[-1]) for line in hunk.lines if line[0] != "-"]
         assert numbers == list(range(hunk.output_first, hunk.output_first + len(numbers)))

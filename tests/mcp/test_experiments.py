@@ -78,7 +78,7 @@ def test_long_lists_of_a_run_are_shortened_with_a_count() -> None:
         pass_rate=share,
         flaky=many,
     )
-    clause = Clause(name="no_new_failures_vs", threshold="b", verdict="failed", call="some", items=many)
+    clause = Clause(name="no_new_failures_vs", threshold="b", verdict="failed", said="some", items=many)
     report, notes = bound_report(
         RunReport(summary=summary, gate=Gate(run_id="r", passed=False, clauses=(clause,), scores_digest=""))
     )
