@@ -263,7 +263,7 @@ def run(
         bool | None,
         typer.Option(
             "--wait/--no-wait",
-            help="Wait for the end. Default: only with --target.",
+            help="Wait until the run ends. By default, only with --target.",
             show_default=False,
         ),
     ] = None,
