@@ -89,7 +89,7 @@ def test_error_names_the_missing_template() -> None:
 def test_include_outside_the_prompts_folder_is_refused(tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.txt").write_text("secret")
     write_template(tmp_path, "classify/system.md.j2", f"{{% include '{name.format(top=tmp_path)}' %}}")
-    (tmp_path / "prompts/link.md.j2").symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "prompts/classify/link.md.j2").symlink_to(tmp_path / "secret.txt")
     prompts = Prompts(tmp_path)
     assert prompts.overrides() == ("classify/system.md.j2",)
     with pytest.raises(UsageError, match="no template"):

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from evalscribe.errors import UsageError
@@ -100,11 +101,15 @@ async def test_sandbox_has_no_network_not_even_loopback_to_the_host() -> None:
 
 
 async def test_processes_outside_cannot_be_signalled() -> None:
-    done = await run(
-        *shell(f"kill -9 {os.getpid()} {os.getppid()}; kill -9 -1; ls /proc | grep -c '^[0-9]'; echo here")
-    )
-    assert done.ended == "exited"
-    assert os.getppid() > 0
+    outside = await asyncio.create_subprocess_exec("sleep", "3600")
+    try:
+        done = await run(*shell(f"ls /proc; kill -9 {outside.pid} {os.getpid()}; kill -9 -1"))
+        assert done.ended == "exited"
+        assert str(outside.pid) not in done.output.split()
+        assert psutil.Process(outside.pid).status() == psutil.STATUS_SLEEPING
+    finally:
+        outside.kill()
+        await outside.wait()
 
 
 async def test_daemon_does_not_outlive_the_command(tmp_path: Path) -> None:

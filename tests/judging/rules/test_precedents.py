@@ -30,7 +30,8 @@ def test_human_label_of_the_same_failure_is_used() -> None:
 
 
 def test_precedent_may_name_the_error_in_its_reasoning() -> None:
-    assert judged(PERSON.model_copy(update={"error": None, "reasoning": "Calls `crons.interval` with 1."})) is not None
+    precedent = PERSON.model_copy(update={"error": None, "reasoning": "Calls `crons.interval` with 1."})
+    assert judged(precedent) == "people-said-before"
 
 
 @pytest.mark.parametrize(
