@@ -87,7 +87,8 @@ def root_entries() -> list[str]:
     return sorted(
         entry.name
         for entry in PACKAGE.iterdir()
-        if entry.suffix in (".py", ".typed") or (entry.is_dir() and entry.name != "__pycache__")
+        # git leaves the folder of a removed package if it has bytecode.
+        if entry.suffix in (".py", ".typed") or (entry.is_dir() and any(entry.rglob("*.py")))
     )
 
 
