@@ -341,9 +341,12 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
     verdicts = [finding.judged for finding in hit if finding.judged]
     first = verdicts[0]
     group = GROUP_OF_KIND[first.cause_kind]
-    # Changing a lint rule also settles the findings of this rule whose label is uncertain.
-    undecided = [f for f in findings if f not in hit and _waits_for(f, first)] if group == "lint" else []
-    concerned = [finding for finding in findings if finding in hit or finding in undecided]
+    # By identity: comparing findings by value took two million comparisons for 3,000 failures with one cause.
+    concerned_ids = {id(finding) for finding in hit}
+    if group == "lint":
+        # Changing a lint rule also settles the findings of this rule whose label is uncertain.
+        concerned_ids |= {id(finding) for finding in findings if _waits_for(finding, first)}
+    concerned = [finding for finding in findings if id(finding) in concerned_ids]
     text = _not_again(_sentence(first.fix or ""), concerned, follow_ups)
     return Recommendation(
         group=group,
