@@ -42,6 +42,11 @@ async def test_state_has_only_ids_counts_and_a_status(place: Path | str) -> None
     assert state["counts"] == {"total": 9, "judged": 9, "cached": 0, "unclassified": 0}
 
 
+async def test_state_of_a_run_without_failures_says_so(place: Path | str) -> None:
+    await judge_groups(queue_of(ScriptedJudge(), 0), place)
+    assert (await last_state(place))["status"] == "nothing failed"
+
+
 async def test_state_of_a_stopped_run_is_stopped(place: Path | str) -> None:
     async def script(path: str) -> None:
         raise AccessError("wrong key")

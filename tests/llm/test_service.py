@@ -1,6 +1,7 @@
 """Opening models by name: keys, packages, the shared budget and the rate-limit pause per provider."""
 
 import asyncio
+import subprocess
 import sys
 
 import pytest
@@ -125,3 +126,34 @@ async def test_rate_limit_pause_is_shared_within_a_provider_only() -> None:
         await asyncio.gather(later, *refused)
         await models.close()
     assert sorted(call.body["model"] for call in chat.calls[3:]) == list("abcd")
+
+
+SDK_LOADED = """
+import asyncio, sys
+from evalscribe.llm import {provider} as adapter
+from evalscribe.model.chat import Message, Request
+timed = adapter.attempt
+async def attempt(work, timeout_s, mapped):
+    print("{provider}" in sys.modules)
+    return await timed(work, timeout_s, mapped)
+adapter.attempt = attempt
+request = Request(system="Judge.", messages=(Message(role="user", text="Why?"),))
+print("{provider}" in sys.modules)
+asyncio.run(adapter.{model}.complete(request))
+"""
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "kind"),
+    [
+        ("anthropic", 'AnthropicModel("m", "key", sys.argv[1])', MessagesServer),
+        ("openai", 'OpenAIModel("m", "key", base_url=sys.argv[1])', ChatServer),
+    ],
+)
+def test_time_limit_of_a_call_begins_after_the_sdk_is_imported(
+    provider: str, model: str, kind: type[MessagesServer] | type[ChatServer]
+) -> None:
+    with kind() as server:
+        code = SDK_LOADED.format(provider=provider, model=model)
+        done = subprocess.run([sys.executable, "-c", code, server.url], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("False\nTrue\n", 0), done.stderr

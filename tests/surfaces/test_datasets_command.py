@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import stat
 import sys
 from contextlib import closing
 
@@ -127,6 +128,10 @@ def test_versions_are_compared_restored_and_exported(tickets: InProcessCommand) 
     packed = tickets.folder / "v1.jsonl.gz"
     tickets.run("datasets", "versions", "export", "tickets", "1", "-o", packed)
     assert gzip.decompress(packed.read_bytes()).decode() == plain
+    packed.chmod(0o640)
+    tickets.run("datasets", "versions", "export", "tickets", "1", "-o", packed)
+    assert stat.S_IMODE(packed.stat().st_mode) == 0o640
+    assert [path.name for path in tickets.folder.iterdir() if path.name.startswith(".part-")] == []
     tickets.run("datasets", "create", "--name", "copy")
     tickets.run("datasets", "upload", "copy", packed)
     tickets.run("datasets", "publish", "copy")

@@ -2,12 +2,13 @@
 
 import gzip
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from secrets import token_hex
 from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
 import typer
@@ -171,29 +172,22 @@ def _packing(binary: BinaryIO) -> gzip.GzipFile:
     return gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0)
 
 
-def _umask() -> int:
-    """Return the process's umask, which can only be read by setting it."""
-    umask = os.umask(0o077)
-    os.umask(umask)
-    return umask
-
-
 @contextmanager
 def _replacing(output: Path) -> Iterator[TextIO]:
     """Write to a temporary file in the folder of the target. Once the file is complete, rename it to the target."""
     # A file can only be renamed within its file system.
-    with NamedTemporaryFile(dir=output.absolute().parent, prefix=".part-", delete=False) as raw:
-        part = Path(raw.name)
+    part = output.absolute().with_name(f".part-{token_hex(8)}")
     try:
         packed = output.suffix == ".gz"
         with (
-            part.open("wb") as binary,
+            part.open("xb") as binary,
             _packing(binary) if packed else nullcontext(binary) as stream,
             TextIOWrapper(cast(BinaryIO, stream), encoding="utf-8") as file,
         ):
+            # Before anything is written, because the existing file can be private.
+            if output.exists():
+                shutil.copymode(output, part)
             yield file
-        # A temporary file is private. The output gets the mode of the file that it replaces, or of a new file.
-        part.chmod(output.stat().st_mode & 0o777 if output.exists() else 0o666 & ~_umask())
         os.replace(part, output)
     # Also remove the incomplete file after Ctrl-C.
     except BaseException:

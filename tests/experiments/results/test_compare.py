@@ -2,7 +2,14 @@
 
 import pytest
 
-from evalscribe.experiments.compare import compare_experiment_runs, item_change, new_failures
+from evalscribe.experiments.compare import (
+    ScoredTrial,
+    ScorerOutcome,
+    _differing_scorers,
+    compare_experiment_runs,
+    item_change,
+    new_failures,
+)
 from evalscribe.model.experiment import RunItem
 from support.compared_experiments import binding, make_values
 
@@ -268,3 +275,11 @@ def items(letters_by_item: dict[str, str]) -> list[RunItem]:
         for key, letters in letters_by_item.items()
         for n, letter in enumerate(letters)
     ]
+
+
+def test_scorer_missing_in_the_first_trial_is_still_named() -> None:
+    """A trial without an answer has no scores."""
+    unscored = ScoredTrial("t1", answered=False, verdict="error", scores={})
+    passed = ScoredTrial("t2", answered=True, verdict="passed", scores={"contains": ScorerOutcome("ok", 1.0, True)})
+    failed = ScoredTrial("t3", answered=True, verdict="failed", scores={"contains": ScorerOutcome("ok", 0.0, False)})
+    assert list(_differing_scorers([unscored, passed], [failed])) == ["contains"]

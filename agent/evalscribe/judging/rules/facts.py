@@ -25,16 +25,15 @@ CHECK_TOOLS: dict[str, CheckKind] = {
     **dict.fromkeys(("vitest", "jest", "pytest", "unittest", "mocha", "go test", "cargo test"), "tests"),
     **dict.fromkeys(("pip", "npm", "pnpm", "yarn", "bun", "uv", "poetry", "cargo"), "install"),
 }
-CHECK_WORDS: dict[CheckKind, tuple[str, ...]] = {
-    "lint": ("lint", "style", "format", "ruff", "flake8"),
-    "tests": ("test", "spec", "check", "score", "grade"),
-    "install": ("install", "depend", "setup", "environment"),
-    "build": ("build", "compile", "deploy", "type", "tsc", "mypy", "push"),
-}
-
-
-TYPE_CHECK = re.compile(r"\btype[-_ ]?check|\b(?:tsc|mypy|pyright)\b")
-"""Matches the name of a step that checks types."""
+CHECK_WORDS: tuple[tuple[CheckKind, tuple[str, ...]], ...] = (
+    ("lint", ("lint", "style", "format", "ruff", "flake8")),
+    # Before the words of tests, one of which is `check`.
+    ("build", ("typecheck", "type-check", "type_check", "type check")),
+    ("tests", ("test", "spec", "check", "score", "grade")),
+    ("install", ("install", "depend", "setup", "environment")),
+    ("build", ("build", "compile", "deploy", "type", "tsc", "mypy", "push")),
+)
+"""Words in the names of steps. The first kind with a word in the name is the kind of the step."""
 
 
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
@@ -43,10 +42,7 @@ def check_kind(step: str | None, tool: str | None) -> CheckKind:
     The step's name has priority over the tool that printed the error, because tests can print compiler errors.
     """
     name = (step or "").lower()
-    # The name of such a step contains `check`, a word of the tests.
-    if TYPE_CHECK.search(name):
-        return "build"
-    for kind_, words in CHECK_WORDS.items():
+    for kind_, words in CHECK_WORDS:
         if any(word in name for word in words):
             return kind_
     return CHECK_TOOLS.get(tool or "", "other")
