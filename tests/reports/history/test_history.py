@@ -1,13 +1,16 @@
 """Selection of the earlier reports for a run, and their labels and actions for its evals."""
 
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from evalscribe.model.repository import ReportFile
-from evalscribe.model.run import Run
+from evalscribe.model.run import Eval, Run
 from evalscribe.reports import history
 from evalscribe.reports.history import load_history
+from evalscribe.store.analyses import open_store
 
 MakeFile = Callable[..., ReportFile]
 MakeRun = Callable[..., Run]
@@ -226,3 +229,22 @@ def test_report_in_a_folder_of_another_spelling_is_named_by_its_relative_path(
     history = load_history(files, run("c/001-a"))
     assert [report.name for report in history.reports] == ["bbbbbbbb_2026-01-02.md", "../M-1/aaaaaaaa_2026-01-01.md"]
     assert [one.report for one in history.precedents["c/001-a"]] == [report.name for report in history.reports]
+
+
+@pytest.mark.parametrize("path", ["c#/001-a", "c#/001-a#2"])
+def test_fingerprint_is_found_in_a_category_with_a_number_sign(
+    path: str, file: MakeFile, run: MakeRun, free: MakeText, tmp_path: Path
+) -> None:
+    stored_run = Run(
+        id="runaaaaaaaaaaaaa",
+        provider="p",
+        model="m",
+        failures=(Eval(id="e1", category="c#", name="001-a", trial=2, trials=3),),
+    )
+    text = free({"c#/001-a": "MODEL_FAULT"}, run_id=stored_run.id)
+    (report,) = load_history([file("p/m/r.md", text)], run("c/b")).reports
+    with closing(open_store(tmp_path)) as store:
+        store.put_run(stored_run)
+        fingerprint = history.StoredRecords(store)(report, path)
+    assert fingerprint is not None
+    assert fingerprint.eval == "c#/001-a"
