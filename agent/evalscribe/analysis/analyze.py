@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date as calendar_date
 
 from evalscribe.analysis.estimates import (
@@ -487,7 +487,11 @@ def write_collated(
 
     with workspace.reports.locked() if writes else nullcontext():
         # Read the existing report again, because a reviewer might have changed it while the findings were collated.
-        target = report_target(workspace, prepared.run, date) if writes else collated.target
+        target = collated.target
+        if writes:
+            now = report_target(workspace, prepared.run, date)
+            if replace(now, versions=target.versions) != target:
+                target = now  # Otherwise the texts of the reports would be in memory twice.
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     kept_note = (

@@ -13,7 +13,7 @@ from evalscribe.analysis.analyze import collate_findings, write_collated
 from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import PreparedRun, past_reports, prepare, with_context
 from evalscribe.analysis.replay import prove_failures
-from evalscribe.analysis.write import report_target
+from evalscribe.analysis.write import current_verdicts, report_target
 from evalscribe.collections.runs import find_trials, is_file_of_runs, open_run, parse_run_address
 from evalscribe.errors import DataError
 from evalscribe.failures.trials import find_outliers
@@ -160,8 +160,9 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     """
     today = date.today().isoformat()
     place = report_target(prepared.workspace, prepared.run, today)
-    current = place.current_verdicts()
-    if not current or place.page is None:
+    existing = place.read_existing()
+    current = current_verdicts(existing.written) if existing else {}
+    if existing is None or not current:
         return None, None
     findings = _compared_with_other_trials(prepared, list(_findings(prepared, current)))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in current.values()))
@@ -169,7 +170,7 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
     # No judge was asked here, so a note that failures were not judged this time would be misleading.
     return write_collated(
         replace(collated, with_earlier_verdict=()), today, writes=True, judges=judges
-    ), place.page.report
+    ), existing.report
 
 
 def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:

@@ -6,7 +6,7 @@ Failures on which the judge reached no verdict keep their earlier verdict.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from evalscribe.model.repository import ReportFile, StoredReport, data_name, has
 from evalscribe.model.run import Run
 from evalscribe.reports.data import write_data
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.merge import MergedReport, carry_over, merge_report
+from evalscribe.reports.merge import MergedReport, carry_over, merge_into_page, merge_report
 from evalscribe.reports.outline import analysis_document
 from evalscribe.reports.page import render
 from evalscribe.reports.page_edits import PageEdits, UnmergedEdits
@@ -155,16 +155,19 @@ class ReportTarget:
             yield self.last_written
         yield from self.versions()
 
-    @cached_property
-    def page(self) -> PageEdits | None:
-        """The existing report; None if it does not exist or cannot be read."""
+    def read_existing(self) -> PageEdits | None:
+        """Read the existing report. Return None if it does not exist or cannot be read.
+
+        The result is not kept: the reports of 10,000 failures take more than 100 MB.
+        """
         with suppress(DataError):
             return None if self.where.current is None else read_page(self.where.current, self.bases())
         return None
 
     def current_verdicts(self) -> dict[str, Verdict]:
         """Return the verdicts that judges reached in the existing report, keyed by eval path."""
-        return current_verdicts(self.page.written) if self.page else {}
+        existing = self.read_existing()
+        return current_verdicts(existing.written) if existing else {}
 
 
 def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
@@ -188,19 +191,23 @@ def write_report(
     """
     where = target.where
     new, collation = draft({})
-    if where.current is not None:
-        with_edits = carry_over(new, read_page(where.current, target.bases()))
+    if where.current is None:
+        merged = merge_report(new, None)
+    else:
+        edits = read_page(where.current, target.bases())
         # Corrections change patterns and recommendations, so the report is composed again with the corrections on the
         # page.
-        new, collation = draft(corrections(with_edits))
-    try:
-        merged = merge_report(new, where.current, target.bases())
-    except UnmergedEdits as error:
-        assert where.current is not None, "a new page has no edits"
-        with_edits = carry_over(new, read_page(where.current, target.bases()))
-        # The page contains edits that cannot be merged. It stays as it is, and the report is written to a new file.
-        where = beside(where, target.files, str(error))
-        merged = MergedReport(report=with_edits, text=render(with_edits), changed=True)
+        if corrected := corrections(carry_over(new, edits)):
+            new, collation = draft(corrected)
+        try:
+            merged = merge_into_page(new, where.current.text, edits)
+        except UnmergedEdits as error:
+            with_edits = carry_over(new, edits)
+            # The page contains edits that cannot be merged. It stays as it is, and the report is written to a new file.
+            where = beside(where, target.files, str(error))
+            merged = MergedReport(report=with_edits, text=render(with_edits), changed=True)
+        del edits
+    del new
     path = target.path.parent / where.name.rpartition("/")[2]
     document = _document(merged, collation, path, spent)
     data = write_data(document)

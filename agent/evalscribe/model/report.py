@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from evalscribe import text as prose
-from evalscribe.ids import Frozen
+from evalscribe.ids import Frozen, share_field_names
 from evalscribe.model.cascade import CascadeSaving, Stage
 from evalscribe.model.evidence import CitationStatus, Document, FailedScore, Role
 from evalscribe.model.finding import (
@@ -47,7 +47,7 @@ verified."""
 Section = Literal["summary", "steps", "classification", "findings", "patterns", "recommendations", "net-impact"]
 Count = Annotated[int, Field(ge=0)]
 Date = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
-M = TypeVar("M", bound=BaseModel)
+M = TypeVar("M", bound=Frozen)
 
 
 def replaced(noun: M, **changes: object) -> M:
@@ -55,7 +55,8 @@ def replaced(noun: M, **changes: object) -> M:
 
     Unlike `model_copy`, this function validates and normalises the fields.
     """
-    return type(noun)(**{name: getattr(noun, name) for name in type(noun).model_fields} | changes)
+    fields = {name: getattr(noun, name) for name in type(noun).model_fields}
+    return share_field_names(type(noun)(**fields | changes))
 
 
 class RunHeader(Frozen):

@@ -3,17 +3,18 @@
 The data file has the complete report as JSON, in the format of `analyze --json`.
 """
 
-import json
 from itertools import groupby
 from pathlib import PurePosixPath
 
 from pydantic import ValidationError
 
 from evalscribe.errors import DataError
+from evalscribe.ids import share_field_names
 from evalscribe.model.analysis import (
     REPORT_KIND,
     Analysis,
     FindingSummary,
+    JudgeOpinion,
     analysis_from_report,
     finding_summaries,
 )
@@ -38,9 +39,9 @@ def write_data(analysis: Analysis) -> str:
 
     Equal reports produce equal texts.
     """
-    facts = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
-    # Git compares and merges lines, so each fact has a line of its own.
-    return json.dumps({"kind": REPORT_KIND, **facts}, ensure_ascii=False, indent=1) + "\n"
+    # Git compares and merges lines, so each fact has a line of its own. `json.dumps` would need 150 MB of memory for
+    # 10,000 failures: it first makes a list of all tokens.
+    return analysis.model_dump_json(exclude_defaults=True, exclude=set(OF_ONE_COMMAND), indent=1) + "\n"
 
 
 def read_data(text: str, name: str) -> Analysis:
@@ -113,20 +114,20 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
     first = members[0]
     recurrence, across = first.recurrence, first.across
     more = max(0, across.failing - 1 - len(across.alike)) if across else 0
-    return ReportEntry(
-        evals=tuple(EvalRef(path=member.eval, url=member.url) for member in members),
+    entry = ReportEntry(
+        evals=tuple(share_field_names(EvalRef(path=member.eval, url=member.url)) for member in members),
         step=first.step,
         classification=first.classification,
         cause=first.cause,
         cause_kind=first.cause_kind,
         uncertain=bool(first.uncertain),
         basis=first.basis,
-        contradicted=JudgeLabel(**first.contradicted.model_dump()) if first.contradicted else None,
-        judge=JudgeLabel(**first.judge.model_dump()) if first.judge else None,
+        contradicted=_judge_label(first.contradicted),
+        judge=_judge_label(first.judge),
         why=first.why or "",
         error=first.error or "",
         reasoning=first.reasoning or first.unclassified or "",
-        recurrence=Recurrence(**recurrence.model_dump()) if recurrence else Recurrence(),
+        recurrence=share_field_names(Recurrence(**recurrence.model_dump())) if recurrence else Recurrence(),
         across=CrossModelFailures(more=more, **across.model_dump(exclude={"failing"})) if across else None,
         trials=first.trials,
         scored=first.scored,
@@ -138,6 +139,11 @@ def _verdict_entry(members: list[FindingSummary]) -> ReportEntry:
         reviewer=statements(first),
         notes=first.notes,
     )
+    return share_field_names(entry)
+
+
+def _judge_label(opinion: JudgeOpinion | None) -> JudgeLabel | None:
+    return share_field_names(JudgeLabel(**opinion.model_dump())) if opinion else None
 
 
 def updated_analysis(analysis: Analysis, report: Report) -> Analysis:

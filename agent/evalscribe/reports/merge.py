@@ -55,10 +55,14 @@ def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] =
     """
     if current is None:
         return MergedReport(report=new, text=render(new), changed=True)
-    edits = read_page(current, bases)
+    return merge_into_page(new, current.text, read_page(current, bases))
+
+
+def merge_into_page(new: Report, text: str, edits: PageEdits) -> MergedReport:
+    """Merge the new report into a page that has been read, like `merge_report`. `text` is the text of the page."""
     report = carry_over(new, edits)
-    if _same_page(current.text, _page(report, edits)):
-        return MergedReport(report=report, text=current.text, changed=False)
+    if _same_page(text, _page(report, edits)):
+        return MergedReport(report=report, text=text, changed=False)
     report = replaced(report, revision=edits.written.revision + 1)
     return MergedReport(report=report, text=_page(report, edits), changed=True)
 
