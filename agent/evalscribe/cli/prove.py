@@ -21,7 +21,10 @@ from evalscribe.text import join_first
 
 def prove(
     run: Annotated[
-        str, typer.Argument(metavar="RUN|REPORT", help="A run, as for `analyze`, or the file of its report.")
+        str,
+        typer.Argument(
+            metavar="RUN|REPORT", help="A run, in any form that `analyze` accepts, or the file of a run's report."
+        ),
     ],
     evals: Annotated[
         list[str] | None, typer.Argument(metavar="[EVAL]...", help="Failed evals: category/name, name or id.")
@@ -31,7 +34,7 @@ def prove(
     ] = REPEAT,
     tasks: options.Tasks = None,
     expectations: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Corrected expectations of the tasks (tau-bench).")
+        Path | None, typer.Option(metavar="FILE", help="File with corrected expected results of tau-bench tasks.")
     ] = None,
     replay_command: options.ReplayCommand = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replay again instead of using stored replays.")] = False,
