@@ -200,7 +200,9 @@ def apply(
     recommendation: Annotated[str, typer.Argument(metavar="ID", help="The recommendation to apply, such as R3.")],
     repo: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Git repository of the eval suite, or a folder in it. Default: this folder."),
+        typer.Option(
+            metavar="DIR", help="Git repository of the eval suite, or a folder in it. Default: the current folder."
+        ),
     ] = Path(),
     yes: Annotated[
         bool,
@@ -215,7 +217,9 @@ def apply(
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Model that proposes the patch. Default: as for analyze.", show_default=False
+            metavar="MODEL",
+            help="Model that proposes the patch. Default: the default judge of `analyze`.",
+            show_default=False,
         ),
     ] = None,
     reports: options.Reports = None,

@@ -169,14 +169,22 @@ def init(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Folder to set up; created if needed. Default: this folder.", show_default=False
+            metavar="DIR", help="Folder to set up; created if needed. Default: the current folder.", show_default=False
         ),
     ] = Path(),
     claude: Annotated[
-        bool, typer.Option("--claude", help="Also set up Claude Code: skills, MCP server, CLAUDE.md.")
+        bool,
+        typer.Option(
+            "--claude", help="Also write the files for Claude Code: skills, MCP server settings and CLAUDE.md."
+        ),
     ] = False,
-    cursor: Annotated[bool, typer.Option("--cursor", help="Also set up Cursor: a rule, MCP server.")] = False,
-    vscode: Annotated[bool, typer.Option("--vscode", help="Also set up VS Code: MCP server.")] = False,
+    cursor: Annotated[
+        bool,
+        typer.Option("--cursor", help="Also write the files for the editor Cursor: a rule and MCP server settings."),
+    ] = False,
+    vscode: Annotated[
+        bool, typer.Option("--vscode", help="Also write the file for VS Code: MCP server settings.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Set up a folder for people and coding agents: settings, instructions, MCP servers, skills.

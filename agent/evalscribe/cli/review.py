@@ -43,10 +43,17 @@ from evalscribe.workspace import Workspace
 
 Report = Annotated[
     str,
-    typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its first characters, name or file)."),
+    typer.Argument(
+        metavar="REPORT", help="A report: the report's file or name, or the run's id, start of the id, name or file."
+    ),
 ]
-Finding = Annotated[str, typer.Argument(metavar="N", help="The finding: its number in the report, or its eval.")]
-Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
+Finding = Annotated[
+    str, typer.Argument(metavar="N", help="The finding: the finding's number in the report, or the eval that failed.")
+]
+Label = Annotated[
+    str,
+    typer.Argument(metavar="LABEL", help="The right label: MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP."),
+]
 Kind = Annotated[
     str | None,
     typer.Option(
@@ -67,7 +74,9 @@ Note = Annotated[
 ]
 Ref = Annotated[
     str | None,
-    typer.Option(metavar="REF", help="Branch with merged reports. Default: the remote's main branch, else HEAD."),
+    typer.Option(
+        metavar="REF", help="Branch that contains the merged reports. Default: the remote's main branch, or else HEAD."
+    ),
 ]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL file to write.", show_default=False)]
 
@@ -128,7 +137,7 @@ def run_in_path(path: Path) -> str | None:
 
 
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read the corrections in merged reports, for later analyses."""
+    """Read the corrections in merged reports, so that later analyses use the corrections."""
     with _opened(reports) as workspace:
         print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0
