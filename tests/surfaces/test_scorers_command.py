@@ -232,7 +232,8 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
 
 async def _changed_is_refused(folder: Path, id: str) -> None:
     with pytest.raises(
-        UsageError, match=r"has changed since .*\nCreate its next version with evalscribe experiments scorers"
+        UsageError,
+        match=r"has changed since .*\nCreate the next version of the scorer with evalscribe experiments scorers",
     ):
         async with opened(folder, ids=(id,)):
             pass
