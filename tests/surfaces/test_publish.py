@@ -337,7 +337,7 @@ def test_publish_refuses_foreign_reports_and_folders_without_a_remote(context: P
     error = context.workspace.run("publish", str(free), code=65).err
     assert "free.md is a report that people wrote; evalscribe publishes only its own.\nCommit it with git" in error
     free.write_text(context.report.read_text())
-    assert "cannot be read as a report of evalscribe" in context.workspace.run("publish", str(free), code=65).err
+    assert "is not a report that evalscribe can read" in context.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(context.report.read_text())
     outside.with_suffix(".json").write_text(context.report.with_suffix(".json").read_text())

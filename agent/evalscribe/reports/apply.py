@@ -209,7 +209,7 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     try:
         edits = read_page(PageSource(name=below, text=text, data=file.data))
     except DataError as error:
-        raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
+        raise DataError(f"{below} is not a report that evalscribe can read: {error}") from None
     recommendation = _numbered_recommendation(edits.report, id.strip().upper())
     row = f"| {recommendation.id} |"
     if reworded := next((edit.line for edit in edits.outside_edits if (edit.before or "").startswith(row)), None):
