@@ -81,8 +81,10 @@ CASES = [
     pytest.param(BAD_DEPLOY_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="key of another deployment"),
     pytest.param(BAD_HEADER, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="no Convex header"),
     pytest.param(BARE_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="bare key"),
-    pytest.param(failure(MALFORMED), NotFoundError, "copy the id from the run's address", id="malformed id"),
-    pytest.param(failure(FOREIGN), NotFoundError, "copy the id from the run's address", id="id of another table"),
+    pytest.param(failure(MALFORMED), NotFoundError, "copy the run's id from the URL of the run", id="malformed id"),
+    pytest.param(
+        failure(FOREIGN), NotFoundError, "copy the run's id from the URL of the run", id="id of another table"
+    ),
     pytest.param(
         failure(NO_FUNCTION), UnavailableError, "is not deployed there, or the key is not an admin key", id="none"
     ),
@@ -309,10 +311,10 @@ def redacting(known: bool) -> Callable[[str, dict[str, Any]], Answer]:
 @pytest.mark.parametrize(
     ("run_id", "known", "expected", "says"),
     [
-        pytest.param("nope", True, NotFoundError, "it is not a Convex id", id="malformed"),
-        pytest.param("nope", False, NotFoundError, "it is not a Convex id", id="malformed, elsewhere"),
-        pytest.param(RUN_ID[:-1] + "0", True, NotFoundError, "it is not a Convex id", id="wrong checksum"),
-        pytest.param(FOREIGN_ID, True, NotFoundError, "the id of something else", id="an eval's"),
+        pytest.param("nope", True, NotFoundError, "the text is not a Convex id", id="malformed"),
+        pytest.param("nope", False, NotFoundError, "the text is not a Convex id", id="malformed, elsewhere"),
+        pytest.param(RUN_ID[:-1] + "0", True, NotFoundError, "the text is not a Convex id", id="wrong checksum"),
+        pytest.param(FOREIGN_ID, True, NotFoundError, "the id does not belong to a run", id="an eval's"),
         pytest.param(FOREIGN_ID, False, UnavailableError, "hides the reason", id="an eval's, elsewhere"),
     ],
 )

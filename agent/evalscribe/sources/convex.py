@@ -176,7 +176,7 @@ class DeploymentPayloads:
             return self._no_function(path)
         if _BAD_ID.search(message):
             return NotFoundError(
-                f"{where} does not know run {self._run_id!r}: {_reason(message)}\ncopy the id from the run's address"
+                f"{where} has no run {self._run_id!r}: {_reason(message)}\ncopy the run's id from the URL of the run"
             )
         if not self._functions.has_key:
             return refuses_access(where, safe_message(message), has_key=False)
@@ -193,13 +193,13 @@ class DeploymentPayloads:
         where = self._functions.where
         if not is_document_id(self._run_id):
             return NotFoundError(
-                f"{where} does not know run {self._run_id!r}: it is not a Convex id ({message})\n"
-                "copy the id from the run's address"
+                f"{where} has no run {self._run_id!r}: the text is not a Convex id ({message})\n"
+                "copy the run's id from the URL of the run"
             )
         if await self._answers_about_runs():
             return NotFoundError(
-                f"{where} does not know run {self._run_id!r}: it is the id of something else ({message})\n"
-                "name the run, not one of its evals; the deployment hides the reasons for errors"
+                f"{where} has no run {self._run_id!r}: the id does not belong to a run ({message})\n"
+                "give the id of a run, not the id of an eval; the deployment hides the reasons for errors"
             )
         return UnavailableError(
             f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
