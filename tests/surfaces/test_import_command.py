@@ -238,5 +238,5 @@ def test_collections_use_sets_the_default_collection(inside: InProcessCommand, f
     elsewhere.write_text("budget = 1\n")
     config.unlink()
     config.symlink_to(elsewhere)
-    assert "cannot be changed here" in inside.run("collections", "use", "second", code=64).err
+    assert "add this line above the first [table]" in inside.run("collections", "use", "second", code=64).err
     assert elsewhere.read_text() == "budget = 1\n"
