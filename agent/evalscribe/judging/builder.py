@@ -98,7 +98,10 @@ class JudgeRecipe:
         """Open a worker. Raises `UsageError` if the worker's process runs another version of evalscribe."""
 
         if self.version != __version__:
-            raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same version")
+            raise UsageError(
+                f"a worker process runs evalscribe {__version__}, but the main process runs {self.version}: "
+                "install the same version on every machine"
+            )
         budget = RemoteBudget(ask, self.usd, self.tokens)
         service = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
         with TemporaryDirectory() as folder:
