@@ -86,7 +86,10 @@ CASES = [
         failure(FOREIGN), NotFoundError, "copy the run's id from the URL of the run", id="id of another table"
     ),
     pytest.param(
-        failure(NO_FUNCTION), UnavailableError, "is not deployed there, or the key is not an admin key", id="none"
+        failure(NO_FUNCTION),
+        UnavailableError,
+        "the function is not deployed, or the key is not an admin key",
+        id="none",
     ),
     pytest.param(failure("\nUncaught Error: fetch failed"), UnavailableError, "could not list", id="function throws"),
     pytest.param(refusal(503, "Overloaded", "later"), UnavailableError, "Overloaded: later", id="overloaded"),
@@ -192,7 +195,7 @@ async def test_npx_only_failures_raise_errors_with_advice(
     assert says in str(error)
     assert "npm notice" not in str(error)
     if expected is AccessError:
-        assert "run `npx convex login` there, or set CONVEX_DEPLOY_KEY" in str(error)
+        assert "run `npx convex login` in that folder, or set CONVEX_DEPLOY_KEY" in str(error)
 
 
 async def test_npx_warnings_before_the_result_are_ignored(npx: Npx, folder: Path) -> None:

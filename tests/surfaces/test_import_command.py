@@ -125,7 +125,9 @@ def test_named_file_without_runs_stops_the_import(inside: InProcessCommand, file
     assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
     (inside.folder / "results.yaml").write_text("evalId: e\nresults:\n  version: 3\n")
-    assert "it is YAML. promptfoo writes the same as JSON" in inside.run("import", "results.yaml", code=65).err
+    assert (
+        "it is YAML. With `-o results.json`, promptfoo writes JSON" in inside.run("import", "results.yaml", code=65).err
+    )
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")

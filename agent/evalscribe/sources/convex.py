@@ -163,7 +163,7 @@ class DeploymentPayloads:
             raise EvalPayloadError(f"the deployment cannot read the eval: {_reason(str(failure))}") from None
         self._unanswered = 0
         if value is None:
-            raise EvalPayloadError("the deployment has no such eval")
+            raise EvalPayloadError("the deployment has no eval with this id")
         return value
 
     async def close(self) -> None:
@@ -225,12 +225,12 @@ class DeploymentPayloads:
         if not self._functions.has_key:
             return AccessError(
                 f"{where} has no accessible function {path}: the key is missing, or the function is not deployed\n"
-                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one "
+                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another deployment "
                 f"({self._functions.chosen_by})",
                 fields=_CHOOSING,
             )
         return UnavailableError(
-            f"{where} has no function {path}: it is not deployed there, or the key is not an admin key\n"
+            f"{where} has no function {path}: the function is not deployed, or the key is not an admin key\n"
             f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})",
             fields=_CHOOSING,
         )
