@@ -226,7 +226,7 @@ def test_yes_option_refuses_a_patch_that_differs_from_the_shown_one(
         files = suite.fingerprint()
         refused = apply(analyzed, suite, server, "--yes", code=64)
         assert len(server.calls) == 2, "another file, another question"
-        assert "this patch differs from the one that was shown" in refused.err
+        assert "the patch differs from the patch that was shown" in refused.err
         assert suite.fingerprint() == files
         apply(analyzed, suite, server, "--yes")
     assert suite.branches == [BRANCH, "main"]

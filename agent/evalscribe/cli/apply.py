@@ -78,7 +78,7 @@ def apply_recommendation(
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError(
-            "--yes is for programs: leave it out in a terminal, where the patch is shown and you are asked"
+            "--yes is for programs: leave out --yes in a terminal, where the patch is shown and you are asked"
         )
     offered: PatchOffer | AppliedPatch
     workspace = shared or Workspace(options, ask=paying_user())
@@ -89,8 +89,8 @@ def apply_recommendation(
         return 0
     if yes and another:
         raise UsageError(
-            "this patch differs from the one that was shown before: show it to a person, and run this again with "
-            "--yes after they have agreed. Nothing was changed."
+            "the patch differs from the patch that was shown before: show the new patch to a person, and repeat the "
+            "command with --yes after the person has agreed. Nothing was changed."
         )
     if as_json and not yes:
         print_json(AppliedDocument.of(offered))

@@ -334,9 +334,11 @@ def run(
     timeout_s = None if timeout is None else seconds(timeout)
     spec = _spec(experiment, target, data, scorer or (), config, map or ())
     if spec is not None and experiment_version_id is not None:
-        raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
+        raise UsageError(
+            "--experiment-version-id runs a stored version without changes: leave out --target, --data and --scorer"
+        )
     if target is not None and deployment_id is not None:
-        raise UsageError("--target and --deployment-id both name what to test: give one of them")
+        raise UsageError("--target and --deployment-id both select what is tested: give only one of the two options")
     # Here, `--concurrency` is the number of trials at a time, not of model calls.
     command_options = options.workspace_options(locals(), without="concurrency")
     with Workspace(command_options, ask=paying_user()) as workspace:
