@@ -287,7 +287,7 @@ class JudgeBuilder:
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
-        """Return a judge of failures that calls `models`. Without models, the rules judge.
+        """Return a judge of failures that calls `models`, or that only applies the rules if `models` is empty.
 
         Raises `UsageError` if the rubric is not for failures, or if a rubric is given without models.
         """

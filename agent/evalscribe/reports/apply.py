@@ -478,9 +478,10 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
 
 
 def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
-    """Return the earlier patch if the report or a branch shows that it is committed; otherwise return None.
+    """Return the patch for a recommendation that an earlier `apply` has committed; None if there is no such commit.
 
-    If only a branch shows the commit, record it in the report.
+    The commit is found by a line in the report, or else on a branch of the suite. If the report lacks the line,
+    add the line to the report.
     """
     line = committed_line(subject.text, subject.id)
     if line is not None:
