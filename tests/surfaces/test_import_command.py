@@ -139,7 +139,7 @@ def test_records_before_a_syntax_error_are_kept(inside: InProcessCommand) -> Non
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
     assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
-    assert ended.err.endswith("Everything before that place is kept.\n")
+    assert ended.err.endswith("Everything before the error is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
@@ -167,7 +167,7 @@ def test_damaged_line_of_a_real_file_is_reported(
     assert (sum(one["statuses"].values()), one["added"]["new"]) == (evals, evals)
     assert (one["runs"][0]["unread"], len(one["lost"])) == (one["lost"], 1)
     assert "1 x a " in ended.err
-    assert ended.err.endswith("The rest is kept.\n")
+    assert ended.err.endswith("The rest of the file is kept.\n")
 
 
 @pytest.mark.parametrize("name", ["claude_code/tool_call_conversation.jsonl", "codex/rollout-*.jsonl"])

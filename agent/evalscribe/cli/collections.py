@@ -225,7 +225,7 @@ def list_sets(
     for result_set, counts in sets:
         output.say(set_line(result_set, counts))
     if not sets:
-        output.say("No result sets yet: Client.submit_llm_requests makes them.")
+        output.say("No result sets yet: Client.submit_llm_requests creates result sets.")
     return 0
 
 

@@ -52,9 +52,9 @@ def print_imports(
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
     for name, file in result.imports.items():
         if file.stopped:
-            output.say(f"evalscribe: {file.stopped}\nEverything before that place is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {file.stopped}\nEverything before the error is kept.", file=sys.stderr)
         elif file.damage:
-            output.say(f"evalscribe: {name}: {'; '.join(file.damage)}\nThe rest is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {name}: {'; '.join(file.damage)}\nThe rest of the file is kept.", file=sys.stderr)
     return DataError.exit_code if any(file.damage for file in result.imports.values()) else 0
 
 

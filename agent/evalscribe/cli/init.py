@@ -214,15 +214,19 @@ def _show(result: "InitResult") -> None:
 def _show_next(result: "InitResult", *, for_editors: bool) -> None:
     say()
     if for_editors:
-        say(f"Editors start `{quote(result.command)} mcp`. Open the folder in its own window.")
+        say(f"Editors start the MCP server with `{quote(result.command)} mcp`. Open the folder in a separate window.")
         if find_spec("mcp") is None:
-            say("The server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'")
+            say(
+                "The MCP server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'"
+            )
     else:
-        say("For coding agents also: --claude, --cursor, --vscode.")
-    say("Put keys into .env (a copy of .env.example); the rules need none.")
+        say("To set up a coding agent as well, repeat the command with --claude, --cursor or --vscode.")
+    say("Put API keys into .env (a copy of .env.example); judging by rules needs no key.")
     name = OWN_NAME if shutil.which(OWN_NAME) else quote(result.command)
     if name != OWN_NAME:
-        say("This shell does not find `evalscribe` by its name: AGENTS.md tells agents the path.")
+        say(
+            "This shell does not find the command `evalscribe`, so AGENTS.md tells agents the full path of the command."
+        )
     go = "" if result.folder == Path.cwd() else f"cd {quote(str(result.folder))} && "
     hint(f"Next: {go}{name} import {quote(_runs_in(result.folder) or SAMPLE)}")
 

@@ -100,7 +100,7 @@ def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
         eval_names = join_first([item.eval for item in proved.not_replayed if item.why == reason], MOST_NAMED)
         say(f"Not replayed: {eval_names}: {reason}")
     if any(item.why.startswith(NOT_HERE) for item in proved.not_replayed):
-        say("Name a command with `--replay-command` to run them.")
+        say("To replay the answers of these evals, name a command with `--replay-command`.")
     print_notes(proved.notes)
     if proved.report_path is None:
         command = join(["evalscribe", "analyze", *arguments])

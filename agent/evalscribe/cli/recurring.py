@@ -47,7 +47,7 @@ def recurring(
     this store.
     """
     if least is not None and not across_models:
-        raise UsageError("--min goes with --across-models")
+        raise UsageError("--min can only be used with --across-models")
     with Workspace(Options(reports=reports)) as workspace:
         store = workspace.store.analyses if workspace.has_store else None
         if not across_models:

@@ -110,11 +110,14 @@ def label(
     if not result.changed:
         output.hint("The report already has this label. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
-        "The label applies now. The page's counts and recommendations are updated when its run is analysed again."
+        "The label applies now. The counts and recommendations of the report are updated when the run is "
+        "analysed again."
     )
     if result.in_git:
         where = quote(relpath(result.path))
-        output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label for judges.")
+        output.hint(
+            f"Next: commit {where}; once the commit is merged, `evalscribe review sync` lets judges use the label."
+        )
     return 0
 
 
