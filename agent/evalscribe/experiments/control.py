@@ -76,7 +76,8 @@ def plan_run(
     """
     if experiment.status == "archived":
         raise UsageError(
-            f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
+            f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}` "
+            "makes the experiment active again"
         )
     experiment_version = _version(workspace, experiment, version, config)
     requested = _deployment(workspace, experiment_version, deployment)
