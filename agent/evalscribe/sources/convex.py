@@ -203,7 +203,8 @@ class DeploymentPayloads:
             )
         return UnavailableError(
             f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
-            f"check that the id is a run's, and that the deployment ({self._functions.chosen_by}) has the functions",
+            f"check that the id is the id of a run, and that the deployment ({self._functions.chosen_by}) has the "
+            "functions",
             fields=_CHOOSING,
         )
 
@@ -371,7 +372,7 @@ class ConvexHttp:
                     raise _TryAgain(reason, _seconds(response.headers.get("retry-after")))
                 if response.is_redirect:
                     raise UnavailableError(
-                        f"{self.where} redirects elsewhere: name the deployment itself (`deployment`)",
+                        f"{self.where} redirects to another address: give the deployment's own address (`deployment`)",
                         fields=("deployment",),
                     )
                 return response.status_code, content
