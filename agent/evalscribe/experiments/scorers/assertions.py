@@ -203,8 +203,8 @@ class _Parser:
         return self._tokens[self._position]
 
     def syntax_error(self, expected: str) -> ValueError:
-        found = self.next.text[:20]
-        return ValueError(f"is invalid at character {self.next.position}: expected {expected}, but found {found}")
+        token = self.next
+        return ValueError(f"is invalid at character {token.position}: expected {expected}, but found {token.text[:20]}")
 
     def condition(self) -> Expression:
         left = self._and()
