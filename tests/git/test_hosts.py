@@ -61,7 +61,7 @@ def test_error_names_a_token_with_invalid_characters(tmp_path: Path, token: str)
 def test_workspace_files_cannot_redirect_a_token_from_the_environment(tmp_path: Path, place: str) -> None:
     line = f'[github]\napi_url = "{ENTERPRISE}"\n' if place == "evalscribe.toml" else f"GITHUB_API_URL={ENTERPRISE}\n"
     (tmp_path / place).write_text(line)
-    with pytest.raises(UsageError, match="the key is not sent there"):
+    with pytest.raises(UsageError, match="the key is not sent to that host"):
         load(Options(), tmp_path, {"GITHUB_TOKEN": "t"}).github()
     assert load(Options(api_url=ENTERPRISE), tmp_path, {"GITHUB_TOKEN": "t"}).github().url == ENTERPRISE
     (tmp_path / ".env.local").write_text("GITHUB_TOKEN=t\n")

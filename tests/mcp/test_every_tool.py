@@ -277,8 +277,8 @@ def test_experiment_run_is_cancelled(session: Session) -> None:
         ("run_experiment wrong config", "`config`: unknown key 'nope'"),
         ("run_experiment no build", "deployment 'dep-9' not found; available: built"),
         ("get_experiment_run unknown", "under way; get_experiment lists all"),
-        ("compare_experiment_runs unfinished", "Wait for it: get_experiment_run with wait_seconds"),
-        ("resume_experiment_run done", "run_experiment starts another one"),
+        ("compare_experiment_runs unfinished", "Wait for the run: get_experiment_run with wait_seconds"),
+        ("resume_experiment_run done", "run_experiment starts another run"),
         ("make_regression_dataset unread", "analyze with write_report"),
     ],
 )

@@ -65,7 +65,7 @@ def test_each_kind_of_failure_has_its_own_outcome(inside: InProcessCommand) -> N
     output = inside.run("prove", "job", "--tasks", "tasks").out
     assert "output (the commands of its trajectory, run again; reward 0) failed 3 of 3 times" in output
     assert "`evalscribe analyze job --tasks tasks` writes one, with these proofs." in output
-    assert "Name a command with `--replay-command` to run them." in output
+    assert "To replay the answers of these evals, name a command with `--replay-command`." in output
 
 
 def test_answer_cannot_change_the_grader_or_the_reward(inside: InProcessCommand) -> None:

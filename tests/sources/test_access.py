@@ -81,10 +81,15 @@ CASES = [
     pytest.param(BAD_DEPLOY_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="key of another deployment"),
     pytest.param(BAD_HEADER, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="no Convex header"),
     pytest.param(BARE_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="bare key"),
-    pytest.param(failure(MALFORMED), NotFoundError, "copy the id from the run's address", id="malformed id"),
-    pytest.param(failure(FOREIGN), NotFoundError, "copy the id from the run's address", id="id of another table"),
+    pytest.param(failure(MALFORMED), NotFoundError, "copy the run's id from the URL of the run", id="malformed id"),
     pytest.param(
-        failure(NO_FUNCTION), UnavailableError, "is not deployed there, or the key is not an admin key", id="none"
+        failure(FOREIGN), NotFoundError, "copy the run's id from the URL of the run", id="id of another table"
+    ),
+    pytest.param(
+        failure(NO_FUNCTION),
+        UnavailableError,
+        "the function is not deployed, or the key is not an admin key",
+        id="none",
     ),
     pytest.param(failure("\nUncaught Error: fetch failed"), UnavailableError, "could not list", id="function throws"),
     pytest.param(refusal(503, "Overloaded", "later"), UnavailableError, "Overloaded: later", id="overloaded"),
@@ -190,7 +195,7 @@ async def test_npx_only_failures_raise_errors_with_advice(
     assert says in str(error)
     assert "npm notice" not in str(error)
     if expected is AccessError:
-        assert "run `npx convex login` there, or set CONVEX_DEPLOY_KEY" in str(error)
+        assert "run `npx convex login` in that folder, or set CONVEX_DEPLOY_KEY" in str(error)
 
 
 async def test_npx_warnings_before_the_result_are_ignored(npx: Npx, folder: Path) -> None:
@@ -309,10 +314,10 @@ def redacting(known: bool) -> Callable[[str, dict[str, Any]], Answer]:
 @pytest.mark.parametrize(
     ("run_id", "known", "expected", "says"),
     [
-        pytest.param("nope", True, NotFoundError, "it is not a Convex id", id="malformed"),
-        pytest.param("nope", False, NotFoundError, "it is not a Convex id", id="malformed, elsewhere"),
-        pytest.param(RUN_ID[:-1] + "0", True, NotFoundError, "it is not a Convex id", id="wrong checksum"),
-        pytest.param(FOREIGN_ID, True, NotFoundError, "the id of something else", id="an eval's"),
+        pytest.param("nope", True, NotFoundError, "the text is not a Convex id", id="malformed"),
+        pytest.param("nope", False, NotFoundError, "the text is not a Convex id", id="malformed, elsewhere"),
+        pytest.param(RUN_ID[:-1] + "0", True, NotFoundError, "the text is not a Convex id", id="wrong checksum"),
+        pytest.param(FOREIGN_ID, True, NotFoundError, "the id does not belong to a run", id="an eval's"),
         pytest.param(FOREIGN_ID, False, UnavailableError, "hides the reason", id="an eval's, elsewhere"),
     ],
 )

@@ -107,7 +107,7 @@ async def test_null_summary_raises_not_found_error(deployment: Deployment) -> No
         pytest.param(refusal(403, "BadDeployKey", "invalid"), AccessError, "BadDeployKey", id="key of another"),
         pytest.param(refusal(400, "InvalidAdminKey", "no"), AccessError, "InvalidAdminKey", id="bare key"),
         pytest.param(refusal(400, "BadJsonBody", "no"), UnavailableError, "BadJsonBody", id="bad body"),
-        pytest.param(failure(NO_FUNCTION), UnavailableError, "not deployed there, or the key is not", id="no function"),
+        pytest.param(failure(NO_FUNCTION), UnavailableError, "not deployed, or the key is not", id="no function"),
         pytest.param(failure(""), UnavailableError, "[Request ID: f43d00aa11bb22cc] Server Error", id="withheld"),
         pytest.param(
             failure('\nArgumentValidationError: Value does not match validator.\nPath: .runId\nValue: "nope"'),
@@ -170,7 +170,7 @@ async def test_key_echoed_by_the_server_is_redacted(deployment: Deployment) -> N
         pytest.param(
             success({"error": "Eval jh7 not found"}), "Eval jh7 not found", id="not found with status success"
         ),
-        pytest.param(success(None), "no such eval", id="null"),
+        pytest.param(success(None), "no eval with this id", id="null"),
         pytest.param(
             failure(
                 "\nFunction debug.js:getEvalDebugInfo return value is too large (actual: 17.00 MiB, limit: 16 MiB)"

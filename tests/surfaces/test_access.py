@@ -49,7 +49,7 @@ def test_expired_npx_login_exits_77_and_suggests_a_new_login(workspace: Workspac
     npx.answer({}, NpxOutput(1, "", STALE))
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", "--via", "npx", "--convex-dir", folder, code=77)
     assert "AccessTokenInvalid" in ended.err
-    assert "run `npx convex login` there" in ended.err
+    assert "run `npx convex login` in that folder" in ended.err
 
 
 def test_wrong_key_is_passed_to_npx_by_environment_and_never_printed(

@@ -98,7 +98,7 @@ def test_free_form_file_at_the_report_path_is_not_overwritten(workspace: Workspa
     out = workspace.run("analyze", made, "--judge", "rules", "--date", "2026-11-02").out
     assert existing.read_text() == "# My own notes\n\nNothing to see.\n"
     assert (folder / "jn7made0_2026-11-02.evalscribe.md").exists()
-    assert "is not a report of evalscribe and is left as it is" in out
+    assert "was not written by evalscribe and is left as it is" in out
     quiet = workspace.run("analyze", made, "--judge", "rules", "--quiet", "--date", "2026-11-02")
     assert quiet.out.strip().endswith("jn7made0_2026-11-02.evalscribe.md")
 

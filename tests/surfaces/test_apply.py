@@ -226,7 +226,7 @@ def test_yes_option_refuses_a_patch_that_differs_from_the_shown_one(
         files = suite.fingerprint()
         refused = apply(analyzed, suite, server, "--yes", code=64)
         assert len(server.calls) == 2, "another file, another question"
-        assert "this patch differs from the one that was shown" in refused.err
+        assert "the patch differs from the patch that was shown" in refused.err
         assert suite.fingerprint() == files
         apply(analyzed, suite, server, "--yes")
     assert suite.branches == [BRANCH, "main"]
@@ -459,7 +459,7 @@ def test_rules_judge_cannot_write_a_patch(analyzed: Workspace, suite: SuiteRepos
         ("smp7q2ka", "R9", 66, "There is R1: "),
         ("smp7q2ka", "style/002-loop", 66, "has no recommendation"),
         ("nobody", "R1", 66, "not found"),
-        ("smp5c1zz", "R1", 65, "cannot be read as a report of evalscribe"),
+        ("smp5c1zz", "R1", 65, "is not a report that evalscribe can read"),
     ],
 )
 def test_unknown_recommendation_or_unusable_report_is_refused(

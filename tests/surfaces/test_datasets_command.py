@@ -103,7 +103,7 @@ def test_lists_are_printed_as_tables_or_json(tickets: InProcessCommand) -> None:
     assert len(_jsonl(tickets, "versions", "list", "tickets")) == 1
     assert [json.loads(one)["key"] for one in _jsonl(tickets, "examples", "list", "tickets", "--split", "dev")] == ["a"]
     other = tickets.run("datasets", "examples", "list", "tickets", "--split", "test", code=64)
-    assert "--split 'test': it has no items; splits: dev" in other.err
+    assert "--split 'test': the split has no items; splits: dev" in other.err
     assert "xml" in tickets.run("datasets", "list", "--format", "xml", code=64).err
 
 

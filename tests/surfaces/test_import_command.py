@@ -125,7 +125,9 @@ def test_named_file_without_runs_stops_the_import(inside: InProcessCommand, file
     assert ended.err.startswith("evalscribe: notes.md contains no runs: it is neither JSON nor XML")
     assert collections(inside) == []
     (inside.folder / "results.yaml").write_text("evalId: e\nresults:\n  version: 3\n")
-    assert "it is YAML. promptfoo writes the same as JSON" in inside.run("import", "results.yaml", code=65).err
+    assert (
+        "it is YAML. With `-o results.json`, promptfoo writes JSON" in inside.run("import", "results.yaml", code=65).err
+    )
     assert "file nothing.json not found" in inside.run("import", "nothing.json", code=66).err
     (inside.folder / "only").mkdir()
     (inside.folder / "only" / "notes.md").write_text("# notes")
@@ -137,7 +139,7 @@ def test_records_before_a_syntax_error_are_kept(inside: InProcessCommand) -> Non
     ended = inside.run("import", "torn.json", code=65)
     assert "  3 new (2 failed, 1 passed)\n" in ended.out
     assert "torn.json: invalid JSON: Expecting value at line 1, column 383" in ended.err
-    assert ended.err.endswith("Everything before that place is kept.\n")
+    assert ended.err.endswith("Everything before the error is kept.\n")
     (inside.folder / "none.xml").write_text("<testsuite><testcase name='a'>")
     assert "none.xml: invalid XML at line 1" in inside.run("import", "none.xml", code=65).err
     assert [len(one["runs"]) for one in collections(inside)] == [1], "what gave nothing makes no collection"
@@ -165,7 +167,7 @@ def test_damaged_line_of_a_real_file_is_reported(
     assert (sum(one["statuses"].values()), one["added"]["new"]) == (evals, evals)
     assert (one["runs"][0]["unread"], len(one["lost"])) == (one["lost"], 1)
     assert "1 x a " in ended.err
-    assert ended.err.endswith("The rest is kept.\n")
+    assert ended.err.endswith("The rest of the file is kept.\n")
 
 
 @pytest.mark.parametrize("name", ["claude_code/tool_call_conversation.jsonl", "codex/rollout-*.jsonl"])
@@ -238,5 +240,5 @@ def test_collections_use_sets_the_default_collection(inside: InProcessCommand, f
     elsewhere.write_text("budget = 1\n")
     config.unlink()
     config.symlink_to(elsewhere)
-    assert "cannot be changed here" in inside.run("collections", "use", "second", code=64).err
+    assert "add this line above the first [table]" in inside.run("collections", "use", "second", code=64).err
     assert elsewhere.read_text() == "budget = 1\n"

@@ -99,7 +99,7 @@ def test_next_command_is_quoted_for_the_shell(
     (configuration,) = json.loads((workspace.folder / ".mcp.json").read_text())["mcpServers"].values()
     assert configuration["command"] == program
     assert f"it is `{shlex.quote(program)}`" in (workspace.folder / "AGENTS.md").read_text()
-    assert "does not find `evalscribe` by its name" in output
+    assert "does not find the command `evalscribe`" in output
     *_, last = output.splitlines()
     assert shlex.split(last) == ["Next:", program, "import", "sample"]
 

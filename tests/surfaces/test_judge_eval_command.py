@@ -74,7 +74,7 @@ def test_labelled_subjects_can_come_from_a_stored_dataset(judging: InProcessComm
     for named, message in (
         ("reviewed@7", "has no version '7'"),
         ("reviewed:dev", "reviewed@1 has no items in split 'dev'"),
-        ("other", "file other not found, and dataset 'other' not found; available: reviewed"),
+        ("other", "neither a file nor a dataset matches other: dataset 'other' not found; available: reviewed"),
     ):
         assert message in judging.run("judge-eval", "failure", named, *rules, code=66).err
     judging.run("datasets", "add-example", "reviewed", "--input", '"x"', "--expected-output", '{"label": "YES"}')

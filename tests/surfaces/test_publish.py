@@ -286,7 +286,7 @@ def test_publish_without_a_token_prints_the_pull_request_url(context: PublishCon
 def test_token_is_not_sent_to_an_api_url_from_a_file_of_the_folder(context: PublishContext) -> None:
     (context.work.folder / "evalscribe.toml").write_text(f'[github]\napi_url = "{context.server.api}"\n')
     error = context.workspace.run("publish", RUN, GITHUB_TOKEN=context.server.token, code=64).err
-    assert "the key is not sent there" in error
+    assert "the key is not sent to that host" in error
     assert not context.server.requests
     assert REF not in context.work.refs
     context.workspace.run("publish", RUN, "--api-url", context.server.api, GITHUB_TOKEN=context.server.token)
@@ -337,7 +337,7 @@ def test_publish_refuses_foreign_reports_and_folders_without_a_remote(context: P
     error = context.workspace.run("publish", str(free), code=65).err
     assert "free.md is a report that people wrote; evalscribe publishes only its own.\nCommit it with git" in error
     free.write_text(context.report.read_text())
-    assert "cannot be read as a report of evalscribe" in context.workspace.run("publish", str(free), code=65).err
+    assert "is not a report that evalscribe can read" in context.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"
     outside.write_text(context.report.read_text())
     outside.with_suffix(".json").write_text(context.report.with_suffix(".json").read_text())

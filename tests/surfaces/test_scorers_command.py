@@ -59,13 +59,13 @@ REFUSED = (
     (("--function", "own_scorers:polite"), "expected python:package.module:function"),
     (("--function", "python:no_such_module:f"), "No module named 'no_such_module'"),
     (("--function", "python:own_scorers:plain"), "put `@evalscribe.scorer` above it"),
-    ((*POLITE, "--config", '{"wort": 1}'), "unknown key 'wort'; its config has"),
+    ((*POLITE, "--config", '{"wort": 1}'), "unknown key 'wort'; known keys: "),
     ((*POLITE, "--config", "[1]"), "--config must be a JSON object"),
     ((*POLITE, "--config", '{"word": NaN}'), "--config: NaN is not valid JSON"),
-    ((*POLITE, "--name", "llm_judge"), "that is a built-in scorer"),
+    ((*POLITE, "--name", "llm_judge"), "that name belongs to a built-in scorer"),
     ((*POLITE, "--name", "a b"), "invalid scorer name 'a b'"),
     (("--function", "python:own_scorers:after", "--name", "polite"), "polite depends on itself"),
-    (("--builtin", "contains"), "needs a name of its own: --name N"),
+    (("--builtin", "contains"), "needs another name: give --name NAME"),
     (("--builtin", "contains", "--name", "c"), "pattern is missing"),
     (("--builtin", "llm_judge", "--name", "c"), "needs exactly one of criteria"),
     (("--builtin", "nothing", "--name", "c"), "scorer 'nothing' not found"),
@@ -232,7 +232,8 @@ async def _functions_score(folder: Path, ids: tuple[str, ...]) -> None:
 
 async def _changed_is_refused(folder: Path, id: str) -> None:
     with pytest.raises(
-        UsageError, match=r"has changed since .*\nCreate its next version with evalscribe experiments scorers"
+        UsageError,
+        match=r"has changed since .*\nCreate the next version of the scorer with evalscribe experiments scorers",
     ):
         async with opened(folder, ids=(id,)):
             pass

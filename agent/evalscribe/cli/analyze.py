@@ -59,7 +59,7 @@ def analyze(
     reference_run: options.ReferenceRun = None,
     commit: Annotated[bool, typer.Option("--commit", help="Commit the report, and nothing else, to git.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again instead of using stored verdicts.")] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="First replay the failures, in a sandbox.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Replay the failures in a sandbox before judging.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be judged and what it would cost.")
     ] = False,
@@ -71,7 +71,7 @@ def analyze(
         bool | None,
         typer.Option(
             "--discuss/--no-discuss",
-            help="Discuss the report. Default: in a terminal.",
+            help="Discuss the report (the default in a terminal).",
             show_default=False,
         ),
     ] = None,

@@ -78,7 +78,7 @@ def apply_recommendation(
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError(
-            "--yes is for programs: leave it out in a terminal, where the patch is shown and you are asked"
+            "--yes is for programs: leave out --yes in a terminal, where the patch is shown and you are asked"
         )
     offered: PatchOffer | AppliedPatch
     workspace = shared or Workspace(options, ask=paying_user())
@@ -89,8 +89,8 @@ def apply_recommendation(
         return 0
     if yes and another:
         raise UsageError(
-            "this patch differs from the one that was shown before: show it to a person, and run this again with "
-            "--yes after they have agreed. Nothing was changed."
+            "the patch differs from the patch that was shown before: show the new patch to a person, and repeat the "
+            "command with --yes after the person has agreed. Nothing was changed."
         )
     if as_json and not yes:
         print_json(AppliedDocument.of(offered))
@@ -200,7 +200,9 @@ def apply(
     recommendation: Annotated[str, typer.Argument(metavar="ID", help="The recommendation to apply, such as R3.")],
     repo: Annotated[
         Path,
-        typer.Option(metavar="DIR", help="Git repository of the eval suite, or a folder in it. Default: this folder."),
+        typer.Option(
+            metavar="DIR", help="Git repository of the eval suite, or a folder in it. Default: the current folder."
+        ),
     ] = Path(),
     yes: Annotated[
         bool,
@@ -215,7 +217,9 @@ def apply(
     judge: Annotated[
         str | None,
         typer.Option(
-            metavar="MODEL", help="Model that proposes the patch. Default: as for analyze.", show_default=False
+            metavar="MODEL",
+            help="Model that proposes the patch. Default: the default judge of `analyze`.",
+            show_default=False,
         ),
     ] = None,
     reports: options.Reports = None,

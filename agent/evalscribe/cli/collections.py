@@ -33,7 +33,7 @@ Named = Annotated[
     str | None,
     typer.Argument(
         metavar="NAME",
-        help="Name or id of a collection. Default: configured, or the only one.",
+        help="Name or id of a collection. Default: the configured or only collection.",
         show_default=False,
     ),
 ]
@@ -113,7 +113,7 @@ def remove(
 
 def delete(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
-    yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the collection without asking.")] = False,
 ) -> int:
     """Delete a collection with its contents, after asking. Runs stay in the store until `gc`."""
     with Workspace() as workspace:
@@ -133,7 +133,9 @@ def export(
     runs: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RUN", help="Runs to write: ids, or the first characters of ids. Default: all.", show_default=False
+            metavar="RUN",
+            help="Runs to write: ids, or the first characters of ids. Default: all runs.",
+            show_default=False,
         ),
     ] = None,
     collection: options.Collection = None,
@@ -207,7 +209,9 @@ def run_line(run: Run) -> str:
 def list_sets(
     prefix: Annotated[
         str | None,
-        typer.Argument(metavar="PREFIX", help="List only sets whose name starts with this text.", show_default=False),
+        typer.Argument(
+            metavar="PREFIX", help="List only result sets whose names start with PREFIX.", show_default=False
+        ),
     ] = None,
     collection: options.Collection = None,
     as_json: options.Json = False,
@@ -221,14 +225,14 @@ def list_sets(
     for result_set, counts in sets:
         output.say(set_line(result_set, counts))
     if not sets:
-        output.say("No result sets yet: Client.submit_llm_requests makes them.")
+        output.say("No result sets yet: Client.submit_llm_requests creates result sets.")
     return 0
 
 
 def show_results(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a result set.", show_default=False)],
     incomplete: Annotated[
-        bool, typer.Option("--all", help="Include requests without an answer, with the reason.")
+        bool, typer.Option("--all", help="Include requests without an answer, with the reason why there is no answer.")
     ] = False,
     collection: options.Collection = None,
     as_json: options.Json = False,

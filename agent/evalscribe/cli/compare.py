@@ -35,10 +35,10 @@ def compare(
     judge: options.Judge = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Judge again instead of using stored verdicts.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would cost; call no model and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the estimated cost; call no model and write nothing.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder (the default).")
     ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,
@@ -59,7 +59,8 @@ def compare(
         typer.Option(
             "--assert",
             metavar="CONDITION",
-            help="Exit with 65 unless this holds: no-regressions, not-worse, pass_rate>=base-0.02, regressed<=2 …",
+            help="Exit with 65 unless the condition holds, such as no-regressions, not-worse, "
+            "pass_rate>=base-0.02 or regressed<=2. Repeatable.",
             show_default=False,
         ),
     ] = None,

@@ -40,7 +40,7 @@ from evalscribe.workspace import Workspace
 Partial = Annotated[
     bool,
     typer.Option(
-        "--partial/--no-partial", help="Skip invalid lines (the default), or store nothing if one is invalid."
+        "--partial/--no-partial", help="Skip invalid lines (the default), or store nothing if a line is invalid."
     ),
 ]
 SplitColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column with the split.", show_default=False)]
@@ -65,23 +65,27 @@ def add_example(
         typer.Option(
             "--input",
             metavar="JSON|TEXT",
-            help="The input. Text that is not valid JSON is used as it is.",
+            help="Input of the item. Text that is not valid JSON is used as it is.",
             show_default=False,
         ),
     ],
     expected_output: Annotated[
-        str | None, typer.Option(metavar="JSON|TEXT", help="The expected output.", show_default=False)
+        str | None, typer.Option(metavar="JSON|TEXT", help="Expected output of the item.", show_default=False)
     ] = None,
     metadata: Annotated[
-        str | None, typer.Option(metavar="JSON", help="Further data, as a JSON object.", show_default=False)
+        str | None, typer.Option(metavar="JSON", help="Metadata of the item, as a JSON object.", show_default=False)
     ] = None,
     events: Annotated[
         str | None,
-        typer.Option(metavar="JSON", help="A recorded trace, as a JSON list of messages.", show_default=False),
+        typer.Option(
+            metavar="JSON", help="Recorded trace of the item, as a JSON list of messages.", show_default=False
+        ),
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(metavar="SPLIT", help="The split: train, dev, test or any other word.", show_default=False),
+        typer.Option(
+            metavar="SPLIT", help="Split of the item: train, dev, test or any other word.", show_default=False
+        ),
     ] = None,
     cluster: Annotated[
         str | None,
@@ -96,7 +100,7 @@ def add_example(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Add one item to the draft, or replace the item with this key. Prints the key."""
+    """Add one item to the draft, or replace the item with the same key. Prints the key."""
     example = NewItem(input, expected_output, metadata, events, split, cluster, key)
     with Workspace() as workspace:
         datasets = workspace.store.datasets
@@ -349,7 +353,10 @@ def apply(
     items: Annotated[
         list[str] | None,
         typer.Option(
-            "--remove-item-id", metavar="KEY", help="Remove only this duplicate. Repeatable.", show_default=False
+            "--remove-item-id",
+            metavar="KEY",
+            help="Key of a duplicate to remove; other duplicates stay. Repeatable.",
+            show_default=False,
         ),
     ] = None,
     form: Format = "table",

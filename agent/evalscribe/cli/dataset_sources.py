@@ -31,7 +31,9 @@ def add_run(
     ],
     evals: Annotated[
         list[str] | None,
-        typer.Option("--eval", metavar="EVAL", help="Add only this eval. Repeatable.", show_default=False),
+        typer.Option(
+            "--eval", metavar="EVAL", help="Eval to add; other evals are left out. Repeatable.", show_default=False
+        ),
     ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Add only evals that did not pass.")] = False,
     expected_output: Annotated[

@@ -50,7 +50,9 @@ MOST_CHANGES = 50
 
 def publish(
     dataset: Named,
-    description: Annotated[str, typer.Option(metavar="TEXT", help="Changes in this version.", show_default=False)] = "",
+    description: Annotated[
+        str, typer.Option(metavar="TEXT", help="Changes made in the new version.", show_default=False)
+    ] = "",
     form: Format = "table",
 ) -> int:
     """Publish the draft as the next version.
@@ -164,7 +166,9 @@ def create(
     name: Annotated[
         str,
         typer.Option(
-            metavar="NAME", help="Name of the dataset; commands take it in place of the id.", show_default=False
+            metavar="NAME",
+            help="Name of the dataset, which other commands accept in place of the id.",
+            show_default=False,
         ),
     ],
     description: Annotated[str, typer.Option(metavar="TEXT", help="Purpose of the dataset.", show_default=False)] = "",
@@ -183,7 +187,9 @@ def list_all(
     search: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="List only datasets with this in their name or description.", show_default=False
+            metavar="TEXT",
+            help="List only datasets that have this text in the name or description.",
+            show_default=False,
         ),
     ] = None,
     form: Format = "table",
@@ -199,7 +205,7 @@ def list_all(
 
 
 def show(dataset: Named, form: Format = "table") -> int:
-    """Show a dataset: numbers on its draft, and its versions."""
+    """Show the versions of a dataset, and the number of items in the draft."""
     with Workspace() as workspace:
         datasets = workspace.store.datasets
         summary = summarise_dataset(datasets, find_dataset(datasets, dataset))
@@ -208,7 +214,7 @@ def show(dataset: Named, form: Format = "table") -> int:
 
 
 def delete(
-    dataset: Named, yes: Annotated[bool, typer.Option("--yes", help="Delete its contents without asking.")] = False
+    dataset: Named, yes: Annotated[bool, typer.Option("--yes", help="Delete the dataset without asking.")] = False
 ) -> int:
     """Delete a dataset with its draft and its versions, after asking.
 

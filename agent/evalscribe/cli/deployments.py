@@ -39,21 +39,23 @@ def create(
         str,
         typer.Option(
             metavar="NAME",
-            help="Name to use in place of the id, for the newest deployment of that name.",
+            help="Name of the deployment; in other commands, a name means the newest deployment with that name.",
             show_default=False,
         ),
     ] = "",
     folder: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="Folder to import from and to run commands in. Default: this folder.", show_default=True
+            metavar="DIR",
+            help="Folder to import from and to run commands in. Default: the current folder.",
+            show_default=True,
         ),
     ] = Path("."),
     header: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=ENV_VAR",
-            help="HTTP header whose value is in an environment variable; never stored. Repeatable.",
+            help="HTTP header whose value is in an environment variable; the value is never stored. Repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -61,14 +63,16 @@ def create(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Model that reports of the runs belong to. Default: component/NAME.",
+            help="Model under which reports on the runs are filed. Default: component/NAME.",
             show_default=False,
         ),
     ] = None,
     smoke_input: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help="Call each component once with this input, and show the reply.", show_default=False
+            metavar="JSON",
+            help="Input with which each component is called once, to show the reply.",
+            show_default=False,
         ),
     ] = None,
     form: Format = "table",

@@ -276,13 +276,16 @@ Repo = Annotated[
 def discuss(
     report: Name,
     ask: Annotated[
-        list[str] | None, typer.Option("--ask", metavar="QUESTION", help="Answer this question and exit. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            "--ask", metavar="QUESTION", help="Question to answer; the command exits after the answer. Repeatable."
+        ),
     ] = None,
     judge: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="Model that answers; `rules` shows evidence without a model. Default: as for analyze.",
+            help="Model that answers; `rules` shows evidence without a model. Default: the default judge of `analyze`.",
             show_default=False,
         ),
     ] = None,

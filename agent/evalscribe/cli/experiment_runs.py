@@ -60,7 +60,7 @@ from evalscribe.model.finding import CLASSIFICATIONS, Classification
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until the run ends; the exit code is its gate's.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the run ends; the gate decides the exit code.")]
 Timeout = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Maximum time to wait, such as 15m.", show_default=False),
@@ -69,13 +69,13 @@ FailOnGate = Annotated[
     bool | None,
     typer.Option(
         "--fail-on-gate/--no-fail-on-gate",
-        help="Exit with 2 if the gate fails.",
+        help="Exit with 2 if the run fails the gate.",
         show_default=False,
     ),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(min=0, metavar="USD", help="Maximum to spend, in US dollars. Default: 5.", show_default=False),
+    typer.Option(min=0, metavar="USD", help="Maximum cost in US dollars. Default: 5.", show_default=False),
 ]
 EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
@@ -240,13 +240,13 @@ def run(
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="A python:module:function, http(s)://… or cmd:….", show_default=False),
+        typer.Option(metavar="PLACE", help="Target: python:module:function, http(s)://… or cmd:….", show_default=False),
     ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Items, as JSON lines or CSV.",
+            help="File of items, as JSON lines or CSV.",
             show_default=False,
         ),
     ] = None,
@@ -263,7 +263,7 @@ def run(
         bool | None,
         typer.Option(
             "--wait/--no-wait",
-            help="Wait until the run ends. By default, only with --target.",
+            help="Wait until the run ends (the default with --target).",
             show_default=False,
         ),
     ] = None,
@@ -279,11 +279,11 @@ def run(
     ] = None,
     deployment_id: Annotated[
         str | None,
-        typer.Option(metavar="ID|NAME", help="Deployment to run instead.", show_default=False),
+        typer.Option(metavar="ID|NAME", help="Deployment that replaces the experiment's.", show_default=False),
     ] = None,
     experiment_version_id: Annotated[
         str | None,
-        typer.Option(metavar="ID|N", help="Version to run. Default: the latest.", show_default=False),
+        typer.Option(metavar="ID|N", help="Version to run. Default: the latest version.", show_default=False),
     ] = None,
     repetitions: Annotated[
         int | None,
@@ -291,7 +291,7 @@ def run(
             min=1,
             max=100,
             metavar="N",
-            help="Trials per item. Default: configured, or 1.",
+            help="Trials per item. Default: from config or 1.",
             show_default=False,
         ),
     ] = None,
@@ -301,7 +301,7 @@ def run(
             min=1,
             max=256,
             metavar="N",
-            help="Parallel trials. Default: configured, or 4.",
+            help="Parallel trials. Default: from config or 4.",
             show_default=False,
         ),
     ] = None,
@@ -310,7 +310,7 @@ def run(
         str | None,
         typer.Option(
             metavar="JSON",
-            help="Gate and settings; saved as a new version.",
+            help="Settings saved as a new experiment version.",
             show_default=False,
         ),
     ] = None,
@@ -324,7 +324,7 @@ def run(
     A new experiment needs `--target python:agent:answer --data items.jsonl --scorer
     exact_match`, or a YAML file. Existing objects are reused.
 
-    Exit codes if it waits: 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 timed out.
+    Exit codes if the command waits: 0 gate passed, 2 gate failed, 3 run failed or cancelled, 4 timed out.
 
     Keys of --config: passed_threshold, min_pass_rate, max_failed_items, min_pass_rate_lower_bound,
     no_new_failures_vs, max_regressions, baseline, max_error_rate, min_scored_fraction, min_balanced_accuracy,
@@ -334,9 +334,11 @@ def run(
     timeout_s = None if timeout is None else seconds(timeout)
     spec = _spec(experiment, target, data, scorer or (), config, map or ())
     if spec is not None and experiment_version_id is not None:
-        raise UsageError("--experiment-version-id runs a version as it is: leave out --target, --data and --scorer")
+        raise UsageError(
+            "--experiment-version-id runs a stored version without changes: leave out --target, --data and --scorer"
+        )
     if target is not None and deployment_id is not None:
-        raise UsageError("--target and --deployment-id both name what to test: give one of them")
+        raise UsageError("--target and --deployment-id both select what is tested: give only one of the two options")
     # Here, `--concurrency` is the number of trials at a time, not of model calls.
     command_options = options.workspace_options(locals(), without="concurrency")
     with Workspace(command_options, ask=paying_user()) as workspace:
@@ -522,7 +524,9 @@ def rescore(
     run: RunOfExperiment,
     scorer: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Score only with this scorer. Repeatable. Default: all.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Name of a scorer to score with. Repeatable. Default: all scorers.", show_default=False
+        ),
     ] = None,
     reason: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Reason to store with the new scores.", show_default=False)
@@ -530,7 +534,9 @@ def rescore(
     experiment_version_id: Annotated[
         str | None,
         typer.Option(
-            metavar="ID|N", help="Use the scorers of this version. Default: the run's version.", show_default=False
+            metavar="ID|N",
+            help="Experiment version whose scorers to use. Default: the run's version.",
+            show_default=False,
         ),
     ] = None,
     budget: Budget = None,
@@ -569,14 +575,14 @@ def regression_dataset(
     run_item_id: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="ID", help="Take only this run item. Repeatable. Default: all that failed.", show_default=False
+            metavar="ID", help="Run item to take. Repeatable. Default: all run items that failed.", show_default=False
         ),
     ] = None,
     classification: Annotated[
         str | None,
         typer.Option(
             metavar="MODEL_FAULT[,…]",
-            help="Take only failures with these labels in the run's report.",
+            help="Take only failures that have one of the given labels in the run's report.",
             show_default=False,
         ),
     ] = None,

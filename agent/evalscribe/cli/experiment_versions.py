@@ -28,13 +28,13 @@ DatasetId = Annotated[
 ]
 DatasetVersionId = Annotated[
     str | None,
-    typer.Option(metavar="ID|N", help="Version of the dataset. Default: the latest.", show_default=False),
+    typer.Option(metavar="ID|N", help="Version of the dataset. Default: the latest version.", show_default=False),
 ]
 TargetType = Annotated[
     str | None,
     typer.Option(
         metavar="component|prompt|judge",
-        help="Type of the target. `deployment` means `component`.",
+        help="Type of the target; `deployment` is another name for `component`.",
         show_default=False,
     ),
 ]
@@ -44,7 +44,7 @@ DeploymentId = Annotated[
 ]
 ComponentName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Component of the deployment. Default: the only one.", show_default=False),
+    typer.Option(metavar="NAME", help="Component of the deployment. Default: the only component.", show_default=False),
 ]
 ComponentType = Annotated[
     str | None,
@@ -55,13 +55,16 @@ PromptId = Annotated[
     typer.Option(metavar="ID|NAME", help="Prompt to test: id or name.", show_default=False),
 ]
 PromptVersionId = Annotated[
-    str | None, typer.Option(metavar="ID|N", help="Version of the prompt. Default: the latest.", show_default=False)
+    str | None,
+    typer.Option(metavar="ID|N", help="Version of the prompt. Default: the latest version.", show_default=False),
 ]
 Judge = Annotated[
     str | None,
     typer.Option(metavar="MODEL", help="Judge to test, with --target-type judge.", show_default=False),
 ]
-Rubric = Annotated[str | None, typer.Option(metavar="NAME[@V]", help="Rubric of that judge.", show_default=False)]
+Rubric = Annotated[
+    str | None, typer.Option(metavar="NAME[@V]", help="Rubric of the judge that --judge names.", show_default=False)
+]
 BuiltinScorer = Annotated[
     list[str] | None,
     typer.Option(

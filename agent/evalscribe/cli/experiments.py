@@ -49,7 +49,7 @@ RunOfExperiment = Annotated[
     list[str],
     typer.Argument(
         metavar="[EXPERIMENT] RUN",
-        help="A run: id, first characters of the id, or name; optionally its experiment first.",
+        help="A run: id, first characters of the id, or name. An experiment can precede the run.",
         show_default=False,
     ),
 ]
@@ -98,7 +98,10 @@ def show(
     version: Annotated[
         str | None,
         typer.Option(
-            "--version", metavar="ID|N", help="Version to show: number or id. Default: the latest.", show_default=False
+            "--version",
+            metavar="ID|N",
+            help="Version to show: number or id. Default: the latest version.",
+            show_default=False,
         ),
     ] = None,
     form: Format = "table",
@@ -128,7 +131,7 @@ def _experiment_lines(workspace: Workspace, experiment: Experiment, version: Exp
 
 def archive(
     experiment: ExperimentArgument,
-    undo: Annotated[bool, typer.Option("--undo", help="Make it active again.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Make an archived experiment active again.")] = False,
     form: Format = "table",
 ) -> int:
     """Archive an experiment, so that `list --status active` omits it. The experiment's runs are kept."""
@@ -246,7 +249,7 @@ def compare(
 ) -> int:
     """Compare two runs over the same dataset version: verdict, rates, scorers, changed items.
 
-    Exit code 65 if the runs cannot be compared.
+    The exit code is 65 if the runs cannot be compared.
     """
     validate_format(form)
     with Workspace() as workspace:
@@ -274,10 +277,14 @@ def summary(run: RunArgument, form: Format = "table") -> int:
 
 def failures(
     run: RunArgument,
-    flaky: Annotated[bool, typer.Option("--flaky", help="Show only items that passed in another repetition.")] = False,
+    flaky: Annotated[
+        bool, typer.Option("--flaky", help="Show only failed trials of items that passed in another repetition.")
+    ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Maximum number of trials to show. Default: all.", show_default=False),
+        typer.Option(
+            min=1, metavar="N", help="Maximum number of trials to show. Default: all trials.", show_default=False
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:

@@ -20,14 +20,16 @@ def explore(
     where: options.Where = None,
     judge: options.Judge = None,
     max_runs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Maximum agent runs to read.", show_default=False)
+        int | None, typer.Option(metavar="N", min=1, help="Maximum number of agent runs to read.", show_default=False)
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Ask again instead of using stored answers.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Ask the model again instead of using stored answers.")
+    ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what it would cost; call no model and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the estimated cost; call no model and write nothing.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder. Default: write it.")
+        bool, typer.Option("--report/--no-report", help="Write a page to the reports folder (the default).")
     ] = True,
     reports: options.Reports = None,
     concurrency: options.Concurrency = None,

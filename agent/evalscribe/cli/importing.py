@@ -52,9 +52,9 @@ def print_imports(
         output.hint(f"Next: evalscribe {f'analyze {quote(following)}' if following else explore}")
     for name, file in result.imports.items():
         if file.stopped:
-            output.say(f"evalscribe: {file.stopped}\nEverything before that place is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {file.stopped}\nEverything before the error is kept.", file=sys.stderr)
         elif file.damage:
-            output.say(f"evalscribe: {name}: {'; '.join(file.damage)}\nThe rest is kept.", file=sys.stderr)
+            output.say(f"evalscribe: {name}: {'; '.join(file.damage)}\nThe rest of the file is kept.", file=sys.stderr)
     return DataError.exit_code if any(file.damage for file in result.imports.values()) else 0
 
 
@@ -133,21 +133,25 @@ def _next(result: CollectionImport, *, dry_run: bool) -> Iterator[str]:
 
 Experiment = Annotated[
     str | None,
-    typer.Option(metavar="EXPERIMENT", help="Experiment that the runs belong to. `compare` needs equal ones."),
+    typer.Option(metavar="EXPERIMENT", help="Experiment of the runs; `compare` needs runs of the same experiment."),
 ]
 
 
 def import_runs(
     paths: Annotated[
         list[str],
-        typer.Argument(metavar="FILE", help="Files, folders, URLs of runs, or `sample`.", show_default=False),
+        typer.Argument(metavar="FILE", help="Runs to import: files, folders or URLs, or `sample`.", show_default=False),
     ],
     collection: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Collection to import into; created if needed. Default: the file's name."),
+        typer.Option(
+            metavar="NAME",
+            help="Collection to import into; created if needed. Default: a collection named after the file.",
+        ),
     ] = None,
     collection_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Id of the collection. Default: derived from its name.")
+        str | None,
+        typer.Option(metavar="ID", help="Id of the collection. Default: an id made from the collection's name."),
     ] = None,
     provider: options.Provider = None,
     model: options.Model = None,
@@ -156,7 +160,9 @@ def import_runs(
     threshold: options.Threshold = None,
     tasks: options.Tasks = None,
     reference_run: options.ReferenceRun = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read and count; store nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Read the files and count the runs; store nothing.")
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Like --dry-run; also print how each format was recognised and is read.")
     ] = False,
@@ -199,7 +205,7 @@ def import_runs(
 
 def fetch(
     run: options.RunArgument,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write the run to.")],
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,
     env_file: options.EnvFile = None,

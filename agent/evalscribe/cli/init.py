@@ -169,14 +169,22 @@ def init(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="Folder to set up; created if needed. Default: this folder.", show_default=False
+            metavar="DIR", help="Folder to set up; created if needed. Default: the current folder.", show_default=False
         ),
     ] = Path(),
     claude: Annotated[
-        bool, typer.Option("--claude", help="Also set up Claude Code: skills, MCP server, CLAUDE.md.")
+        bool,
+        typer.Option(
+            "--claude", help="Also write the files for Claude Code: skills, MCP server settings and CLAUDE.md."
+        ),
     ] = False,
-    cursor: Annotated[bool, typer.Option("--cursor", help="Also set up Cursor: a rule, MCP server.")] = False,
-    vscode: Annotated[bool, typer.Option("--vscode", help="Also set up VS Code: MCP server.")] = False,
+    cursor: Annotated[
+        bool,
+        typer.Option("--cursor", help="Also write the files for the editor Cursor: a rule and MCP server settings."),
+    ] = False,
+    vscode: Annotated[
+        bool, typer.Option("--vscode", help="Also write the file for VS Code: MCP server settings.")
+    ] = False,
     as_json: options.Json = False,
 ) -> int:
     """Set up a folder for people and coding agents: settings, instructions, MCP servers, skills.
@@ -206,15 +214,19 @@ def _show(result: "InitResult") -> None:
 def _show_next(result: "InitResult", *, for_editors: bool) -> None:
     say()
     if for_editors:
-        say(f"Editors start `{quote(result.command)} mcp`. Open the folder in its own window.")
+        say(f"Editors start the MCP server with `{quote(result.command)} mcp`. Open the folder in a separate window.")
         if find_spec("mcp") is None:
-            say("The server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'")
+            say(
+                "The MCP server needs one more package, in the environment of evalscribe: pip install 'evalscribe[mcp]'"
+            )
     else:
-        say("For coding agents also: --claude, --cursor, --vscode.")
-    say("Put keys into .env (a copy of .env.example); the rules need none.")
+        say("To set up a coding agent as well, repeat the command with --claude, --cursor or --vscode.")
+    say("Put API keys into .env (a copy of .env.example); judging by rules needs no key.")
     name = OWN_NAME if shutil.which(OWN_NAME) else quote(result.command)
     if name != OWN_NAME:
-        say("This shell does not find `evalscribe` by its name: AGENTS.md tells agents the path.")
+        say(
+            "This shell does not find the command `evalscribe`, so AGENTS.md tells agents the full path of the command."
+        )
     go = "" if result.folder == Path.cwd() else f"cd {quote(str(result.folder))} && "
     hint(f"Next: {go}{name} import {quote(_runs_in(result.folder) or SAMPLE)}")
 

@@ -86,7 +86,7 @@ Collection = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Collection with the agent runs, and with the rubric's versions.",
+        help="Collection with the agent runs and with the versions of the rubric.",
         show_default=False,
     ),
 ]
@@ -98,22 +98,29 @@ def judge(
         list[str] | None,
         typer.Argument(
             metavar="RUBRIC [SUBJECT]...",
-            help="A rubric (NAME, NAME@VERSION or a YAML file), then what to judge: JSON files of agent runs; runs; or "
-            "a run, then its evals. Default: the agent runs of --collection.",
+            help="The rubric (NAME, NAME@VERSION or a YAML file), followed by the subjects to judge: runs, one run and "
+            "some evals of that run, or JSON files of agent runs. Without subjects, the command judges the agent runs "
+            "of --collection.",
             show_default=False,
         ),
     ] = None,
     rubric: Annotated[
         str | None,
-        typer.Option(metavar="RUBRIC", help="The rubric, instead of the first argument.", show_default=False),
+        typer.Option(
+            metavar="RUBRIC",
+            help="The rubric. With this option, every argument is a subject to judge.",
+            show_default=False,
+        ),
     ] = None,
     where: options.Where = None,
     judge: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="Model that judges. Default: the rubric's model.", show_default=False),
+        typer.Option(
+            metavar="MODEL", help="Model that judges. Default: the model that the rubric names.", show_default=False
+        ),
     ] = None,
     cascade: Annotated[
-        bool, typer.Option("--cascade", help="Start with a cheap model, as configured in evalscribe.toml.")
+        bool, typer.Option("--cascade", help="Judge with a cheap model first, as configured in evalscribe.toml.")
     ] = False,
     collection: Collection = None,
     fresh: Fresh = False,
@@ -178,7 +185,7 @@ def judge_eval(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Judges to measure: rules, PROVIDER/MODEL, cascade. Default: the rubric's model.",
+            help="Judges to measure: rules, PROVIDER/MODEL, cascade. Default: the model that the rubric names.",
             show_default=False,
         ),
     ] = None,
@@ -186,8 +193,8 @@ def judge_eval(
         str | None,
         typer.Option(
             metavar="FIELD",
-            help="Field to compare: a dotted path, or `.` for the whole answer. "
-            "Default: classification, else the first field with choices, else the whole answer.",
+            help="Field of the answer to compare: a dotted path, or `.` for the whole answer. By default, the command "
+            "compares the field `classification`, else the first field with fixed choices, else the whole answer.",
             show_default=False,
         ),
     ] = None,
@@ -195,7 +202,7 @@ def judge_eval(
         float | None,
         typer.Option(
             metavar="N",
-            help="Maximum difference at which numbers agree. Default: they must be equal.",
+            help="Largest difference at which two numbers agree. Default: numbers must be equal.",
             show_default=False,
         ),
     ] = None,

@@ -20,7 +20,7 @@ def mcp(
     collection: options.Collection = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder to serve. Default: the current one.", show_default=False),
+        typer.Option(metavar="DIR", help="Folder to serve. Default: the current folder.", show_default=False),
     ] = None,
 ) -> int:
     """Serve this folder to a coding agent over MCP, on standard input and output."""

@@ -18,33 +18,39 @@ SOURCE = "Source of the run"
 """Heading in the help for the options that determine from where a run is fetched."""
 RunArgument = Annotated[
     str,
-    typer.Argument(metavar="RUN", help="A run: id, its first characters, name, file, folder, URL, or `sample`."),
+    typer.Argument(metavar="RUN", help="A run: id, start of the id, name, file, folder, URL, or `sample`."),
 ]
 Judge = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="`rules` or PROVIDER/MODEL. Default: see `doctor`.", rich_help_panel=JUDGING),
+    typer.Option(
+        metavar="PROVIDER/MODEL", help="Judge: `rules` or a model (default: see `doctor`).", rich_help_panel=JUDGING
+    ),
 ]
 Rubric = Annotated[
     str | None,
-    typer.Option(metavar="NAME[@V]", help="Rubric to judge by. Default: failure.", rich_help_panel=JUDGING),
+    typer.Option(
+        metavar="NAME[@V]", help="Rubric to judge by. Default: the rubric `failure`.", rich_help_panel=JUDGING
+    ),
 ]
 Cascade = Annotated[
     bool,
-    typer.Option("--cascade", help="Rules, then a cheap model, then a better model.", rich_help_panel=JUDGING),
+    typer.Option("--cascade", help="Judge by rules, then a cheap, then a better model.", rich_help_panel=JUDGING),
 ]
 Batch = Annotated[
     bool,
-    typer.Option("--batch", help="Pay half, and wait up to a day (message batches).", rich_help_panel=JUDGING),
+    typer.Option("--batch", help="Use message batches: half the price, up to a day.", rich_help_panel=JUDGING),
 ]
 Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="Reports folder. Default: reports.")]
 Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the report. Default: today.")]
 Concurrency = Annotated[
     int | None,
-    typer.Option(metavar="N", min=1, max=64, help="Maximum concurrent calls. Default: 4.", rich_help_panel=JUDGING),
+    typer.Option(
+        metavar="N", min=1, max=64, help="Maximum number of concurrent calls. Default: 4.", rich_help_panel=JUDGING
+    ),
 ]
 Budget = Annotated[
     float | None,
-    typer.Option(min=0, metavar="USD", help="Maximum to spend. Default: 5.", rich_help_panel=JUDGING),
+    typer.Option(min=0, metavar="USD", help="Maximum cost in US dollars. Default: 5.", rich_help_panel=JUDGING),
 ]
 MaxTokens = Annotated[
     int | None,
@@ -56,7 +62,9 @@ Engine = Annotated[
 ]
 RayAddress = Annotated[
     str | None,
-    typer.Option(metavar="HOST:PORT", help="Head of the Ray cluster. Default: this machine.", rich_help_panel=JUDGING),
+    typer.Option(
+        metavar="HOST:PORT", help="Ray cluster to use. Default: a new local cluster.", rich_help_panel=JUDGING
+    ),
 ]
 Deployment = Annotated[
     str | None, typer.Option(metavar="URL", help="Address of the Convex deployment.", rich_help_panel=SOURCE)
@@ -64,40 +72,43 @@ Deployment = Annotated[
 KeyFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="File with the Convex deploy key.", rich_help_panel=SOURCE)
 ]
-EnvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="File with keys. Default: .env.local and .env.")]
+EnvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="File with API keys. Default: .env.local and .env.")]
 Via = Annotated[
-    str, typer.Option(metavar="http|npx", help="How to reach Convex. Default: http.", rich_help_panel=SOURCE)
+    str,
+    typer.Option(metavar="http|npx", help="Reach Convex by HTTP or with npx. Default: http.", rich_help_panel=SOURCE),
 ]
 ConvexDir = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Folder to run npx in, with --via npx.", rich_help_panel=SOURCE)
 ]
 Provider = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Provider of the run's model, if the source is wrong.", rich_help_panel=SOURCE),
+    typer.Option(
+        metavar="NAME", help="Provider of the run's model; replaces the stated provider.", rich_help_panel=SOURCE
+    ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option(metavar="MODEL", help="Model of the run, if the source is wrong.", rich_help_panel=SOURCE),
+    typer.Option(metavar="MODEL", help="Model of the run; replaces the stated model.", rich_help_panel=SOURCE),
 ]
 Map = Annotated[
     list[str] | None,
     typer.Option(
         metavar="FIELD=COLUMN,...",
-        help="Names of columns, such as input=question.",
+        help="Columns for fields, such as input=question.",
         show_default=False,
     ),
 ]
 Threshold = Annotated[
     float | None,
-    typer.Option(metavar="SCORE", help="Lowest score that passes. Default: 1."),
+    typer.Option(metavar="SCORE", help="Lowest score that counts as passed. Default: 1."),
 ]
 Tasks = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Folder of a Harbor job's tasks, or of tau-bench."),
+    typer.Option(metavar="DIR", help="Tasks of a Harbor job, or a checkout of tau-bench."),
 ]
 ReferenceRun = Annotated[
     Path | None,
-    typer.Option(metavar="RUN", help="Run of the reference answers, to find bad tasks."),
+    typer.Option(metavar="RUN", help="Run with the reference answers, to find bad tasks."),
 ]
 ReplayCommand = Annotated[
     str | None,
@@ -105,11 +116,12 @@ ReplayCommand = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Call models, which costs money, without asking.")]
 Collection = Annotated[
-    str | None, typer.Option(metavar="NAME", help="A collection: name or id. Default: configured, or the only one.")
+    str | None,
+    typer.Option(metavar="NAME", help="A collection: name or id. Default: the configured or only collection."),
 ]
 Where = Annotated[
     str | None,
-    typer.Option(metavar="SQL", help="Only these agent runs, such as \"status = 'failed'\"; or a SELECT of ids."),
+    typer.Option(metavar="SQL", help="Condition on the agent runs, such as \"status = 'failed'\", or a SELECT of ids."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Short for --format json.", rich_help_panel=OUTPUT)]
 

@@ -21,7 +21,10 @@ from evalscribe.text import join_first
 
 def prove(
     run: Annotated[
-        str, typer.Argument(metavar="RUN|REPORT", help="A run, as for `analyze`, or the file of its report.")
+        str,
+        typer.Argument(
+            metavar="RUN|REPORT", help="A run, in any form that `analyze` accepts, or the file of a run's report."
+        ),
     ],
     evals: Annotated[
         list[str] | None, typer.Argument(metavar="[EVAL]...", help="Failed evals: category/name, name or id.")
@@ -31,7 +34,7 @@ def prove(
     ] = REPEAT,
     tasks: options.Tasks = None,
     expectations: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Corrected expectations of the tasks (tau-bench).")
+        Path | None, typer.Option(metavar="FILE", help="File with corrected expected results of tau-bench tasks.")
     ] = None,
     replay_command: options.ReplayCommand = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replay again instead of using stored replays.")] = False,
@@ -97,7 +100,7 @@ def _print(proved: ProvedRun, arguments: Sequence[str]) -> None:
         eval_names = join_first([item.eval for item in proved.not_replayed if item.why == reason], MOST_NAMED)
         say(f"Not replayed: {eval_names}: {reason}")
     if any(item.why.startswith(NOT_HERE) for item in proved.not_replayed):
-        say("Name a command with `--replay-command` to run them.")
+        say("To replay the answers of these evals, name a command with `--replay-command`.")
     print_notes(proved.notes)
     if proved.report_path is None:
         command = join(["evalscribe", "analyze", *arguments])

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 Remote = Annotated[
     str | None,
     typer.Option(
-        metavar="NAME", help="Git remote. Default: the branch's remote, origin, or the only one.", show_default=False
+        metavar="NAME",
+        help="Git remote to push to. Default: the branch's remote, or else origin, or else the only remote.",
+        show_default=False,
     ),
 ]
 ApiUrl = Annotated[

@@ -26,7 +26,7 @@ from evalscribe.workspace import Workspace
 
 def recurring(
     models: Annotated[
-        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Models to include. Default: all.")
+        list[str] | None, typer.Argument(metavar="PROVIDER/MODEL", help="Models to include. Default: all models.")
     ] = None,
     across_models: Annotated[
         bool,
@@ -43,10 +43,11 @@ def recurring(
     """List the evals that failed in at least two runs: dates, labels, causes, actions, and whether a fix held.
 
     Outages are summarised on one line. With --across-models, list the evals that several models fail in the same way.
-    Runs are only counted together if they have the same experiment, task and grader, and if they were analysed here.
+    Runs are only counted together if they have the same experiment, task and grader, and if they were analysed with
+    this store.
     """
     if least is not None and not across_models:
-        raise UsageError("--min goes with --across-models")
+        raise UsageError("--min can only be used with --across-models")
     with Workspace(Options(reports=reports)) as workspace:
         store = workspace.store.analyses if workspace.has_store else None
         if not across_models:

@@ -49,24 +49,29 @@ class Actions(Frozen):
 
 def check(
     report: Annotated[
-        list[str] | None, typer.Argument(metavar="REPORT", help="Reports to check. Default: all.")
+        list[str] | None, typer.Argument(metavar="REPORT", help="Reports to check. Default: all reports.")
     ] = None,
     output: Annotated[
         str | None,
         typer.Option(
             "--format",
             metavar="text|github|json",
-            help="Output format. Default: text; in GitHub Actions, github.",
+            help="Output format. Default: text, or github in GitHub Actions.",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
     evidence: Annotated[
-        list[Path] | None, typer.Option(metavar="DIR", help="Also compare quotations with this snapshot folder.")
+        list[Path] | None,
+        typer.Option(
+            metavar="DIR", help="Folder of a snapshot to compare quotations with, as well as the store. Repeatable."
+        ),
     ] = None,
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Fetch evidence that is not in the store; needs the deploy key.")
     ] = False,
-    comment: Annotated[bool, typer.Option("--comment", help="Comment on the pull request, in GitHub Actions.")] = False,
+    comment: Annotated[
+        bool, typer.Option("--comment", help="Comment on the pull request (only in GitHub Actions).")
+    ] = False,
     reports: options.Reports = None,
     deployment: options.Deployment = None,
     key_file: options.KeyFile = None,

@@ -19,7 +19,10 @@ from evalscribe.workspace import Workspace
 
 Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="List only reports of this model.")]
 Name = Annotated[
-    str, typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its first characters, or name).")
+    str,
+    typer.Argument(
+        metavar="REPORT", help="A report: the report's file or name, or the run's id, start of the id, or name."
+    ),
 ]
 
 

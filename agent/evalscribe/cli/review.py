@@ -43,10 +43,17 @@ from evalscribe.workspace import Workspace
 
 Report = Annotated[
     str,
-    typer.Argument(metavar="REPORT", help="A report: file, name, or its run (id, its first characters, name or file)."),
+    typer.Argument(
+        metavar="REPORT", help="A report: the report's file or name, or the run's id, start of the id, name or file."
+    ),
 ]
-Finding = Annotated[str, typer.Argument(metavar="N", help="The finding: its number in the report, or its eval.")]
-Label = Annotated[str, typer.Argument(metavar="LABEL", help="MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP.")]
+Finding = Annotated[
+    str, typer.Argument(metavar="N", help="The finding: the finding's number in the report, or the eval that failed.")
+]
+Label = Annotated[
+    str,
+    typer.Argument(metavar="LABEL", help="The right label: MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP."),
+]
 Kind = Annotated[
     str | None,
     typer.Option(
@@ -67,7 +74,9 @@ Note = Annotated[
 ]
 Ref = Annotated[
     str | None,
-    typer.Option(metavar="REF", help="Branch with merged reports. Default: the remote's main branch, else HEAD."),
+    typer.Option(
+        metavar="REF", help="Branch that contains the merged reports. Default: the remote's main branch, or else HEAD."
+    ),
 ]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="JSONL file to write.", show_default=False)]
 
@@ -101,11 +110,14 @@ def label(
     if not result.changed:
         output.hint("The report already has this label. To add your own comment, repeat the command with --note TEXT.")
     output.hint(
-        "The label applies now. The page's counts and recommendations are updated when its run is analysed again."
+        "The label applies now. The counts and recommendations of the report are updated when the run is "
+        "analysed again."
     )
     if result.in_git:
         where = quote(relpath(result.path))
-        output.hint(f"Next: commit {where}; once it is merged, `evalscribe review sync` makes it a label for judges.")
+        output.hint(
+            f"Next: commit {where}; once the commit is merged, `evalscribe review sync` lets judges use the label."
+        )
     return 0
 
 
@@ -128,7 +140,7 @@ def run_in_path(path: Path) -> str | None:
 
 
 def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read the corrections in merged reports, for later analyses."""
+    """Read the corrections in merged reports, so that later analyses use the corrections."""
     with _opened(reports) as workspace:
         print_sync(use_case(workspace.reports, workspace.store.analyses, ref), as_json=as_json)
     return 0

@@ -26,7 +26,9 @@ from evalscribe.model.exploration import Exploration
 from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
-Collection = Annotated[str, typer.Option(metavar="ID", help="Collection of the rubric. Default: default.")]
+Collection = Annotated[
+    str, typer.Option(metavar="ID", help="Id of the rubric's collection. Default: the collection `default`.")
+]
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "report": lambda: Analysis.model_json_schema(mode="serialization"),
     "rubric": file_schema,
@@ -60,7 +62,7 @@ def list_all(collection: Collection = "default", as_json: options.Json = False) 
 
 
 def show(rubric: Rubric, collection: Collection = "default", as_json: options.Json = False) -> int:
-    """Show a rubric as YAML. Default: its latest stored version, otherwise its file."""
+    """Show a rubric as YAML: the latest stored version, or the rubric's file if no version is stored."""
     with Workspace() as workspace:
         rubric_record = find_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     output.print_json(rubric_record) if as_json else output.say(to_yaml(rubric_record).rstrip("\n"))
@@ -70,7 +72,7 @@ def show(rubric: Rubric, collection: Collection = "default", as_json: options.Js
 def delete(
     rubric: Annotated[str, typer.Argument(metavar="NAME", help="Name of a stored rubric.")],
     collection: Collection = "default",
-    yes: Annotated[bool, typer.Option("--yes", help="Delete its versions without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Delete the versions without asking.")] = False,
 ) -> int:
     """Delete all stored versions of a rubric, after asking.
 
@@ -111,13 +113,16 @@ def validate(
 def diff(
     rubric: Rubric,
     other: Annotated[
-        str | None, typer.Argument(metavar="NAME[@V]|FILE", help="Version to compare with. Default: the rubric's file.")
+        str | None,
+        typer.Argument(
+            metavar="NAME[@V]|FILE", help="Version or file to compare with. Default: the file of the first rubric."
+        ),
     ] = None,
     collection: Collection = "default",
 ) -> int:
     """Show how two rubrics or versions differ.
 
-    Default: the latest version and the file.
+    With one argument, compare the latest stored version of the rubric with the rubric's file.
     """
     with Workspace() as workspace:
         lines = diff_rubrics(workspace.store.collections, workspace.prompts, rubric, other, collection)
@@ -126,7 +131,9 @@ def diff(
 
 
 def schema(
-    name: Annotated[str, typer.Argument(metavar="report|rubric|exploration", help="Document to describe.")],
+    name: Annotated[
+        str, typer.Argument(metavar="report|rubric|exploration", help="Kind of document whose schema to print.")
+    ],
 ) -> int:
     """Print the JSON Schema of a document: a report, a rubric or an exploration."""
     if name not in SCHEMAS:

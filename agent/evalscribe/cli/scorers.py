@@ -31,7 +31,11 @@ SHOWN_KEYS = 60
 def create(
     name: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Scorer name. Default: the name in its decorator.", show_default=False),
+        typer.Option(
+            metavar="NAME",
+            help="Name of the scorer. Default: the name given in the function's decorator.",
+            show_default=False,
+        ),
     ] = None,
     function: Annotated[
         str | None,
@@ -42,7 +46,7 @@ def create(
     folder: Annotated[
         Path,
         typer.Option(
-            metavar="DIR", help="Folder to import the function from. Default: this folder.", show_default=True
+            metavar="DIR", help="Folder to import the function from. Default: the current folder.", show_default=True
         ),
     ] = Path("."),
     builtin: Annotated[
@@ -54,7 +58,11 @@ def create(
     ] = None,
     description: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Description. Default: the text in its decorator.", show_default=False),
+        typer.Option(
+            metavar="TEXT",
+            help="Description of the scorer. Default: the text given in the function's decorator.",
+            show_default=False,
+        ),
     ] = None,
     form: Format = "table",
 ) -> int:
@@ -63,7 +71,7 @@ def create(
     if (function is None) == (builtin is None):
         raise UsageError("a scorer needs either --function python:package.module:function or --builtin NAME")
     if builtin is not None and name is None:
-        raise UsageError("a scorer made from a built-in one needs a name of its own: --name N")
+        raise UsageError("a scorer made from a built-in scorer needs another name: give --name NAME")
     with Workspace() as workspace:
         if function is not None:
             result = _of_function(workspace, name, function, folder, config, description)
@@ -75,7 +83,9 @@ def create(
 
 
 def list_all(
-    builtin: Annotated[bool, typer.Option("--builtin", help="List built-in scorers, with their config keys.")] = False,
+    builtin: Annotated[
+        bool, typer.Option("--builtin", help="List the built-in scorers and the config keys of each scorer.")
+    ] = False,
     form: Format = "table",
 ) -> int:
     """List your scorers, or the built-in scorers with --builtin."""
@@ -95,7 +105,11 @@ def list_all(
 
 def show(
     scorer: Annotated[
-        str, typer.Argument(metavar="SCORER", help="A scorer: id, first characters of the id, name, or a built-in one.")
+        str,
+        typer.Argument(
+            metavar="SCORER",
+            help="A scorer: id, first characters of the id, or name; or the name of a built-in scorer.",
+        ),
     ],
     form: Format = "table",
 ) -> int:

@@ -21,31 +21,33 @@ HEADS = ("id", "item", "trial", "scorer", "result", "value", "label", "explanati
 
 def list_all(
     run_id: Annotated[
-        str | None, typer.Option(metavar="RUN", help="Scores of this run: id or name.", show_default=False)
+        str | None, typer.Option(metavar="RUN", help="List only scores of this run: id or name.", show_default=False)
     ] = None,
     run_item_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Scores of this run item.", show_default=False)
+        str | None, typer.Option(metavar="ID", help="List only scores of this run item.", show_default=False)
     ] = None,
     scorer_id: Annotated[
-        str | None, typer.Option(metavar="ID|NAME", help="Scores of this scorer: id or name.", show_default=False)
+        str | None,
+        typer.Option(metavar="ID|NAME", help="List only scores of this scorer: id or name.", show_default=False),
     ] = None,
     scorer_version_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="Scores of this version of a scorer.", show_default=False)
+        str | None, typer.Option(metavar="ID", help="List only scores of this version of a scorer.", show_default=False)
     ] = None,
     passed: Annotated[
-        bool | None, typer.Option("--passed/--failed", help="Only scores that passed, or that failed.")
+        bool | None, typer.Option("--passed/--failed", help="List only scores that passed, or only scores that failed.")
     ] = None,
     status: Annotated[
-        str | None, typer.Option(metavar="ok|unscored|error", help="Only scores with this status.", show_default=False)
+        str | None,
+        typer.Option(metavar="ok|unscored|error", help="List only scores with this status.", show_default=False),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Only scores from this time on, such as 2026-11-21T14:05Z.", show_default=False
+            metavar="TIME", help="List only scores from this time on, such as 2026-11-21T14:05Z.", show_default=False
         ),
     ] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only scores before this time.", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="List only scores before this time.", show_default=False)
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Include scores that were replaced by rescoring.")] = False,
     form: Format = "table",
@@ -76,7 +78,9 @@ def evidence(
     ],
     include: Annotated[
         str,
-        typer.Option(metavar="PART,...", help="Parts to show, of scorer_input, scorer_output, evidence. Default: all."),
+        typer.Option(
+            metavar="PART,...", help="Parts to show: scorer_input, scorer_output, evidence. Default: all parts."
+        ),
     ] = "scorer_input,scorer_output,evidence",
     form: Format = "table",
 ) -> int:

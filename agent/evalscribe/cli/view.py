@@ -28,10 +28,21 @@ from evalscribe.workspace import Workspace
 def view(
     subject: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN|REPORT|FOLDER]", help="Pages to show. Default: all reports.", show_default=False),
+        typer.Argument(
+            metavar="[RUN|REPORT|FOLDER]",
+            help="Run, report or folder to show. Default: all reports.",
+            show_default=False,
+        ),
     ] = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="Port. Default: a free one.", show_default=False)
+        int,
+        typer.Option(
+            min=0,
+            max=65535,
+            metavar="N",
+            help="Port of the local web server. Default: any free port.",
+            show_default=False,
+        ),
     ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Do not open the browser.")] = False,
     bundle: Annotated[

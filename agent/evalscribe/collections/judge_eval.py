@@ -87,7 +87,7 @@ def open_labelled(workspace: Workspace, name: str, field: "LabelField") -> Label
     try:
         return labelled_dataset(workspace.store.datasets, name, field)
     except NotFoundError as error:
-        raise NotFoundError(f"file {name} not found, and {error}", fields=error.fields) from None
+        raise NotFoundError(f"neither a file nor a dataset matches {name}: {error}", fields=error.fields) from None
 
 
 def labelled_file(path: Path) -> LabelledSource:

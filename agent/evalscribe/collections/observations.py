@@ -46,25 +46,25 @@ _CLUSTER = _object(
 
 
 def observing_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric with which a model states observations that are relevant to the question.
+    """Return the rubric by which a model states what it observes in agent runs about the question.
 
-    Answers have the form `{"observations": [text with citations, …]}`.
+    The model's answers have the form `{"observations": [text with citations, …]}`.
     """
     return _rubric(prompts, question, OBSERVE, _object(observations={"type": "array", "items": _CITED}))
 
 
 def clustering_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric with which a model groups observations.
+    """Return the rubric by which a model groups observations.
 
-    Answers have the form `{"clusters": [{"name", "text", "members": [id, …]}, …]}`.
+    The model's answers have the form `{"clusters": [{"name", "text", "members": [id, …]}, …]}`.
     """
     return _rubric(prompts, question, CLUSTER, _object(clusters={"type": "array", "items": _CLUSTER}))
 
 
 def answering_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric with which a model answers the question.
+    """Return the rubric by which a model answers the question.
 
-    Answers have the form `{"answer": text with citations}`.
+    The model's answers have the form `{"answer": text with citations}`.
     """
     return _rubric(prompts, question, ANSWER, _object(answer=_CITED))
 

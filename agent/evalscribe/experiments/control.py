@@ -76,7 +76,8 @@ def plan_run(
     """
     if experiment.status == "archived":
         raise UsageError(
-            f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}`"
+            f"experiment {experiment.name} is archived: `evalscribe experiments archive --undo {experiment.name}` "
+            "makes the experiment active again"
         )
     experiment_version = _version(workspace, experiment, version, config)
     requested = _deployment(workspace, experiment_version, deployment)
@@ -205,8 +206,8 @@ def _deployment(workspace: Workspace, version: ExperimentVersion, name_or_id: st
     if deployment.component(target.component.name) is None:
         names = ", ".join(component.name for component in deployment.components)
         raise UsageError(
-            f"`deployment_id` {name_or_id}: it has no component {target.component.name}, which the experiment needs. "
-            f"Its components: {names}",
+            f"`deployment_id` {name_or_id}: the deployment has no component {target.component.name}, which the "
+            f"experiment needs. Components of the deployment: {names}",
             fields=("deployment_id",),
         )
     deployments.component_of(deployment, target.component.name, target.component.type)
@@ -302,7 +303,7 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
         UnavailableError: A worker is already running the run.
     """
     if run.state == "completed" and run.archived:
-        raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another one")
+        raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another run")
     with workspace.store.experiment_runs.claim(run.id) as claimed:
         if not claimed:
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")

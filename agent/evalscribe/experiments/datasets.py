@@ -379,7 +379,7 @@ def list_items(items: Iterable[Item], split: str | None) -> Iterator[Item]:
     if split is not None and splits and split not in splits:
         names = ", ".join(sorted(name for name in splits if name is not None))
         raise UsageError(
-            f"`split` {split!r}: it has no items; {f'splits: {names}' if names else 'the dataset is not split'}",
+            f"`split` {split!r}: the split has no items; {f'splits: {names}' if names else 'the dataset is not split'}",
             fields=("split",),
         )
 
@@ -480,7 +480,7 @@ def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now
     version = datasets.publish_items(dataset.id, items, now)
     if version is None:
         raise UsageError(
-            f"the draft of dataset {dataset.name} has changes that would be lost: publish them with "
+            f"the draft of dataset {dataset.name} has changes that would be lost: publish the draft with "
             f"`evalscribe datasets publish {dataset.name}`, or give the file another name"
         )
     return PublishedVersion(version=version, new=version.id not in existing_ids)

@@ -223,8 +223,8 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
         if not _HEADER.fullmatch(text):
             name = text.partition("=")[0]
             raise UsageError(
-                f"`header` {name}=…: write NAME=ENV_VAR, naming the environment variable with its value; the value "
-                "itself is never stored",
+                f"`header` {name}=…: write NAME=ENV_VAR, where ENV_VAR is an environment variable with the value; "
+                "the value itself is never stored",
                 fields=("header",),
             )
     return dict(text.split("=", 1) for text in texts)
@@ -236,7 +236,8 @@ def _model(model: str | None) -> dict[str, str]:
     provider, _, name = model.partition("/")
     if not provider or not name:
         raise UsageError(
-            f"`model` {model}: expected PROVIDER/MODEL; runs are filed under that model's reports", fields=("model",)
+            f"`model` {model}: expected PROVIDER/MODEL, the model under which reports on the runs are filed",
+            fields=("model",),
         )
     return {"provider": provider, "model": name}
 

@@ -162,7 +162,7 @@ def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.envi
     """Read header values from environment variables. Raises `UsageError` if any of the variables is not set."""
     missing = [variable for variable in names.values() if not environ.get(variable)]
     if missing:
-        raise UsageError(f"{', '.join(missing)} is not set: a header of the component needs its value")
+        raise UsageError(f"{', '.join(missing)} is not set: a header of the component needs the value of this variable")
     values = {name: environ[variable].strip() for name, variable in names.items()}
     invalid = [names[name] for name, value in values.items() if not (value.isascii() and value.isprintable())]
     if invalid:

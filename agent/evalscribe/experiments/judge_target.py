@@ -226,7 +226,7 @@ def _settings_with_judge(settings: Settings, target: JudgeTarget) -> Settings:
 def _table(parts: CascadeParts | None) -> CascadeTable:
     if parts is None:
         raise UsageError(
-            "this version does not record the models of its cascade: create one that does with `evalscribe "
+            "this experiment version does not record the models of its cascade: create a new version with `evalscribe "
             "experiments update EXPERIMENT --judge cascade`"
         )
     tags = {tag.name: TagTable(about=tag.about, rubric=tag.rubric) for tag in parts.tags}

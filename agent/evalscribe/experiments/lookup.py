@@ -112,7 +112,7 @@ def require_ended(run: ExperimentRun, reason: str) -> None:
     if not run.terminal:
         raise UsageError(
             f"run {run.name or run.id} is {run.state}: {reason}.\n"
-            f"Wait for it: `evalscribe experiments runs wait {run.id}`."
+            f"Wait for the run: `evalscribe experiments runs wait {run.id}`."
         )
 
 

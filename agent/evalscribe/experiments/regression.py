@@ -180,11 +180,11 @@ def _find_run_items(run: ExperimentRun, items: Sequence[RunItem], ids: Sequence[
         if id not in items_by_id:
             raise NotFoundError(
                 f"run {run.name or run.id} has no run item {id!r}; "
-                f"`evalscribe experiments runs failures {run.id}` lists them"
+                f"`evalscribe experiments runs failures {run.id}` lists the run items that failed"
             )
         if items_by_id[id].verdict == "passed":
             raise UsageError(
-                f"`run_item_id` {id}: {items_by_id[id].item_key} passed in this trial; leave it out",
+                f"`run_item_id` {id}: {items_by_id[id].item_key} passed in this trial; leave out this run item",
                 fields=("run_item_id",),
             )
     return [items_by_id[id] for id in dict.fromkeys(ids)]

@@ -516,7 +516,8 @@ def _run_item(workspace: Workspace, query: ScoreQuery) -> RunItem:
     trial = store.attempt(id) if id else None
     if trial is None:
         raise NotFoundError(
-            f"run item {query.run_item_id!r} not found; `evalscribe experiments runs failures RUN` lists failed ones"
+            f"run item {query.run_item_id!r} not found; `evalscribe experiments runs failures RUN` lists the run "
+            "items that failed"
         )
     if query.run_id not in (None, trial.item.run_id):
         raise UsageError(f"run item {query.run_item_id} belongs to run {trial.item.run_id}, not to {query.run_id}")

@@ -133,11 +133,13 @@ async def open_target(
 def _component_and_folder(target: ComponentTarget, deployment: Deployment | None) -> tuple[Component, Path]:
     name = target.component.name
     if deployment is None:
-        raise NotFoundError(f"deployment {target.deployment_id} not found; the run needs its component {name}")
+        raise NotFoundError(
+            f"deployment {target.deployment_id} not found: the run calls component {name} of that deployment"
+        )
     component = deployment.component(name)
     if component is None:
         names = ", ".join(other.name for other in deployment.components)
-        raise UsageError(f"deployment {deployment.id} has no component {name}; its components: {names}")
+        raise UsageError(f"deployment {deployment.id} has no component {name}; components of the deployment: {names}")
     folder = Path(deployment.folder)
     if component.kind != "http" and not folder.is_dir():
         raise NotFoundError(f"{folder}, the folder of deployment {deployment.id}, no longer exists")
@@ -225,9 +227,9 @@ async def _check(binding: Binding, folder: str) -> None:
     if function.code == spec.code:
         return
     raise UsageError(
-        f"scorer {spec.name}: the source in {folder} has changed since its version {spec.id} was created.\nCreate its "
-        f"next version with evalscribe experiments scorers create --name {spec.name} "
-        f"--function {PYTHON}{spec.address} --folder {folder}, and attach it and the other scorers "
+        f"scorer {spec.name}: the code in {folder} has changed since version {spec.id} of the scorer was created.\n"
+        f"Create the next version of the scorer with evalscribe experiments scorers create --name {spec.name} "
+        f"--function {PYTHON}{spec.address} --folder {folder}, and attach all scorers of the experiment "
         f"again with evalscribe experiments update … --scorer-id {spec.name}"
     )
 

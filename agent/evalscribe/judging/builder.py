@@ -98,7 +98,10 @@ class JudgeRecipe:
         """Open a worker. Raises `UsageError` if the worker's process runs another version of evalscribe."""
 
         if self.version != __version__:
-            raise UsageError(f"a worker has evalscribe {__version__}, not {self.version}: install the same version")
+            raise UsageError(
+                f"a worker process runs evalscribe {__version__}, but the main process runs {self.version}: "
+                "install the same version on every machine"
+            )
         budget = RemoteBudget(ask, self.usd, self.tokens)
         service = ModelService(self.access.get, budget, context_tokens=self.context_tokens)
         with TemporaryDirectory() as folder:
@@ -284,7 +287,7 @@ class JudgeBuilder:
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
-        """Return a judge of failures that calls `models`. Without models, the rules judge.
+        """Return a judge of failures that calls `models`, or that only applies the rules if `models` is empty.
 
         Raises `UsageError` if the rubric is not for failures, or if a rubric is given without models.
         """

@@ -209,7 +209,7 @@ def find_recommendation(workspace: Workspace, name: str, id: str) -> ReportRecom
     try:
         edits = read_page(PageSource(name=below, text=text, data=file.data))
     except DataError as error:
-        raise DataError(f"{below} cannot be read as a report of evalscribe: {error}") from None
+        raise DataError(f"{below} is not a report that evalscribe can read: {error}") from None
     recommendation = _numbered_recommendation(edits.report, id.strip().upper())
     row = f"| {recommendation.id} |"
     if reworded := next((edit.line for edit in edits.outside_edits if (edit.before or "").startswith(row)), None):
@@ -478,9 +478,10 @@ def _commit(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, subject
 
 
 def _earlier_patch(workspace: Workspace, suite: SuiteFolder, subject: ReportRecommendation) -> AppliedPatch | None:
-    """Return the earlier patch if the report or a branch shows that it is committed; otherwise return None.
+    """Return the patch for a recommendation that an earlier `apply` has committed; None if there is no such commit.
 
-    If only a branch shows the commit, record it in the report.
+    The commit is found by a line in the report, or else on a branch of the suite. If the report lacks the line,
+    add the line to the report.
     """
     line = committed_line(subject.text, subject.id)
     if line is not None:

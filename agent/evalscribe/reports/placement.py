@@ -94,7 +94,7 @@ def _new(run: Run, date: str, files: Sequence[ReportFile]) -> ReportPlacement:
     name = str(folder / f"{stem}_{path_part(date)}.md")
     if not _taken(name, files):
         return ReportPlacement(name=name)
-    message = f"{name} is not a report of evalscribe and is left as it is; the new one is beside it"
+    message = f"{name} was not written by evalscribe and is left as it is; the new report is beside it"
     return ReportPlacement(name=_free_name(name, files), message=message)
 
 

@@ -358,7 +358,7 @@ def _read(file: ReportFile, source: PageSource, bases: Iterable[str]) -> Report:
                 f"Commit it with git, so that links to it work: git add {quote(str(file.path))}"
             ) from error
         raise DataError(
-            f"{file.name} cannot be read as a report of evalscribe, so it is not published: {error}"
+            f"{file.name} is not published, because it is not a report that evalscribe can read: {error}"
         ) from error
 
 

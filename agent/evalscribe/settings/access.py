@@ -215,8 +215,8 @@ def check_host(host: str, host_origin: Origin, key: str, key_origin: Origin) -> 
     """Raise `UsageError` if the source that names a host is less trusted than the source of the key."""
     if host_origin.trust < key_origin.trust:
         raise UsageError(
-            f"{host} comes from {host_origin.where} but {key} from {key_origin.where}: the key is not sent there\n"
-            "name the host on the command line, or set both in the same place"
+            f"{host} comes from {host_origin.where} but {key} from {key_origin.where}, so the key is not sent to "
+            "that host\nname the host on the command line, or set the host and the key in the same place"
         )
 
 
@@ -297,7 +297,8 @@ def _convex_host(places: SettingsSources, key: _Key, host: SettingValue[str] | N
         check_host(SELF_HOSTED_URL, beside.origin, key.name, key.origin)
     if not key.deployment:
         raise UsageError(
-            f"{key.name} ({key.origin.where}) does not name a deployment: give its address with `deployment` URL",
+            f"{key.name} ({key.origin.where}) does not name a deployment: give the address of the deployment with "
+            "`deployment` URL",
             fields=("deployment",),
         )
     return key.deployment, key.origin
@@ -312,8 +313,8 @@ def _self_hosted(key: _Key, url: SettingValue[str] | None) -> tuple[str, Origin]
     # A self-hosted key does not name its deployment, so only the source of the key can say where the key may be sent.
     if url.origin != key.origin:
         raise UsageError(
-            f"{SELF_HOSTED_URL} comes from {url.origin.where} but {SELF_HOSTED_KEY} from {key.origin.where}: "
-            "the key is not sent there\nset both in the same place"
+            f"{SELF_HOSTED_URL} comes from {url.origin.where} but {SELF_HOSTED_KEY} from {key.origin.where}, "
+            "so the key is not sent to that host\nset the host and the key in the same place"
         )
     return host_url(url, SELF_HOSTED_URL), url.origin
 

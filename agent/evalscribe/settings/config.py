@@ -310,7 +310,9 @@ def save_setting(root: Path, key: str, value: str) -> Path:
         valid = False
     # `os.replace` would replace a link by a file.
     if not valid or path.is_symlink():
-        raise UsageError(f"{path} cannot be changed here; write this line before its first table:\n{line}")
+        raise UsageError(
+            f"evalscribe cannot change {path}; edit the file and add this line above the first [table]:\n{line}"
+        )
     try:
         with NamedTemporaryFile("w", encoding="utf-8", dir=root, prefix=".", suffix=".tmp", delete=False) as file:
             file.write(changed + tables)

@@ -163,7 +163,7 @@ class DeploymentPayloads:
             raise EvalPayloadError(f"the deployment cannot read the eval: {_reason(str(failure))}") from None
         self._unanswered = 0
         if value is None:
-            raise EvalPayloadError("the deployment has no such eval")
+            raise EvalPayloadError("the deployment has no eval with this id")
         return value
 
     async def close(self) -> None:
@@ -176,7 +176,7 @@ class DeploymentPayloads:
             return self._no_function(path)
         if _BAD_ID.search(message):
             return NotFoundError(
-                f"{where} does not know run {self._run_id!r}: {_reason(message)}\ncopy the id from the run's address"
+                f"{where} has no run {self._run_id!r}: {_reason(message)}\ncopy the run's id from the URL of the run"
             )
         if not self._functions.has_key:
             return refuses_access(where, safe_message(message), has_key=False)
@@ -193,17 +193,18 @@ class DeploymentPayloads:
         where = self._functions.where
         if not is_document_id(self._run_id):
             return NotFoundError(
-                f"{where} does not know run {self._run_id!r}: it is not a Convex id ({message})\n"
-                "copy the id from the run's address"
+                f"{where} has no run {self._run_id!r}: the text is not a Convex id ({message})\n"
+                "copy the run's id from the URL of the run"
             )
         if await self._answers_about_runs():
             return NotFoundError(
-                f"{where} does not know run {self._run_id!r}: it is the id of something else ({message})\n"
-                "name the run, not one of its evals; the deployment hides the reasons for errors"
+                f"{where} has no run {self._run_id!r}: the id does not belong to a run ({message})\n"
+                "give the id of a run, not the id of an eval; the deployment hides the reasons for errors"
             )
         return UnavailableError(
             f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
-            f"check that the id is a run's, and that the deployment ({self._functions.chosen_by}) has the functions",
+            f"check that the id is the id of a run, and that the deployment ({self._functions.chosen_by}) has the "
+            "functions",
             fields=_CHOOSING,
         )
 
@@ -225,12 +226,12 @@ class DeploymentPayloads:
         if not self._functions.has_key:
             return AccessError(
                 f"{where} has no accessible function {path}: the key is missing, or the function is not deployed\n"
-                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another one "
+                "set CONVEX_DEPLOY_KEY to a deploy key of this deployment, or name another deployment "
                 f"({self._functions.chosen_by})",
                 fields=_CHOOSING,
             )
         return UnavailableError(
-            f"{where} has no function {path}: it is not deployed there, or the key is not an admin key\n"
+            f"{where} has no function {path}: the function is not deployed, or the key is not an admin key\n"
             f"check that the key belongs to the deployment that holds the runs ({self._functions.chosen_by})",
             fields=_CHOOSING,
         )
@@ -371,7 +372,7 @@ class ConvexHttp:
                     raise _TryAgain(reason, _seconds(response.headers.get("retry-after")))
                 if response.is_redirect:
                     raise UnavailableError(
-                        f"{self.where} redirects elsewhere: name the deployment itself (`deployment`)",
+                        f"{self.where} redirects to another address: give the deployment's own address (`deployment`)",
                         fields=("deployment",),
                     )
                 return response.status_code, content

@@ -528,7 +528,7 @@ class PayloadReader(Protocol):
 class PayloadSource:
     """Reads, redacts and decodes the payloads of a run.
 
-    `summary` and `payload` return redacted but undecoded answers, from which snapshots are written.
+    `summary` and `payload` return the payloads redacted but not decoded. Snapshots store the payloads in this form.
     """
 
     def __init__(self, payloads: PayloadReader, links: Links, origin: str) -> None:

@@ -50,7 +50,9 @@ class EveryEvalEverReader(EvalReader):
     def evals(self) -> Iterator[SourceEval]:
         files = list(self._files())
         if not files:
-            raise DataError(f"{self._path} has results but no instances, and its folder has no file …{_SUFFIX}")
+            raise DataError(
+                f"{self._path} has results but no instances, and the folder of the file has no file …{_SUFFIX}"
+            )
         for path in files:
             aggregate = self._aggregate(path)
             lines = LineGroups(path, open=self._open, omit=self._omit, is_line=_is_instance, column=_result, key=_key)

@@ -146,7 +146,7 @@ def _unrecognised(start: FileStart) -> DataError:
             return DataError(f"{path} contains no runs: it is a list of {_kind(first)}s, not of objects. {SUPPORTED}")
     if start.character in "[{":
         if start.top.keys() >= {"run", "failedEvals"}:
-            return DataError(f"{path} is part of a snapshot: give its folder")
+            return DataError(f"{path} is part of a snapshot: give the folder of the snapshot")
         if start.character == "{" and start.line is None:
             with FileReader(path) as reading:
                 stream = JsonStream(reading, str(path))
@@ -156,7 +156,7 @@ def _unrecognised(start: FileStart) -> DataError:
                 stream.end()
         return DataError(f"{path} contains no runs: {_describe_names(list(start.first))}. {SUPPORTED}")
     if path.suffix in (".yaml", ".yml"):
-        return DataError(f"{path} contains no runs: it is YAML. promptfoo writes the same as JSON: `-o results.json`")
+        return DataError(f"{path} contains no runs: it is YAML. With `-o results.json`, promptfoo writes JSON")
     if start.bytes.translate(None, _CONTROL) != start.bytes:
         return DataError(f"{path} contains no runs: it is binary. {SUPPORTED}")
     line = cut(one_line(first_line(path) or ""), 80)

@@ -107,11 +107,14 @@ def _require_convex(folder: Path) -> None:
     tables = [package_json.get(name) for name in _DEPENDENCIES] if isinstance(package_json, dict) else []
     if not any(isinstance(table, dict) and "convex" in table for table in tables):
         raise UsageError(
-            f"{package} does not list `convex`: `convex_dir` must be a folder that uses it", fields=("convex_dir",)
+            f"{package} does not list `convex`: `convex_dir` must be a folder whose package.json lists `convex`",
+            fields=("convex_dir",),
         )
     installed = (parent / "node_modules" / "convex" for parent in (folder.resolve(), *folder.resolve().parents))
     if not any(path.is_dir() for path in installed):
-        raise UsageError(f"`convex` is not installed in {folder}\nrun `npm install` (or `bun install`) there first")
+        raise UsageError(
+            f"`convex` is not installed in {folder}\nrun `npm install` (or `bun install`) in that folder first"
+        )
 
 
 class ConvexNpx:
@@ -228,7 +231,8 @@ class ConvexNpx:
             return refuses_access(self.where, safe_reason.removesuffix('"}'))
         if _LOGIN.search(message):
             return AccessError(
-                f"{self.where} is not logged in: {safe_reason}\nrun `npx convex login` there, or set CONVEX_DEPLOY_KEY"
+                f"{self.where} is not logged in: {safe_reason}\nrun `npx convex login` in that folder, or set "
+                "CONVEX_DEPLOY_KEY"
             )
         if any(sign in message for sign in _SETTING):
             return UsageError(f"{self.where}: {safe_reason}")

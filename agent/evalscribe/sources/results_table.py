@@ -319,7 +319,7 @@ class ResultsTable(RecordFile):
             likely = self.table.likely
             field = next((candidate for candidate in _DECIDING if candidate in likely), "score")
             raise DataError(
-                f"{self._path} does not say which rows passed: it needs a column `passed` or `score`, or `map` "
+                f"{self._path} does not say which rows passed: the file needs a column `passed` or `score`, or `map` "
                 f"{field}={likely.get(field, 'NAME')}. {_columns_of(names)}",
                 fields=("map",),
             )
@@ -373,7 +373,7 @@ class ResultsTable(RecordFile):
                 self._check(self._summarise(), left_out)
                 return
             place, problem = summary.unreadable
-            raise DataError(f"{self._path}: {place}: {problem}; no row says whether it passed")
+            raise DataError(f"{self._path}: {place}: {problem}; no row says whether the eval passed")
         # On a scale that goes beyond 1, only the user knows which score passes.
         if summary.above and self._overrides.threshold is None and "passed" not in self._columns:
             place, value = summary.above

@@ -123,7 +123,7 @@ def _read_debug(root: Path, eval_id: str) -> object:
 
 def _debug_name(eval_id: str) -> str:
     if not _FILE_NAME.fullmatch(eval_id):
-        raise DataError("its id cannot be a file name")
+        raise DataError("the id of the eval cannot be a file name")
     return f"{eval_id}.json"
 
 

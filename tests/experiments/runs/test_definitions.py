@@ -162,7 +162,10 @@ def test_candidate_deployment_must_have_the_same_component(lab: Labs) -> None:
     with pytest.raises(UsageError, match="is of type workflow"):
         one.run(deployment="other")
     add(deployment("dep-4", "older", COMPONENT.model_copy(update={"name": "legacy"})))
-    with pytest.raises(UsageError, match=r"`deployment_id` older: it has no component .*\. Its components: legacy"):
+    with pytest.raises(
+        UsageError,
+        match=r"`deployment_id` older: the deployment has no component .*\. Components of the deployment: legacy",
+    ):
         one.run(deployment="older")
 
 

@@ -95,7 +95,7 @@ async def test_prompt_target_calls_the_model_of_its_prompt() -> None:
     ("component_names", "error", "message"),
     [
         (None, NotFoundError, "deployment dep-0"),
-        (("other",), UsageError, "has no component echo; its components: other"),
+        (("other",), UsageError, "has no component echo; components of the deployment: other"),
         (("echo", "gone"), NotFoundError, "no longer exists"),
     ],
 )

@@ -106,7 +106,9 @@ def test_reading_stops_at_invalid_or_oversized_values(tmp_path: Path, monkeypatc
         pytest.param(b"\x1f\x8b and then nothing", "cannot be decompressed", id="no gzip"),
         pytest.param(gzip.compress(b"[" + b" " * 9999)[:-12], "ends in the middle", id="torn gzip"),
         pytest.param(
-            b'{"run": {"_id": "r"}, "failedEvals": []}', "is part of a snapshot: give its folder", id="snapshot"
+            b'{"run": {"_id": "r"}, "failedEvals": []}',
+            "is part of a snapshot: give the folder of the snapshot",
+            id="snapshot",
         ),
     ],
 )

@@ -240,7 +240,7 @@ def test_json_rows_accept_any_value(table: Callable[..., Path]) -> None:
     ("text", "told"),
     [
         pytest.param(
-            "input,output\nq,a\n", "does not say which rows passed: it needs a column `passed`", id="no score"
+            "input,output\nq,a\n", "does not say which rows passed: the file needs a column `passed`", id="no score"
         ),
         pytest.param("input,score\n", "contains no results: it has no rows below its header", id="no rows"),
         pytest.param("input,score\nq,good\n", "line 2: `score` is 'good', not a number; no row says", id="no number"),

@@ -203,7 +203,8 @@ class _Parser:
         return self._tokens[self._position]
 
     def syntax_error(self, expected: str) -> ValueError:
-        return ValueError(f"has {self.next.text[:20]} at character {self.next.position} instead of {expected}")
+        token = self.next
+        return ValueError(f"is invalid at character {token.position}: expected {expected}, but found {token.text[:20]}")
 
     def condition(self) -> Expression:
         left = self._and()
@@ -251,8 +252,10 @@ class _Parser:
         name = self.next.text
         if name not in (*FUNCTIONS, *QUANTIFIERS, "has"):
             names = ", ".join((*FUNCTIONS, *QUANTIFIERS, "has"))
-            location = f"{name[:40]} at character {self.next.position}"
-            raise ValueError(f"has {location}: paths begin with input, output or expected; functions are {names}")
+            raise ValueError(
+                f"is invalid at character {self.next.position}: {name[:40]} is neither a path nor a function; "
+                f"paths begin with input, output or expected; functions are {names}"
+            )
         self._advance()
         self._expect("(")
         if name in FUNCTIONS:

@@ -322,7 +322,7 @@ def order_bindings(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     names = [binding.spec.name for binding in bindings]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(
-            f'two scorers are called {duplicate}: give one another name, {{"name": …, "as": "another-name"}}'
+            f'two scorers are called {duplicate}: give one of the two another name, {{"name": …, "as": "another-name"}}'
         )
     _check_dependencies(bindings, names)
     ordered: dict[str, Binding] = {}

@@ -137,7 +137,7 @@ def _describe(error: ValidationError, model: type[Frozen], name: str) -> str:
         case "missing":
             return f"{path} is missing; {_example(model, name)}"
         case "extra_forbidden":
-            return f"{path} is unknown; its config has: {', '.join(keys) or 'nothing'}"
+            return f"{path} is unknown; known keys: {', '.join(keys) or 'none'}"
         case "value_error":
             return f"{path} {details['ctx']['error']}".lstrip()
         case _:

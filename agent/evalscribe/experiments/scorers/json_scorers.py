@@ -344,7 +344,9 @@ class Bounded:
                     *command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True, limit=_LONGEST_LINE
                 )
             except OSError as error:
-                raise CannotScore("scorer_error", f"could not start a process for it: {error.strerror}") from error
+                raise CannotScore(
+                    "scorer_error", f"could not start a process for the scorer: {error.strerror}"
+                ) from error
             assert self._child.stdin
             self._child.stdin.write(self._first_line)
         return self._child

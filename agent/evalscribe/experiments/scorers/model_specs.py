@@ -151,10 +151,13 @@ class LlmJudgeConfig(ModelConfig):
             self._check_template(self.prompt_template)
             if unused := [name for name in INCLUDES if name in fields_set]:
                 raise ValueError(
-                    f"{unused[0]} needs criteria or rubric: a prompt_template names the parts that it shows"
+                    f"{unused[0]} needs criteria or rubric: a prompt_template itself names the parts to show"
                 )
         if self.rubric is not None and "citations" in fields_set:
-            raise ValueError("citations needs criteria or prompt_template: a stored rubric defines this itself")
+            raise ValueError(
+                "citations needs criteria or prompt_template: a stored rubric itself defines whether citations "
+                "are required"
+            )
         return self
 
     @property

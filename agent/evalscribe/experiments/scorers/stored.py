@@ -110,7 +110,7 @@ def custom_spec(name: str, function: FunctionDescription, config: Mapping[str, J
     """
     unknown = [key for key in config if function.config and key not in function.config]
     if unknown:
-        raise UsageError(f"scorer {name}: unknown key {unknown[0]!r}; its config has: {', '.join(function.config)}")
+        raise UsageError(f"scorer {name}: unknown key {unknown[0]!r}; known keys: {', '.join(function.config)}")
     if name in function.depends_on:
         raise UsageError(f"scorer {name} depends on itself")
     return ScorerSpec(
@@ -134,7 +134,7 @@ def builtin_spec(name: str, builtin: str, config: Mapping[str, JsonValue], sourc
 def check_name(name: str) -> None:
     """Check a scorer's name. Raises `UsageError` if the name is invalid or reserved."""
     if is_reserved(name):
-        raise UsageError(f"a scorer cannot be named {name}: that is a built-in scorer")
+        raise UsageError(f"a scorer cannot be named {name}: that name belongs to a built-in scorer")
     if not NAME.fullmatch(name):
         raise UsageError(f"invalid scorer name {name[:80]!r}: use a letter, then letters, digits, '_', '.' and '-'")
 

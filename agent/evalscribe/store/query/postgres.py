@@ -155,7 +155,9 @@ def _cell(value: Any) -> JsonValue:
         raise UsageError("the query failed: value out of range: overflow")
     if value is None or isinstance(value, bool | int | float | str):
         return cut(value) if isinstance(value, str) and len(value) > LONGEST_CELL else value
-    raise UsageError("the query failed: a column does not contain text")
+    raise UsageError(
+        "the query failed: a column has values other than text, numbers and booleans: cast the column to text"
+    )
 
 
 def _server_message(error: psycopg.Error) -> str:

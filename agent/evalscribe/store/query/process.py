@@ -475,7 +475,7 @@ def _cell(value: Any) -> Any:
         # JSON has no infinity and no NaN, and Postgres reports an overflow as well.
         raise sqlite3.DataError("value out of range: overflow")
     if isinstance(value, bytes):
-        raise sqlite3.DataError("a column does not contain text")
+        raise sqlite3.DataError("a column has values other than text, numbers and booleans: cast the column to text")
     if isinstance(value, str) and len(value) > LONGEST_CELL:
         return cut(value)
     return value

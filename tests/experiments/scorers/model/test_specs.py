@@ -41,8 +41,12 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
         ("llm_judge", {"criteria": "a", "choice_scores": {"good": 1}}, "choice_scores"),
         ("llm_judge", {"prompt_template": "Is {{input}} nice?"}, "must contain {{output}}"),
         ("llm_judge", {"prompt_template": "{{output}} {{peer}}"}, "peer must begin with one of"),
-        ("llm_judge", {"prompt_template": "{{output}}", "include_expected": True}, "names the parts that it shows"),
-        ("llm_judge", {"rubric": "helpfulness", "citations": False}, "a stored rubric defines this itself"),
+        ("llm_judge", {"prompt_template": "{{output}}", "include_expected": True}, "itself names the parts to show"),
+        (
+            "llm_judge",
+            {"rubric": "helpfulness", "citations": False},
+            "a stored rubric itself defines whether citations are required",
+        ),
         ("llm_judge", {"rubric": "failure"}, "choice_scores lacks 'MODEL_FAULT'"),
         (
             "llm_judge",
