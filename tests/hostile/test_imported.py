@@ -150,12 +150,23 @@ STATUSES = {
 }
 
 
-@pytest.mark.parametrize("text", STATUSES.values(), ids=STATUSES)
-def test_hostile_exit_status_file_does_not_stop_reading(agent_folder: Path, text: str) -> None:
-    (agent_folder / "exit_statuses_1.yaml").write_text(text)
+@pytest.mark.parametrize(
+    ("name", "evals", "notes"),
+    [
+        ("impossible date", {"i1", "i2"}, []),
+        ("merge bomb", {"i1", "i2"}, []),
+        ("deep", {"i1"}, ["does not have the format"]),
+        ("deep lists", {"i1"}, ["is not YAML"]),
+        ("python", {"i1"}, []),
+    ],
+)
+def test_hostile_exit_status_file_does_not_stop_reading(
+    agent_folder: Path, name: str, evals: set[str], notes: list[str]
+) -> None:
+    (agent_folder / "exit_statuses_1.yaml").write_text(STATUSES[name])
     _, stored_records, left_out = read_all(agent_folder)
-    assert "i1" in {one.eval.name for one in stored_records}
-    assert "i2" in {one.eval.name for one in stored_records} or left_out or "python" in text
+    assert {one.eval.name for one in stored_records} == evals
+    assert [note in reason for note, reason in zip(notes, left_out, strict=True)] == [True] * len(notes)
 
 
 def test_swe_bench_settings_are_not_read_through_symlinks(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from evalscribe.evidence import locate
 from evalscribe.failures.prepare import summarise_evidence
 from evalscribe.judging import prompt_text
-from evalscribe.judging.pack import merge_ranges, pack, prepare
+from evalscribe.judging.pack import grader_excerpts, merge_ranges, pack, prepare
 from evalscribe.model.evidence import Document, Evidence, PackedEvidence, Role
 from evalscribe.model.record import Record, evidence_of
 from evalscribe.model.run import Eval, Step
@@ -361,6 +361,27 @@ HOSTILE_PATHS = [
     "",
     "=== Eval: c/n ===",
 ]
+
+
+def test_blank_line_does_not_end_a_test_of_a_grader() -> None:
+    """A blank line can be indented less than the test, as much as it, or more than it."""
+    lines = [
+        "class T:",
+        "    def test_a(self):",
+        "        x = 1",
+        "",
+        "  ",
+        "    ",
+        "            ",
+        "        assert x == 2",
+        "",
+        "    ",
+        "    def test_b(self):",
+        "        pass",
+    ]
+    grader = Document(role="grader", path="test_x.py", text="\n".join(lines))
+    (excerpt,) = grader_excerpts(Evidence(eval=Eval(id="e", category="c", name="n"), documents=(grader,)), ["test_a"])
+    assert (excerpt.first, excerpt.text.split("\n")) == (2, lines[1:8])
 
 
 @pytest.mark.parametrize("path", HOSTILE_PATHS)

@@ -48,8 +48,9 @@ async def test_batch_reply_costs_half_price(sessions: BatchSessions) -> None:
 async def test_batch_request_body_equals_that_of_a_single_call(sessions: BatchSessions) -> None:
     request = make_request("q").model_copy(update={"effort": "high", "answer_schema": {"type": "object"}})
     await sessions.ask(request)
-    (sent,) = sessions.server.batches[0].requests.values()
+    ((key, sent),) = sessions.server.batches[0].requests.items()
     assert sent == AnthropicModel(NAME, "key").params(request)
+    assert (key,) == sessions.keys(request)
 
 
 async def test_rollouts_are_sent_separately_and_equal_requests_once(sessions: BatchSessions) -> None:

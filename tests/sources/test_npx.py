@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from evalscribe.errors import AccessError, EvalscribeError, NotFoundError, UnavailableError, UsageError
@@ -107,25 +108,65 @@ async def test_failed_call_for_one_eval_leaves_the_other_readable(npx: Path, fol
     assert isinstance(evidence[1], Evidence)
 
 
+PARENT = """
+import subprocess
+child = subprocess.Popen(['sleep', '3600'])
+open('pids.new', 'w').write(f'{os.getpid()} {child.pid}')
+os.replace('pids.new', 'pids')
+"""
+"""Start a child that holds the output open, and write the ids of both processes."""
+HANGS = f"{PARENT}child.wait()"
+
+
+def processes(folder: Path) -> list[int]:
+    """Return the ids of npx and of its child; empty if the child does not run yet."""
+    pids = folder / "pids"
+    return [int(pid) for pid in pids.read_text().split()] if pids.exists() else []
+
+
+def runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+async def all_ended(folder: Path) -> None:
+    npx, child = processes(folder)
+    await until(lambda: not runs(npx) and not runs(child), "npx and its child are gone")
+
+
 async def test_hanging_npx_is_stopped_at_its_time_limit(npx: Path, folder: Path) -> None:
-    write(npx, "import subprocess, time; subprocess.Popen(['sleep', '3600']); open('up', 'w'); time.sleep(3600)")
+    write(npx, HANGS)
 
     async def hangs(limit_s: float) -> None:
         with pytest.raises(UnavailableError, match="did not end"):
             await open_npx(folder, RUN_ID, Links(), timeout=limit_s).run()
 
-    await with_longer_limits(hangs, lambda _: (folder / "up").exists())
+    await with_longer_limits(hangs, lambda _: processes(folder))
+    await all_ended(folder)
 
 
-async def test_cancelling_kills_the_npx_process(npx: Path, folder: Path) -> None:
-    write(npx, "import time; open('pid', 'w').write(str(os.getpid())); time.sleep(3600)")
+async def test_cancelling_kills_npx_and_its_child(npx: Path, folder: Path) -> None:
+    write(npx, HANGS)
     task = asyncio.create_task(open_npx(folder, RUN_ID, Links()).run())
-    await until(lambda: (folder / "pid").exists() and (folder / "pid").read_text(), "the tool runs")
+    await until(lambda: processes(folder), "the tool runs")
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((folder / "pid").read_text()), 0)
+    await all_ended(folder)
+
+
+async def test_child_of_an_npx_that_has_ended_is_killed(npx: Path, folder: Path) -> None:
+    write(npx, PARENT)
+    task = asyncio.create_task(open_npx(folder, RUN_ID, Links()).run())
+    await until(lambda: processes(folder) and not psutil.pid_exists(processes(folder)[0]), "npx has ended")
+    assert runs(processes(folder)[1]), "the child holds the output open"
+    assert not task.done()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await all_ended(folder)
 
 
 async def test_missing_npx_raises_usage_error(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

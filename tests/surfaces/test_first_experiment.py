@@ -144,6 +144,18 @@ def test_invalid_options_and_data_create_nothing(workspace: Workspace, folder: P
         assert message in workspace.run("experiments", "run", *words, code=code).err
     assert counts(workspace) == (0, 0, 0, 0, 0)
 
+    (folder / "scorers.py").write_text(
+        "from evalscribe import scorer\n\n\n@scorer()\ndef brief(request):\n    return 1\n"
+    )
+    own = ("--scorer", "python:scorers:brief")
+    for code, words in (
+        (65, (*target, "--data", "wrong.jsonl", *own)),
+        (66, (*target, "--data", "nowhere.jsonl", *own)),
+        (64, ("--target", "agent:nothing", *data, *own)),
+    ):
+        workspace.run("experiments", "run", *words, code=code)
+    assert (counts(workspace), document(workspace, "experiments", "scorers", "list")) == ((0, 0, 0, 0, 0), [])
+
     workspace.run("datasets", "create", "--name", "items")
     workspace.run("datasets", "add-example", "items", "--input", "1")
     assert "has changes that would be lost" in workspace.run(*RUN, code=64).err

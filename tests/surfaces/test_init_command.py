@@ -237,7 +237,12 @@ def test_symlinks_in_place_of_files_are_left_alone(workspace: Workspace) -> None
     assert outside.read_text() == "secret"
     assert "secret" not in output
     assert not (workspace.folder.parent / "not-there").exists()
-    assert {name for name in ("AGENTS.md", "evalscribe.toml", "CLAUDE.md") if (workspace.folder / name).is_symlink()}
+    targets = {
+        name: str((workspace.folder / name).readlink()) for name in ("AGENTS.md", "evalscribe.toml", "CLAUDE.md")
+    }
+    not_there = str(workspace.folder.parent / "not-there")
+    assert targets == {"AGENTS.md": str(outside), "evalscribe.toml": not_there, "CLAUDE.md": "AGENTS.md"}
+    assert (workspace.folder / ".gitignore").is_fifo()
 
 
 def test_init_creates_nested_folders_and_refuses_invalid_paths(workspace: Workspace) -> None:

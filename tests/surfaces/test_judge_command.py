@@ -141,6 +141,18 @@ def test_budget_too_small_for_one_subject_sends_no_request(judging: InProcessCom
     assert "run again with a larger budget" in ended.out
 
 
+def test_budget_is_shared_by_all_subjects(judging: InProcessCommand) -> None:
+    """Each answer costs about $0.40, so a budget of $1 has room for two of eight subjects."""
+    polite = says_json(POLITE)
+    body = json.loads(polite.body)
+    costly = replace(polite, body=json.dumps({**body, "usage": {**body["usage"], "output_tokens": 20_000}}).encode())
+    with MessagesServer(costly) as server:
+        ended = judging.run("judge", "polite", "runs.jsonl", "--budget", "1", "--concurrency", "1", **access(server))
+        assert len(server.calls) == 2
+    assert "2 results, 6 could not be judged" in ended.out
+    assert "run again with a larger budget" in ended.out
+
+
 def test_several_rollouts_show_votes_and_agreement(judging: InProcessCommand) -> None:
     rubric = judging.folder / "prompts" / "rubrics" / "often.yaml"
     rubric.write_text(f"{RUBRIC}n_rollouts_per_input: 3\n")

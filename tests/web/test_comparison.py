@@ -19,6 +19,7 @@ from evalscribe.web.site import Site
 from evalscribe.workspace import Workspace
 from support.example_records import Record, Run
 from support.fork_server import fork_server
+from support.messages_server import MessagesServer
 from support.real_runs import analysed_by_rules
 from support.waiting import PATIENCE_S
 from support.web_reports import CHECKPOINTS, HOSTILE, Cells, analysed_sample, assert_only_own_markup, entry, site, write
@@ -91,9 +92,13 @@ def test_comparison_page_renders_without_calling_the_configured_model(
     analysed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(analysed)
-    monkeypatch.setenv("EVALSCRIBE_JUDGE", "anthropic/claude-opus-5-5")
-    with Workspace(Options()) as workspace:
-        assert "What broke" in open_site(workspace, Scope(), token="t").render(PATH)
+    with MessagesServer() as server:
+        monkeypatch.setenv("EVALSCRIBE_JUDGE", "anthropic/claude-opus-5-5")
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "key")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        with Workspace(Options()) as workspace:
+            assert "What broke" in open_site(workspace, Scope(), token="t").render(PATH)
+        assert server.calls == []
 
 
 def test_server_compares_any_two_runs(sample_site: Site) -> None:

@@ -14,12 +14,22 @@ from evalscribe.analysis.estimates import AnalysisResult
 from evalscribe.analysis.prepare import Spent
 from evalscribe.errors import DataError, EvalscribeError
 from evalscribe.git.report_folder import OWN_FILES, ReportsFolder
+from evalscribe.judging.rules.precedents import KINDS
 from evalscribe.judging.verdicts import JudgeQueue, main_cause, no_answer_error
 from evalscribe.model.analysis import Analysis
 from evalscribe.model.chat import Usage
 from evalscribe.model.evidence import Citation
-from evalscribe.model.finding import Collation, Correction, Finding, NoVerdictCause, Unclassified, Verdict, undecided
-from evalscribe.model.report import Report, ReportEntry
+from evalscribe.model.finding import (
+    UNCERTAIN_CONFIDENCE,
+    Collation,
+    Correction,
+    Finding,
+    NoVerdictCause,
+    Unclassified,
+    Verdict,
+    undecided,
+)
+from evalscribe.model.report import JudgeLabel, Report, ReportEntry
 from evalscribe.model.repository import ReportFile, StoredReport, data_name, has_data
 from evalscribe.model.run import Run
 from evalscribe.reports.data import write_data
@@ -41,6 +51,8 @@ _ADVICE: dict[NoVerdictCause, str] = {
     "evidence": "check that the source still has the output of the evals",
 }
 _FIELDS = ("judge", "budget", "max_tokens")
+NOT_IN_REPORT = "A replay contradicted this label, so the report does not have the judge's reasons."
+"""Reasoning of a verdict that is read from a report in which a proof replaced the judge's reasoning."""
 
 
 def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
@@ -95,8 +107,9 @@ def current_verdicts(report: Report) -> dict[str, Verdict]:
 
 
 def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
-    # Take the label that the judge gave, even if a proof replaced it. A proof that still holds replaces it again.
-    judge = entry.contradicted or entry.judge
+    if entry.contradicted:
+        return _contradicted_verdict(entry, entry.contradicted)
+    judge = entry.judge
     if judge is None or entry.cause_kind is None:
         return None
     # A report does not store the fix of a finding, only the recommendation that was made of it.
@@ -122,8 +135,33 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
         message=entry.message,
         first_mistake=entry.first_mistake,
         stage=judge.stage,
-        usage=Usage() if judge.cost_usd is None else Usage(calls=1, cost_usd=judge.cost_usd),
+        usage=_usage(judge),
     )
+
+
+def _contradicted_verdict(entry: ReportEntry, judge: JudgeLabel) -> Verdict:
+    """Return the judge's verdict that a proof replaced. A proof that still holds replaces it again.
+
+    The cause, the reasons and the citations of the entry are those of the proof, so the verdict does not have them.
+    """
+    return Verdict(
+        classification=judge.classification,
+        cause="",
+        cause_kind=KINDS[judge.classification],
+        confidence=judge.confidence,
+        # The report does not store whether the judge was uncertain.
+        uncertain=judge.confidence <= UNCERTAIN_CONFIDENCE,
+        error=entry.error,
+        why="",
+        reasoning=NOT_IN_REPORT,
+        judge=judge.id,
+        stage=judge.stage,
+        usage=_usage(judge),
+    )
+
+
+def _usage(judge: JudgeLabel) -> Usage:
+    return Usage() if judge.cost_usd is None else Usage(calls=1, cost_usd=judge.cost_usd)
 
 
 Draft = Callable[[Mapping[str, Correction]], tuple[Report, Collation]]

@@ -59,7 +59,7 @@ class CreatedDeployment(Frozen):
     checks: tuple[ComponentCheck, ...]
 
 
-async def create_deployment(
+async def check_deployment(
     workspace: Workspace,
     components: tuple[Component, ...],
     *,
@@ -69,16 +69,16 @@ async def create_deployment(
     smoke_input: JsonValue = None,
     broken: bool = False,
 ) -> CreatedDeployment:
-    """Check each component and record the build.
+    """Check each component and return the build, without recording it.
 
     Args:
-        workspace: Workspace to record the build in.
+        workspace: Workspace to record the build in later.
         components: At least one component; names must be unique.
         folder: Folder to import Python from and run commands in.
         name: Name of the build; empty for none.
         smoke: Whether to call each component once, with `smoke_input`.
         smoke_input: Any JSON value.
-        broken: Whether to record the build even if its code cannot be imported. Runs of such a build report the error.
+        broken: Whether to accept the build even if its code cannot be imported. Runs of such a build report the error.
 
     Raises:
         UsageError: A component cannot be used, or the name is invalid.
@@ -95,9 +95,30 @@ async def create_deployment(
         checks = ()
     deployment = _build(workspace, name, components, folder)
     new = workspace.store.experiments.deployment(deployment.id) is None
-    if new:
-        workspace.store.experiments.add_deployment(deployment)
     return CreatedDeployment(deployment=deployment, new=new, checks=checks)
+
+
+async def create_deployment(
+    workspace: Workspace,
+    components: tuple[Component, ...],
+    *,
+    folder: Path,
+    name: str = "",
+    smoke: bool = False,
+    smoke_input: JsonValue = None,
+) -> CreatedDeployment:
+    """Check each component and record the build. The arguments and errors are those of `check_deployment`."""
+    created = await check_deployment(
+        workspace, components, folder=folder, name=name, smoke=smoke, smoke_input=smoke_input
+    )
+    record_build(workspace, created)
+    return created
+
+
+def record_build(workspace: Workspace, created: CreatedDeployment) -> None:
+    """Store a checked build, unless the store has it."""
+    if created.new:
+        workspace.store.experiments.add_deployment(created.deployment)
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:

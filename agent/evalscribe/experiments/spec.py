@@ -16,7 +16,7 @@ from evalscribe.experiments.definitions import (
     update_experiment,
     version_options,
 )
-from evalscribe.experiments.deployments import CreatedDeployment, create_deployment, parse_components
+from evalscribe.experiments.deployments import CreatedDeployment, check_deployment, parse_components, record_build
 from evalscribe.experiments.lookup import version_named
 from evalscribe.experiments.results import dataset_line
 from evalscribe.experiments.scorers.stored import PYTHON, attach_scorers, create_scorer, function_spec
@@ -151,15 +151,17 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     if experiment is None:
         _require(spec)
     previous = version_options(experiment, version_named(workspace, experiment, None)) if experiment else None
-    bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
     items = tuple(_read_items(Path(spec.data), parse_columns(spec.map, ITEM_NAMES))) if spec.data else ()
     created: list[str] = []
     build = None
     if component:
         # `broken`: code that cannot be imported makes a failed run, whose JUnit
         # file and summary tell a CI job the reason.
-        build = await create_deployment(workspace, (component,), folder=source, name=component.name, broken=True)
+        build = await check_deployment(workspace, (component,), folder=source, name=component.name, broken=True)
+    # This creates scorers, so the data and the target are checked first.
+    bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
     if build and build.new:
+        record_build(workspace, build)
         created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")
     published = publish_file(workspace.store.datasets, _stem(spec.data), items, workspace.now()) if spec.data else None
     data = published.version if published else None

@@ -5,7 +5,7 @@ takes the password from the address. If the address contains none, it takes the 
 These two belong to the user, so they are not used if only a file in the folder names the address.
 """
 
-from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 from evalscribe.errors import UsageError
 from evalscribe.settings.config import FOLDER, SettingsSources, SettingValue, find_setting
@@ -52,15 +52,19 @@ def _checked(address: str, where: str) -> str:
         good = parts.scheme in SCHEMES and parts.port != 0 and len(parts.path) > 1 and address.isprintable()
     except ValueError:
         good = False
-    # A second `@` belongs to a password that is not escaped. A comma separates several hosts.
-    if not good or parts.fragment or parts.netloc.count("@") > 1 or "," in parts.netloc:
+    # A second `@` belongs to a password that is not escaped. A comma separates several hosts, even if it is escaped,
+    # because libpq decodes hosts before it splits them.
+    host = unquote(parts.netloc.rpartition("@")[2]) if good else ""
+    if not good or parts.fragment or parts.netloc.count("@") > 1 or "," in parts.netloc or "," in host:
         raise UsageError(
             f"{where} is not postgresql://USER@HOST/DATABASE\nwrite special characters in a password as %XX: @ is "
             "%40, / is %2F"
         )
-    for name, _ in parse_qsl(parts.query, keep_blank_values=True):
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in PARAMETERS:
             raise UsageError(f"{where} has a parameter {name!r}: allowed: {', '.join(PARAMETERS)}")
+        if name == "host" and "," in value:
+            raise UsageError(f"{where} has several hosts in its parameter 'host': name one host")
     return address
 
 

@@ -281,7 +281,7 @@ def _result(output: bytes) -> object:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill a process and all processes that it started."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+    # The process can have ended before its children, which then hold its output open.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

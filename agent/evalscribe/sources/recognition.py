@@ -152,10 +152,10 @@ class FolderStart:
         return {}
 
     def top_of(self, name: str) -> Mapping[str, object]:
-        """Return `FileStart.top` of a file in the folder; empty if there is no such file."""
+        """Return `FileStart.top` of a file in the folder; empty if there is no such file or it cannot be read."""
         if name not in self.names or (self.path / name).is_symlink():
             return {}
-        with suppress(Exception):
+        with suppress(DataError, AccessError, NotFoundError):
             return FileStart(self.path / name).top
         return {}
 

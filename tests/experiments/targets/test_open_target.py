@@ -14,7 +14,15 @@ from evalscribe.model.experiment import (
     PromptTarget,
     TargetSpec,
 )
-from evalscribe.model.target import Component, Deployment, TargetCall, TargetMessage, TargetPromptVersion, TargetReply
+from evalscribe.model.target import (
+    Component,
+    Deployment,
+    TargetCall,
+    TargetFailure,
+    TargetMessage,
+    TargetPromptVersion,
+    TargetReply,
+)
 from evalscribe.workspace import Workspace
 from support.scripted_model import ScriptedModel, text_reply
 
@@ -54,14 +62,21 @@ def built(folder: Path, *components: Component) -> Deployment:
     return Deployment(id="dep-1", components=components, folder=str(folder), created_at="")
 
 
-async def target_reply(
+async def target_answer(
     target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None
-) -> TargetReply:
+) -> TargetReply | TargetFailure:
     call = TargetCall(run_id="r", item_key="k", repetition=1, input={"n": 2})
     with Workspace() as workspace:
         opened = await open_target(workspace, version(target), deployment, models or OneModel(), 2)  # type: ignore[arg-type]
-        reply = await opened.answer(call)
+        answer = await opened.answer(call)
         await opened.close()
+    return answer
+
+
+async def target_reply(
+    target: TargetSpec, deployment: Deployment | None, models: OneModel | None = None
+) -> TargetReply:
+    reply = await target_answer(target, deployment, models)
     assert isinstance(reply, TargetReply), reply
     return reply
 
@@ -112,5 +127,6 @@ async def test_missing_deployment_component_or_folder_is_refused(
 
 async def test_judge_target_requires_evidence_in_the_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(AssertionError, match="no evidence of a failed eval: evidence: Field required"):
-        await target_reply(JudgeTarget(judge="rules", rubric="failure"), None)
+    answer = await target_answer(JudgeTarget(judge="rules", rubric="failure"), None)
+    assert isinstance(answer, TargetFailure)
+    assert "no evidence of a failed eval: evidence: Field required" in answer.reason

@@ -8,7 +8,6 @@ from evalscribe.judging.classifier import evidence_delimiter, render_question
 from evalscribe.judging.prompt_text import bar_lines, number_lines, one_line, quote_json
 from evalscribe.model.evidence import Document, PackedEvidence
 from evalscribe.model.finding import Failure, LabelledExample, Precedent
-from evalscribe.model.run import Eval
 from evalscribe.prompts.templates import Prompts
 from support.classifier_failure import JudgeFailure, make_evidence, make_packed_failure
 from support.messages_server import submit, use
@@ -116,5 +115,6 @@ def test_very_long_line_is_truncated() -> None:
 
 def test_text_with_lone_surrogates_still_gets_a_delimiter() -> None:
     broken = make_packed_failure(make_evidence(x=Document(role="output", path="x\ud800", text="\udfff")))
-    assert evidence_delimiter(broken).tag.startswith("evidence-")
-    assert Eval(id="e", category="a", name="b").path == "a/b"
+    other = make_packed_failure(make_evidence(x=Document(role="output", path="x\ud800", text="\udffe")))
+    assert re.fullmatch(r"evidence-[0-9a-f]{12}", evidence_delimiter(broken).tag)
+    assert evidence_delimiter(broken).tag != evidence_delimiter(other).tag

@@ -115,6 +115,13 @@ def test_integer_and_boolean_keys_are_counted() -> None:
     assert won.winner.number == 2
 
 
+def test_one_and_true_are_different_votes() -> None:
+    schema = {"type": "object", "properties": {"score": {"type": "integer", "enum": [1, 2]}}}
+    won = election({"score": True}, {"score": 1}, {"score": 1}, schema=schema)
+    assert won.votes == {"score": {"1": 2, "true": 1}}
+    assert (won.winner.number, won.confidence) == (1, 2 / 3)
+
+
 LABELS = st.sampled_from(["pass", "fail", "unsure", None])
 
 

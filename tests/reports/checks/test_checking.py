@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from evalscribe.model.report import EvalRef, Report, ReportEntry, Snippet, replaced
-from evalscribe.reports.page import page_digest, render
+from evalscribe.reports.page import page_digest
 from evalscribe.reports.page_checks import check_page, is_generated, quotations
 from evalscribe.reports.reading import PageSource
 from support.generated_reports import reports
@@ -307,10 +307,6 @@ def test_page_with_a_thousand_findings_is_checked_in_time(report: Report) -> Non
     for at in labels[::3]:
         lines[at] = lines[at].replace("MODEL_FAULT", "AMBIGUOUS_TASK")
     assert {level for _, level in problems(replaced(page, text="\n".join(lines)))} == {"notice"}
-
-
-def test_rendered_report_equals_the_written_page(page: PageSource, report: Report) -> None:
-    assert render(report) == page.text
 
 
 def test_confirmation_does_not_hide_a_wrong_net_impact(page: PageSource) -> None:

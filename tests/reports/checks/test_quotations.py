@@ -38,13 +38,19 @@ def quote(first: int, *lines: str, status: str = "verified", path: str = "a.py")
     )
 
 
-@pytest.mark.parametrize("first", range(1, len(LINES) + 1))
-@pytest.mark.parametrize("count", [1, 3])
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [
+        (first, count)
+        for first in range(1, len(LINES) + 1)
+        for count in (1, 3)
+        if any(LINES[first - 1 : first - 1 + count])
+    ],
+)
 def test_quotation_that_matches_the_evidence_has_no_problem(report: Report, first: int, count: int) -> None:
     lines = LINES[first - 1 : first - 1 + count]
-    if any(lines):
-        assert levels(report, quote(first, *lines)) == []
-        assert levels(report, quote(first, *lines, status="relocated")) == []
+    assert levels(report, quote(first, *lines)) == []
+    assert levels(report, quote(first, *lines, status="relocated")) == []
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ def test_group_and_comparison_with_other_models_are_read() -> None:
             "\n<details><summary>3 evals, 2 categories</summary>\n\n- query: 010-page, [011-sort](https://x.example/1)\n"
             "- (no category): alone\n\n</details>\n\n### 7. ",
         )
-        .replace(
-            "- Seen: new\n", "- Seen: new\n- Models: fails the same way for 4 of 7 models, also a/b and 2 more\n", 1
-        )
+        .replace("- Seen: new\n", f"- Seen: new\n- {MODELS}\n", 1)
     )
     assert entry(text, 6).paths == ("query/010-page", "query/011-sort", "alone")
     assert entry(text, 6).evals[1].url == "https://x.example/1"

@@ -14,6 +14,7 @@ from evalscribe.sources import streams
 from evalscribe.sources.address import RunOverrides
 from evalscribe.sources.files import FileReader
 from evalscribe.sources.formats import open_records, run_files
+from evalscribe.sources.recognition import FolderStart
 from evalscribe.sources.streams import JsonStream
 from evalscribe.text import NAME_LIMIT
 
@@ -179,3 +180,30 @@ def test_run_files_skip_hidden_files_and_links_and_keep_snapshots_whole(tmp_path
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFoundError, match="has no files"):
         run_files(tmp_path / "empty")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b'{"a": 1', b"[" * 100_000, b'{"a": ' + b"[" * 100_000, b"\x1f\x8bxxxx", b"\xff"]
+)
+def test_damaged_file_in_a_folder_has_no_keys(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    assert set(FolderStart(tmp_path).top_of("x.json")) <= {"a"}
+
+
+def test_file_in_a_folder_that_is_no_regular_file_has_no_keys(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "gone").touch()
+    (tmp_path / "target").write_text('{"a": 1}')
+    (tmp_path / "link").symlink_to("target")
+    folder = FolderStart(tmp_path)
+    assert folder.top_of("target") == {"a": 1}
+    assert "gone" in folder.names
+    (tmp_path / "gone").unlink()
+    assert [folder.top_of(name) for name in ("pipe", "gone", "link", "none")] == [{}, {}, {}, {}]
+
+
+def test_defect_of_the_reader_is_raised_for_a_file_in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    monkeypatch.delattr(JsonStream, "names")
+    with pytest.raises(AttributeError):
+        FolderStart(tmp_path).top_of("x.json")

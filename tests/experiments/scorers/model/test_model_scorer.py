@@ -119,6 +119,7 @@ async def test_prompt_shows_only_the_configured_parts_of_the_item() -> None:
     assert "o'clock" in prompt_texts[1]
     assert "output output.answer" in prompt_texts[2]
     assert "The shop opens" not in prompt_texts[2]
+    assert "o'clock" not in prompt_texts[2]
     assert "At nine." in prompt_texts[2]
 
 
@@ -207,6 +208,15 @@ async def test_access_errors_and_unknown_models_raise_instead_of_scoring(
 async def test_correctness_maps_labels_to_values(answer_label: str, value: float, passed: bool) -> None:
     result = await scored(label(answer_label), "correctness", answer_field="output.answer")
     assert (result.value, result.passed) == (value, passed)
+
+
+async def test_correctness_prompt_shows_the_expected_output() -> None:
+    with MessagesServer(label("pass")) as server:
+        async with open_scorer(server, "correctness", answer_field="output.answer") as judge:
+            await judge.score(ITEM)
+        (call,) = server.calls
+    assert "nine o'clock" in prompt(call)
+    assert "At nine." in prompt(call)
 
 
 @pytest.mark.parametrize(
