@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -152,6 +153,27 @@ async def test_cancelling_kills_npx_and_its_child(npx: Path, folder: Path) -> No
     task = asyncio.create_task(open_npx(folder, RUN_ID, Links()).run())
     await until(lambda: processes(folder), "the tool runs")
     task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await all_ended(folder)
+
+
+async def test_cancelling_while_npx_starts_kills_its_child(
+    npx: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(npx, HANGS)
+    start = asyncio.create_subprocess_exec
+
+    async def returns_late(*command: str, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*command, **options)
+        await until(lambda: processes(folder), "the tool runs")
+        task.cancel()
+        # On a busy machine, asyncio returns this late: the tool runs before its pipes are connected.
+        await asyncio.sleep(0)
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", returns_late)
+    task = asyncio.create_task(open_npx(folder, RUN_ID, Links()).run())
     with pytest.raises(asyncio.CancelledError):
         await task
     await all_ended(folder)

@@ -187,7 +187,14 @@ class ConvexNpx:
         return env_options if names_itself else (*env_options, "--prod")
 
     async def _run(self, path: str, args: str) -> tuple[int, bytes, bytes]:
-        process = await self._start(path, args)
+        starting = asyncio.ensure_future(self._start(path, args))
+        try:
+            # Without the shield, asyncio would only kill npx itself when this task is cancelled here.
+            process = await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            with contextlib.suppress(UsageError):
+                await _end(await starting)
+            raise
         try:
             async with asyncio.timeout(self._timeout):
                 output, errors = await process.communicate()
