@@ -32,7 +32,7 @@ from evalscribe.model.finding import (
 from evalscribe.model.report import JudgeLabel, Report, ReportEntry
 from evalscribe.model.repository import ReportFile, StoredReport, data_name, has_data
 from evalscribe.model.run import Run
-from evalscribe.reports.data import write_data
+from evalscribe.reports.data import data_parts, is_text
 from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.merge import MergedReport, carry_over, merge_into_page, merge_report
 from evalscribe.reports.outline import analysis_document
@@ -248,14 +248,13 @@ def write_report(
     del new
     path = target.path.parent / where.name.rpartition("/")[2]
     document = _document(merged, collation, path, spent)
-    data = write_data(document)
     before = where.current.data if where.current is not None else None
-    changed = merged.changed or data != before
+    changed = merged.changed or before is None or not is_text(before, data_parts(document))
     if writes and changed:
-        path = workspace.reports.write_report(where.name, merged.text, data)
-        # Do not store `merged.text`: it contains people's free edits, which are found by comparing the page with this
+        path = workspace.reports.write_report(where.name, merged.text, data_parts(document))
+        # Do not store a merged text: it contains people's free edits, which are found by comparing the page with this
         # text.
-        stored = StoredReport(path=where.name, text=render(merged.report))
+        stored = StoredReport(path=where.name, text=merged.text if where.current is None else render(merged.report))
         workspace.store.analyses.put_report(run.id, stored)
     if writes:
         workspace.store.analyses.put_findings(run.id, document.findings)

@@ -192,15 +192,15 @@ class ReportsFolder:
         """
         return self._text(self._inside(name))
 
-    def write(self, name: str, text: str) -> Path:
-        """Write a report atomically, and return its absolute path.
+    def write(self, name: str, text: str | Iterable[str]) -> Path:
+        """Write a report atomically, and return its absolute path. The text can be given in parts.
 
         Raises `DataError`, `AccessError` or `UnavailableError` if it cannot be written.
         """
         target = self._inside(name)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _replace(target, text.encode("utf-8", "replace"))
+            _replace(target, (text,) if isinstance(text, str) else text)
         except OSError as error:
             raise write_error(f"cannot write {target}", error, "Make the file and its folder writable.") from error
         return target
@@ -264,8 +264,8 @@ class ReportsFolder:
             return False
         return True
 
-    def write_report(self, name: str, page: str, data: str) -> Path:
-        """Write the page of a report and its data file, and return the path of the page.
+    def write_report(self, name: str, page: str, data: str | Iterable[str]) -> Path:
+        """Write the page of a report and its data file (a text or its parts), and return the path of the page.
 
         Together with the first report, also write `OWN_FILES`. Raises `DataError`, `AccessError` or `UnavailableError`
         if a file cannot be written.
@@ -428,12 +428,12 @@ def _is_about(report: ReportFile, model: str) -> bool:
     return not vendor_names and report.name.partition("/")[0] in ROUTING_PROVIDERS
 
 
-def _replace(target: Path, content: bytes) -> None:
+def _replace(target: Path, parts: Iterable[str]) -> None:
     """Replace the content of a file atomically."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=".", suffix=".tmp")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="") as file:
+            file.writelines(parts)
             file.flush()
             # The content must be on the disk before the name refers to it. Otherwise, a crash could leave an empty
             # file.

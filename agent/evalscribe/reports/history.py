@@ -574,8 +574,9 @@ def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint
     return records
 
 
-def stored_runs(store: "AnalysisStore") -> Iterable[Run]:
-    return (run for run_id in store.run_ids() if (run := store.get_run(run_id)) is not None)
+def stored_runs(store: "AnalysisStore", *, without: str | None = None) -> Iterable[Run]:
+    """Load the stored runs one after the other, except the run with the id `without`."""
+    return (run for run_id in store.run_ids() if run_id != without and (run := store.get_run(run_id)) is not None)
 
 
 def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerprint]) -> OtherRuns:
@@ -583,8 +584,8 @@ def other_runs(store: "AnalysisStore", run: Run, mine: Iterable[FailureFingerpri
     evals = {fingerprint.eval for fingerprint in mine}
     clean: list[CompleteRun] = []
     failures: dict[str, list[CompactFailure]] = defaultdict(list)
-    for other in stored_runs(store):
-        if other.id == run.id or not other.experiment or not same_experiment(other.experiment, run.experiment):
+    for other in stored_runs(store, without=run.id):
+        if not other.experiment or not same_experiment(other.experiment, run.experiment):
             continue
         clean.extend(complete_runs(other))
         for record in stored_records(store, other):

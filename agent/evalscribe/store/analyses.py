@@ -125,9 +125,10 @@ def _recover_deleted(connection: Connection, run_id: str) -> int:
 def save_failures(connection: Connection, run: Run) -> None:
     """Replace the failures that the run's source listed. Imported evals do not change."""
     connection.execute(_LISTED, {"run_id": run.id})
-    if rows := [{**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures)]:
+    rows = ({**eval_values(run.id, eval), "number": number} for number, eval in enumerate(run.failures))
+    while batch := list(islice(rows, _ROWS)):
         # An eval that was imported has a row already. That row is kept, because it has more than the list says.
-        connection.execute(_LIST, rows)
+        connection.execute(_LIST, batch)
 
 
 def load_run(connection: Connection, database: Database, run_id: str) -> Run | None:
