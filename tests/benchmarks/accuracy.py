@@ -488,7 +488,7 @@ def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVe
             "recordings without a price, a local server stood in for the provider. It counts four characters of a "
             "request as one token, and 300 tokens for each answer.\n",
             table(head, rows),
-            "The judge of each recording, and a content id of its prompts and rubric:\n",
+            "The judge that made each recording, and a hash of the prompts and the rubric:\n",
             table(("recording", "data set", "judge", "prompts"), sets, numbers=False),
         )
     )

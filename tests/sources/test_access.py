@@ -76,7 +76,7 @@ def failing(reason: str) -> NpxOutput:
 
 
 CASES = [
-    pytest.param(READ_ONLY, AccessError, "the key may run queries but not actions", id="read-only key"),
+    pytest.param(READ_ONLY, AccessError, "the key has permission to run queries but not actions", id="read-only key"),
     pytest.param(BAD_ADMIN_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key of this deployment", id="bad key"),
     pytest.param(BAD_DEPLOY_KEY, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="key of another deployment"),
     pytest.param(BAD_HEADER, AccessError, "set CONVEX_DEPLOY_KEY to a deploy key", id="no Convex header"),
@@ -133,7 +133,9 @@ async def test_key_without_action_permission_raises_access_error(
         assert type(error) is AccessError
         assert "You do not have permission to perform this operation" in str(error)
         assert '"}' not in str(error)
-        assert "the key may run queries but not actions: use a deploy key that may run both" in str(error)
+        assert "the key has permission to run queries but not actions: use a deploy key with both permissions" in str(
+            error
+        )
 
 
 LOGIN = (

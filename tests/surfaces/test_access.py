@@ -31,7 +31,7 @@ def test_http_key_without_action_permission_exits_77(workspace: Workspace, deplo
     for command in (("analyze", RUN_ID, "--judge", "rules"), ("fetch", RUN_ID, "-o", "kept")):
         ended = workspace.run(*command, "--deployment", deployment.url, code=77, CONVEX_DEPLOY_KEY=KEY)
         assert ended.err.count("You do not have permission") == 1
-        assert "use a deploy key that may run both" in ended.err
+        assert "use a deploy key with both permissions" in ended.err
     assert workspace.reports == []
     assert not (workspace.folder / "kept" / "failed_evals.json").exists()
 
@@ -41,7 +41,7 @@ def test_npx_key_without_action_permission_exits_77(workspace: Workspace, npx: N
     options = ("--via", "npx", "--convex-dir", folder)
     ended = workspace.run("analyze", RUN_ID, "--judge", "rules", *options, code=77)
     assert ended.err.count("You do not have permission") == 1
-    assert "use a deploy key that may run both" in ended.err
+    assert "use a deploy key with both permissions" in ended.err
     assert workspace.reports == []
 
 

@@ -312,7 +312,7 @@ def test_assert_conditions_decide_the_exit_code(
             f"evalscribe: --assert does not hold: {failure_text}"
         ]
     else:
-        assert "5 conditions hold." in ended.err
+        assert "5 conditions of --assert hold." in ended.err
 
 
 @pytest.mark.parametrize(

@@ -193,7 +193,7 @@ def test_invalid_dataset_line_is_reported_before_any_request(
 
 def test_label_option_must_name_a_comparable_field(judging: InProcessCommand) -> None:
     ended = judging.run("judge-eval", "polite", sample(judging), "--label", "because", code=64, ANTHROPIC_API_KEY="k")
-    assert "it has label" in ended.err
+    assert "known fields: label" in ended.err
 
 
 ROOT_CAUSE = """\
@@ -334,7 +334,7 @@ def test_invalid_label_is_reported_with_its_line_and_field(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--label", "root.stop"), "has no field 'root.stop': it has broken, tags, root.step, root.agent"),
+        (("--label", "root.stop"), "no field 'root.stop'; known fields: broken, tags, root.step, root.agent"),
         (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, but tags has none"),
         (("--label", "root.step", "--tolerance", "-1"), "--tolerance is negative"),
         (("--label", "root.step", "--tolerance", "nan"), "--tolerance must be finite, not nan"),

@@ -335,7 +335,10 @@ def test_publish_refuses_foreign_reports_and_folders_without_a_remote(context: P
     free = context.work.folder / "reports/free.md"
     free.write_text("# Why did it fail\n\nNobody knows.\n")
     error = context.workspace.run("publish", str(free), code=65).err
-    assert "free.md is a report that people wrote; evalscribe publishes only its own.\nCommit it with git" in error
+    assert (
+        "free.md was written by a person; evalscribe publishes only reports that it wrote itself.\nCommit it with git"
+        in error
+    )
     free.write_text(context.report.read_text())
     assert "is not a report that evalscribe can read" in context.workspace.run("publish", str(free), code=65).err
     outside = tmp_path / "outside.md"

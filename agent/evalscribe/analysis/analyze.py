@@ -455,8 +455,8 @@ def write_collated(
 ) -> AnalysisResult:
     """Compose and write the report.
 
-    `judges` are the ids of the judges that the report should name; by default, the judges of this analysis. Judges of
-    the findings are always named.
+    `judges` are the ids of the judges that the report should name; by default, the judges of this analysis. The
+    report also names the judges of its findings, even if they are not in `judges`.
     """
     prepared, findings = collated.prepared, collated.findings
     analyst, past = prepared.analyst, prepared.history

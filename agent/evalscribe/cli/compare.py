@@ -121,7 +121,7 @@ def _print_conditions(broken: Sequence[str], number: int) -> int:
     for condition in broken:
         say(f"evalscribe: --assert does not hold: {one_line(condition)}", file=sys.stderr)
     if number and not broken:
-        aside(f"{pluralise(number, 'condition')} {'holds' if number == 1 else 'hold'}.")
+        aside(f"{pluralise(number, 'condition')} of --assert {'holds' if number == 1 else 'hold'}.")
     return DataError.exit_code if broken else 0
 
 

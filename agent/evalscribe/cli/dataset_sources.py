@@ -40,7 +40,7 @@ def add_run(
         str | None,
         typer.Option(
             metavar="JSON|TEXT",
-            help="Expected output of the new item, for a single eval. "
+            help="Expected output of the new item; allowed only with a single eval. "
             "Default: the eval's output if it passed, otherwise its expected output.",
             show_default=False,
         ),

@@ -63,7 +63,7 @@ Judge = Annotated[
     typer.Option(metavar="MODEL", help="Judge to test, with --target-type judge.", show_default=False),
 ]
 Rubric = Annotated[
-    str | None, typer.Option(metavar="NAME[@V]", help="Rubric of the judge that --judge names.", show_default=False)
+    str | None, typer.Option(metavar="NAME[@V]", help="Rubric for the judge given with --judge.", show_default=False)
 ]
 BuiltinScorer = Annotated[
     list[str] | None,

@@ -62,9 +62,7 @@ def check(
     ] = None,
     evidence: Annotated[
         list[Path] | None,
-        typer.Option(
-            metavar="DIR", help="Folder of a snapshot to compare quotations with, as well as the store. Repeatable."
-        ),
+        typer.Option(metavar="DIR", help="Snapshot to compare quotations with, in addition to the store. Repeatable."),
     ] = None,
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Fetch evidence that is not in the store; needs the deploy key.")

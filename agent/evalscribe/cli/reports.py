@@ -21,7 +21,7 @@ Model = Annotated[str | None, typer.Argument(metavar="PROVIDER/MODEL", help="Lis
 Name = Annotated[
     str,
     typer.Argument(
-        metavar="REPORT", help="A report: the report's file or name, or the run's id, start of the id, or name."
+        metavar="REPORT", help="A report, by its file or name, or by its run (id, start of the id, name or file)."
     ),
 ]
 

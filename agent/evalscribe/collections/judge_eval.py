@@ -633,8 +633,10 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
     field = answer_field if path == WHOLE_ANSWER else _find_field(answer_field, path)
     known_fields = _names(answer_field.leaves)
     if field is None or not field.leaves:
-        problem = f"has no field {path!r}" if field is None else f"has nothing in {path!r} that can be compared"
-        raise UsageError(f"{rubric.id} {problem}: it has {known_fields or 'none'}", fields=("label",))
+        problem = f"no field {path!r}" if field is None else f"nothing in {path!r} can be compared"
+        raise UsageError(
+            f"the answers of rubric {rubric.id}: {problem}; known fields: {known_fields or 'none'}", fields=("label",)
+        )
     # No two numbers agree within nan, and all numbers agree within infinity.
     if tolerance is not None and not isfinite(tolerance):
         raise UsageError(f"`tolerance` must be finite, not {tolerance}", fields=("tolerance",))

@@ -209,8 +209,9 @@ def accuracy_of(analyses: Mapping[str, Analysis], stored: Sequence[HumanLabel]) 
     labels = _with_pages(stored, analyses)
     if not labels:
         raise NotFoundError(
-            "nobody has corrected or confirmed a finding in this workspace; correct one: "
-            "evalscribe review label REPORT N LABEL, or read merged corrections: evalscribe review sync"
+            "nobody has corrected or confirmed a finding in this workspace\n"
+            "`evalscribe review label REPORT N LABEL` labels a finding; `evalscribe review sync` reads the labels in "
+            "reports that were merged in git"
         )
     return measured(labels, dict(_findings(analyses.values())))
 

@@ -354,7 +354,7 @@ def _read(file: ReportFile, source: PageSource, bases: Iterable[str]) -> Report:
     except DataError as error:
         if not is_generated(source.text) and _by_people(source):
             raise DataError(
-                f"{file.name} is a report that people wrote; evalscribe publishes only its own.\n"
+                f"{file.name} was written by a person; evalscribe publishes only reports that it wrote itself.\n"
                 f"Commit it with git, so that links to it work: git add {quote(str(file.path))}"
             ) from error
         raise DataError(

@@ -223,8 +223,7 @@ class _Reader:
         return self._with_full_paths(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
-        """Yield the names of judges' reports on runs on which there is already an older report, and add these reports
-        to `unread`.
+        """Yield the name of each report by a judge whose run has an older report, and add the name to `unread`.
 
         The labels in a newer report repeat those in the older report and would be counted twice.
         """

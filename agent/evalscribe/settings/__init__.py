@@ -187,7 +187,7 @@ class Settings(Frozen):
         try:
             return access.full_model_name(self.judge.value)
         except UsageError as error:
-            raise UsageError(f"`judge` {error}, or rules", fields=("judge",)) from None
+            raise UsageError(f"`judge` {error}, or `rules` for the rules", fields=("judge",)) from None
 
     @property
     def user_names_judge(self) -> bool:

@@ -83,7 +83,9 @@ def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessEr
     message = f"{where} denied access: {reason}"
     # A read-only deploy key can run the query, but not the action, for which Convex answers `OperationNotPermitted`.
     if any(sign in reason for sign in _PERMISSION):
-        return AccessError(f"{message}\nthe key may run queries but not actions: use a deploy key that may run both")
+        return AccessError(
+            f"{message}\nthe key has permission to run queries but not actions: use a deploy key with both permissions"
+        )
     if not has_key:
         return AccessError(f"{message}\nno key was sent: set CONVEX_DEPLOY_KEY to a deploy key of this deployment")
     return AccessError(

@@ -509,7 +509,7 @@ def _trial_in(folder: Path, job: _Job) -> _Trial:
 
 
 def _passed(part: _Part) -> bool:
-    """Return whether no step of a trial's part failed."""
+    """Return True unless a step of this part of the trial failed."""
     return all(step.status != "failed" for step in part.steps)
 
 

@@ -53,7 +53,7 @@ def write_refused(store_name: str, message: str) -> DataError:
 
 
 def unstorable() -> DataError:
-    return DataError("this cannot be stored: it contains an invalid character (a lone surrogate)")
+    return DataError("the data cannot be stored: a text contains an invalid character (a lone surrogate)")
 
 
 def _explain(path: Path, error: BaseException | None) -> EvalscribeError:

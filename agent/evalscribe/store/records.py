@@ -299,7 +299,8 @@ class Addition:
     def _numbers(self, connection: Connection, written: Iterable[Key], existing: dict[Key, Row[Any]]) -> dict[Key, int]:
         """Assign numbers to the records.
 
-        Records that exist keep their numbers. New records get the following numbers, in the order of the file.
+        Records that exist keep their numbers. New records get the next free numbers, in the order of the
+        file.
         """
         numbers: dict[Key, int] = {}
         next_numbers: dict[str, int] = {}
