@@ -283,6 +283,11 @@ class RunAnalysis:
         return self._collated.target.where.name if self._writes else None
 
 
+def _if_changed(before: ReportTarget, now: ReportTarget) -> ReportTarget:
+    """Return `before` if nothing has changed, so that the texts of the reports are not in memory twice."""
+    return before if replace(now, versions=before.versions) == before else now
+
+
 @asynccontextmanager
 async def open_analysis(
     workspace: Workspace,
@@ -489,9 +494,7 @@ def write_collated(
         # Read the existing report again, because a reviewer might have changed it while the findings were collated.
         target = collated.target
         if writes:
-            now = report_target(workspace, prepared.run, date)
-            if replace(now, versions=target.versions) != target:
-                target = now  # Otherwise the texts of the reports would be in memory twice.
+            target = _if_changed(target, report_target(workspace, prepared.run, date))
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     kept_note = (
