@@ -398,7 +398,7 @@ def _confidence_tables(judges: Judges) -> dict[str, str]:
             rows.append((name, span, str(one.verdicts), f"{one.confidence:.2f}", percent(rate(inside, is_right))))
         errors.append((name, f"{found.calibration_error:.2f}", f"{found.brier:.2f}"))
     return {
-        "confidence": table(("judge", "confidence", "n", "mean stated", "agreement"), rows),
+        "confidence": table(("judge", "confidence", "n", "mean confidence", "agreement"), rows),
         "errors": table(("judge", "expected calibration error", "Brier score"), errors),
     }
 
@@ -420,7 +420,7 @@ def wrong_table(judges: Judges, people: str, right: Right, said: Callable[[Score
         for one in scored
         if not right(one)
     ]
-    return table(("judge", "run", "eval", people, "judge's answer", "", "rule or cause"), rows, numbers=False)
+    return table(("judge", "run", "eval", people, "judge's answer", "certainty", "rule or cause"), rows, numbers=False)
 
 
 def _said_label(one: Scored) -> str:
@@ -442,7 +442,7 @@ def flagged_table(judges: Judges) -> str:
         flagged = [one.verdict.flagged for one in scored if one.case.known == FLIP]
         more = points(combine_rates((wrong, same), (1, -1))) if wrong and same and name != CONSTANT else NONE
         rows.append((name, f"{sum(flagged)} of {len(flagged)}", percent(wrong), percent(texts), percent(same), more))
-    head = ("flagged by", "proved not the model's", "wrong expected actions", "changed text", "never corrected")
+    head = ("flagged by", "proved not the model's fault", "wrong expected actions", "changed text", "never corrected")
     return table((*head, "difference"), rows)
 
 
@@ -464,7 +464,7 @@ def step_table(judges: Judges) -> str:
             near = (percent(rate(scored, partial(_is_near, most))) for most in TOLERANCES)
             rows.append((name, str(len(scored)), str(sum(one.verdict.step is not None for one in scored)), *near))
     if not rows:
-        return "No verdict on these runs names a message, so its distance cannot be measured.\n"
+        return "No verdict on these runs names a message, so the distance to the root cause cannot be measured.\n"
     within = ("the same message" if most == 0 else f"at most {most} away" for most in TOLERANCES)
     return table(("judge", "n", "names a message", *within), rows)
 
@@ -484,11 +484,11 @@ def costs_text(each: Iterable[tuple[str, Judges]], recorded: Sequence[RecordedVe
     sets = sorted({(one.name, one.dataset, one.judge, _code(one.prompt)) for one in recorded})
     return "\n".join(
         (
-            "The table shows means per failure; costs are in US dollars at list prices. The rules cost nothing. In "
-            "recordings without a price, a local server stood in for the provider. It counts four characters of a "
-            "request as one token, and 300 tokens for each answer.\n",
+            "The table shows means per failure; costs are in US dollars at list prices. The rules cost nothing. The "
+            "recordings whose price is unknown were made with a local server in place of a provider. This server "
+            "counts four characters of a request as one token, and counts 300 tokens for each answer.\n",
             table(head, rows),
-            "The judge that made each recording, and a hash of the prompts and the rubric:\n",
+            "The next table names the judge that made each recording, with a hash of the prompts and the rubric:\n",
             table(("recording", "data set", "judge", "prompts"), sets, numbers=False),
         )
     )
@@ -522,8 +522,8 @@ def change_table(each: Iterable[tuple[str, Judges, Right]]) -> str:
             agreements = (percent(rate(side, right)) for side in sides)
             changes = points(difference(before, after, right)), amount(turns, "+.1f"), amount(tokens, "+,.0f")
             rows.append((dataset, str(len(pairs)), *agreements, *changes))
-    head = ("data set", "n", "agreement before", "after", "difference", "calls per failure", "tokens per failure")
-    return table(head, rows) if rows else ""
+    head = ("data set", "n", "agreement before", "agreement after", "difference")
+    return table((*head, "calls per failure", "tokens per failure"), rows) if rows else ""
 
 
 def _mean_change(pairs: Iterable[tuple[Scored, Scored]], value: Callable[[Scored], float]) -> ValueWithInterval | None:
@@ -587,7 +587,7 @@ def page(data: Path, recorded: Sequence[RecordedVerdict]) -> str:
         },
         "magentic": {
             "number": len(magentic[RULES]),
-            "sides": table(("judge", "n", "names the model's side"), _magentic_rows(magentic)),
+            "sides": table(("judge", "n", "blames the model"), _magentic_rows(magentic)),
             "steps": step_table(magentic),
         },
         "costs": costs_text(used, recorded),

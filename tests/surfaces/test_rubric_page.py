@@ -113,6 +113,7 @@ def test_rubric_of_the_skill_is_valid() -> None:
 def test_page_documents_the_defaults_of_a_rubric() -> None:
     default = parse_rubric("rubric_text: Is it so?", "x", "x.yaml")
     labels = default.output_schema["properties"]["label"]["enum"]
-    assert f"default: `label` ({', '.join(f'`{label}`' for label in labels)}) and a cited `explanation`" in PAGE
+    named = " or ".join(f"`{label}`" for label in labels)
+    assert f"default: a `label` ({named}) and an `explanation` with citations" in PAGE
     assert f"`{default.response_xml_key}` by default" in PAGE
     assert f"`{default.output_parsing_mode}` (default)" in PAGE

@@ -228,9 +228,9 @@ def apply(
     env_file: options.EnvFile = None,
     as_json: options.Json = False,
 ) -> int:
-    """Propose the change that a recommendation asks for, and commit it to a new branch once you agree.
+    """Propose a recommended change, and commit it to a new branch once you agree.
 
-    With --json, no question is asked, and the change is committed only if --yes is given.
+    With --json, the command asks no question, and commits the change only if you also give --yes.
     """
     command_options = options.workspace_options(locals())
     return apply_recommendation(

@@ -75,7 +75,7 @@ def show(collection: Named = None, as_json: options.Json = False) -> int:
 def use(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
 ) -> int:
-    """Make a collection the default collection, in evalscribe.toml."""
+    """Make a collection the default, and store this choice in evalscribe.toml."""
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
         path = save_setting(workspace.settings.root, "collection_id", collection_record.id)
@@ -96,7 +96,10 @@ def remove(
     collection: options.Collection = None,
     every: Annotated[bool, typer.Option("--all", help="Remove all runs of the collection.")] = False,
 ) -> int:
-    """Remove runs from a collection. Their reports are kept, and so are the runs in other collections."""
+    """Remove runs from a collection.
+
+    The runs stay in other collections, and their reports are kept.
+    """
     if every == bool(run):
         raise UsageError("name the runs to remove, or give --all")
     with Workspace() as workspace:
@@ -115,7 +118,10 @@ def delete(
     collection: Annotated[str, typer.Argument(metavar="NAME", help="Name or id of a collection.", show_default=False)],
     yes: Annotated[bool, typer.Option("--yes", help="Delete the collection without asking.")] = False,
 ) -> int:
-    """Delete a collection with its contents, after asking. Runs stay in the store until `gc`."""
+    """Delete a collection with its contents, after asking.
+
+    The runs stay in the store; `gc` deletes those that nothing uses.
+    """
     with Workspace() as workspace:
         collection_record = choose_collection(workspace, collection)
         contents = workspace.store.collections.contents(collection_record.id)
@@ -159,10 +165,10 @@ def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted; delete nothing.")] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Delete data that nothing uses: runs in no collection, evidence of deleted evals, unused texts.
+    """Free space by deleting data that nothing uses.
 
-    Runs that were analysed, judged or labelled are kept, and so are reports, verdicts, results, labels and rubrics.
-    Other commands can run at the same time.
+    Deletes runs in no collection, evidence of deleted evals, and unreferenced texts. Runs that were analysed, judged or
+    labelled are kept, and so are reports, verdicts, results, labels and rubrics. Other commands can run meanwhile.
     """
     with Workspace() as workspace:
         deleted = lookup.collect_garbage(workspace.store.runs, dry_run=dry_run)
@@ -216,7 +222,7 @@ def list_sets(
     collection: options.Collection = None,
     as_json: options.Json = False,
 ) -> int:
-    """List the result sets of a collection, with their numbers of answered, failed and open requests."""
+    """List result sets, with their counts of answered, failed and open requests."""
     with Workspace() as workspace:
         sets = list_result_sets(workspace.store.results, choose_collection(workspace, collection), prefix)
     if as_json:

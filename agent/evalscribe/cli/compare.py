@@ -69,7 +69,7 @@ def compare(
     ] = False,
     as_json: options.Json = False,
 ) -> int:
-    """Compare two runs: what changed, why, and whether it might be chance. Three or more runs give a matrix."""
+    """Compare runs: what changed, why, and whether a change might be chance. Three or more runs give a matrix."""
     _check(sides, within=within, as_csv=as_csv, as_json=as_json)
     command_options = options.workspace_options(locals())
 

@@ -129,7 +129,7 @@ def upload(
 ) -> int:
     """Add a file of items to the draft, or replace items with the same keys.
 
-    Fields: `input`, and optionally `expected_output`, `key`, `metadata`, `events`, `split`, `cluster`, `source`.
+    Each item has `input`, and optionally `expected_output`, `key`, `metadata`, `events`, `split`, `cluster`, `source`.
     """
     names = parse_columns(map or (), ITEM_NAMES)
     return _upload(dataset, file, lambda path, name: open_items(path, name, names), partial, form)

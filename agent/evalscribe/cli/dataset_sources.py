@@ -47,7 +47,10 @@ def add_run(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Add evals of a run to the draft. The run must be imported, analysed, or a run of an experiment."""
+    """Add evals of a run to the draft.
+
+    The run must be an imported run, an analysed run, or a run of an experiment.
+    """
     expected = None if expected_output is None else (json_or_text("expected_output", expected_output),)
     with Workspace() as workspace:
         dataset_record = find_dataset(workspace.store.datasets, dataset)
@@ -100,8 +103,8 @@ def from_reviews(
 ) -> int:
     """Build a dataset from the labels that people gave in merged reports. Prints its id.
 
-    Each labelled failure becomes an item with its current evidence and its label. All items of an eval are put into the
-    same split. With --publish, the id of the published version is printed instead.
+    Each labelled failure becomes an item that contains the failure's current evidence and label. All items of an eval
+    get the same split. With --publish, the id of the published version is printed instead of the dataset's id.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

@@ -241,8 +241,8 @@ def split(
 ) -> int:
     """Split the items of the draft into train, dev and test.
 
-    Items of one cluster stay together. If items are added later, the other items stay in their splits. If you give only
-    some shares, the others are 0.
+    All items of a cluster get the same split. Items that you add later do not move the
+    earlier items. If you give one or two shares, each share that you leave out is 0.
     """
     tables.validate_format(form)
     shares = checked_shares({"train": train, "dev": dev, "test": test})

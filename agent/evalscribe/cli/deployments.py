@@ -77,10 +77,10 @@ def create(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Record a build of components: commit, local changes, folder. Prints its id.
+    """Record a build of components (commit, local changes, folder) as a deployment.
 
-    Each component is checked first: a function is imported, a command looked up, an address contacted. If the same
-    build was recorded before, its id is printed.
+    Each component is checked first: a function is imported, a command is looked up, an address is contacted. The
+    command prints the deployment's id. If the same build was recorded before, it prints the id of that deployment.
     """
     validate_format(form)
     components = parse_components(component or (), type, header or (), model)

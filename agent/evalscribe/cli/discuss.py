@@ -299,7 +299,7 @@ def discuss(
 ) -> int:
     """Ask questions about a report. Writes nothing.
 
-    Questions come from --ask, from the terminal, or from standard input, one per line.
+    Give questions with --ask, in the terminal, or on standard input. Standard input has one question per line.
     """
     command_options = options.workspace_options(locals())
     return run_session(command_options, report, ask=ask, repo=repo, as_json=as_json)

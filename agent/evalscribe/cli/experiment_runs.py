@@ -476,7 +476,7 @@ def _until_signal(main: Coroutine[Any, Any, T]) -> T:
 
 
 def cancel(run: RunOfExperiment, form: Format = "table") -> int:
-    """Cancel a run. Trials in progress are stopped, finished trials are kept."""
+    """Cancel a run. Trials in progress are stopped; finished trials are kept."""
     validate_format(form)
     with Workspace() as workspace:
         cancelled = asyncio.run(cancel_run(workspace, run_of_experiment(workspace, run)))
@@ -547,7 +547,7 @@ def rescore(
 ) -> int:
     """Score the stored outputs of a run again, without running the target.
 
-    Results then use the new scores; the earlier scores are kept.
+    The results of the run then use the new scores; the earlier scores are kept.
     """
     validate_format(form)
     command_options = options.workspace_options(locals())
@@ -602,9 +602,10 @@ def regression_dataset(
     env_file: EnvFile = None,
     form: Format = "table",
 ) -> int:
-    """Turn the failures of a run into a published dataset and an experiment in which every item must pass.
+    """Turn the failures of a run into a published dataset and an experiment.
 
-    For a run that was imported or analysed, only the dataset is created.
+    The experiment's gate requires that every item passes. If the run was imported or analysed and is not from an
+    experiment, only the dataset is created.
     """
     validate_format(form)
     if wait and not start_run:

@@ -130,10 +130,10 @@ def update(
     config: Config = None,
     form: Format = "table",
 ) -> int:
-    """Create the next version of an experiment. Prints its id.
+    """Create the next version of an experiment. Prints the version's id.
 
-    Omitted options keep their values. If you name scorers, they replace all earlier scorers. Config keys are replaced
-    one by one. Earlier versions and their runs do not change.
+    Options that you leave out keep their values. If you name scorers, they replace all earlier scorers. In the config,
+    only the keys that you give are replaced. Earlier versions and their runs do not change.
     """
     return _update(experiment, _experiment_options(locals()), form)
 
@@ -168,9 +168,9 @@ def _update(name: str, request: ExperimentOptions, form: str) -> int:
 
 
 def sample(form: Format = "table") -> int:
-    """Create a sample experiment: 20 questions, and two builds of a small agent that needs no model.
+    """Create a sample experiment: 20 questions, and two builds of a small agent.
 
-    Prints its id.
+    The agent needs no model. The command prints the experiment's id.
     """
     validate_format(form)
     with Workspace() as workspace:

@@ -106,7 +106,7 @@ def show(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Show an experiment: target, dataset, scorers, config. With --json, prints the whole version."""
+    """Show an experiment: target, dataset, scorers, config. --json prints the whole version."""
     with Workspace() as workspace:
         experiment_record = experiment_named(workspace, experiment)
         version_record = version_named(workspace, experiment_record, version)
@@ -202,7 +202,7 @@ def _run_cells(row: ListedRun) -> tuple[object, ...]:
 
 
 def show_run(run: RunOfExperiment, form: Format = "table") -> int:
-    """Show a run: state, pass rate, scorers, gate, and the config it used."""
+    """Show a run: state, pass rate, scorers, gate, and the config of the run."""
     with Workspace() as workspace:
         run_record = run_of_experiment(workspace, run)
         version, report = version_of_run(workspace, run_record), report_run(workspace, run_record)
@@ -288,7 +288,7 @@ def failures(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Show the trials of a run that failed, gave no answer or could not be scored, and why."""
+    """Show which trials failed, gave no answer or could not be scored, and why."""
     validate_format(form)
     with Workspace() as workspace:
         run_record = run_named(workspace, run)

@@ -213,7 +213,7 @@ def fetch(
     convex_dir: options.ConvexDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Download a run into a folder, with secrets removed, to analyse it offline."""
+    """Download a run into a folder, to analyse the run offline. Secrets are removed."""
     command_options = options.workspace_options(locals())
 
     async def main() -> None:

@@ -223,7 +223,7 @@ def judge_eval(
     convex_dir: options.ConvexDir = None,
     as_json: options.Json = False,
 ) -> int:
-    """Measure how well judges agree with human labels, and what they cost."""
+    """Measure how well judges agree with human labels, and what the judges cost."""
     command_options = options.workspace_options(locals(), without="judge")
 
     async def main() -> int:

@@ -54,9 +54,9 @@ def prove(
     reference_run: options.ReferenceRun = None,
     as_json: options.Json = False,
 ) -> int:
-    """Run reference answers and stored outputs through the graders again, and show whose fault failures were.
+    """Grade reference answers and stored outputs again, to show who was at fault.
 
-    Answers run in a sandbox (bubblewrap, Linux). No model is called.
+    The answers run in a sandbox, which needs Linux and bubblewrap. No model is called.
     """
     command_options = options.workspace_options(locals())
 

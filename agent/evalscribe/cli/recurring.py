@@ -43,8 +43,8 @@ def recurring(
     """List the evals that failed in at least two runs: dates, labels, causes, actions, and whether a fix held.
 
     Outages are summarised on one line. With --across-models, list the evals that several models fail in the same way.
-    Runs are only counted together if they have the same experiment, task and grader, and if they were analysed with
-    this store.
+    This list counts runs together only if they have the same experiment, task and grader, and only if they were
+    analysed with this store.
     """
     if least is not None and not across_models:
         raise UsageError("--min can only be used with --across-models")

@@ -77,7 +77,7 @@ def check(
 ) -> int:
     """Check reports: format, data, links, and quotations.
 
-    The exit code is 65 if there are errors; warnings and notices do not change it.
+    The exit code is 65 if there are errors; warnings and notices do not change the exit code.
     """
     command_options = options.workspace_options(locals())
     return print_check(

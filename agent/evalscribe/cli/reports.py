@@ -41,7 +41,7 @@ def show(
         bool, typer.Option("--svg", help="Print the first screen as a picture.", rich_help_panel=OUTPUT)
     ] = False,
 ) -> int:
-    """Show a report, or the analysis of an agent's trials that Terminal-Bench asks for."""
+    """Show a report, or print it as the write-up that Terminal-Bench asks for."""
     with _opened(reports) as workspace:
         report_file = find_report(workspace, report)
         text = agent_run_analysis(workspace, load_analysis(report_file)) if as_agent_run_analysis else report_file.text
@@ -59,7 +59,7 @@ def agent_run_analysis(workspace: Workspace, analysis: Analysis) -> str:
 
 
 def parse(report: Name, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Read a report as data, even if people wrote it in free form. Unknown fields are null."""
+    """Read any report as data, even a free-form report. Unknown fields are null."""
     with _opened(reports) as workspace:
         document(load_analysis(find_report(workspace, report)), as_json=as_json)
     return 0

@@ -92,7 +92,7 @@ def label(
 ) -> int:
     """Correct or confirm the label of a finding, with a `Reviewer:` line.
 
-    The counts and data of the report are updated when the report is written again.
+    The counts and data of the report are updated when the run is analysed again.
     """
     word = _validate_word(label.upper().replace("-", "_").replace(" ", "_"), CLASSIFICATIONS, "label")
     cause = cast(CauseKind | None, _validate_word(kind.lower(), CAUSE_KINDS, "kind of cause") if kind else None)
@@ -149,7 +149,7 @@ def sync(ref: Ref = None, reports: options.Reports = None, as_json: options.Json
 def accuracy(reports: options.Reports = None, as_json: options.Json = False) -> int:
     """Measure judges against people's corrections, and reviewers against each other.
 
-    Uses the corrections that `review sync` has read, and those on pages in the reports folder.
+    The command uses the corrections that `review sync` has read, and the corrections in the reports folder.
     """
     with _opened(reports) as workspace:
         result = measure(workspace.reports, workspace.store.analyses)
@@ -158,7 +158,7 @@ def accuracy(reports: options.Reports = None, as_json: options.Json = False) -> 
 
 
 def export(file: File, reports: options.Reports = None, as_json: options.Json = False) -> int:
-    """Write all current labels as a dataset, with which a prompt, model or rule can be tested."""
+    """Write all current labels as a dataset for testing a prompt, model or rule."""
     with _opened(reports) as workspace:
         result = export_labels(workspace.store.analyses, file)
     print_json(result) if as_json else print_export(result)

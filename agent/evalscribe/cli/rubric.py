@@ -42,7 +42,7 @@ def create(
     collection: Collection = "default",
     as_json: options.Json = False,
 ) -> int:
-    """Create the next version of a rubric from its file, unless nothing changed."""
+    """Create the next version of a rubric from its file, if the file has changed."""
     with Workspace() as workspace:
         result = create_rubric(workspace.store.collections, workspace.prompts, rubric, collection)
     if as_json:
@@ -76,7 +76,7 @@ def delete(
 ) -> int:
     """Delete all stored versions of a rubric, after asking.
 
-    Its file and earlier results are kept. A rubric cannot be deleted while an experiment uses it.
+    The rubric's file and its earlier results are kept. A rubric cannot be deleted while an experiment uses it.
     """
     with Workspace() as workspace:
         stored = workspace.store.collections.rubric(collection, rubric)
@@ -120,7 +120,7 @@ def diff(
     ] = None,
     collection: Collection = "default",
 ) -> int:
-    """Show how two rubrics or versions differ.
+    """Show how two rubrics, or two versions of a rubric, differ.
 
     With one argument, compare the latest stored version of the rubric with the rubric's file.
     """

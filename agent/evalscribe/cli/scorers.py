@@ -88,7 +88,7 @@ def list_all(
     ] = False,
     form: Format = "table",
 ) -> int:
-    """List your scorers, or the built-in scorers with --builtin."""
+    """List your scorers, or with --builtin the built-in scorers."""
     if builtin:
         print_list(
             list_scorers(), ("scorer", "asks", "config"), lambda info: (info.name, _line(info), _keys(info)), form, ""

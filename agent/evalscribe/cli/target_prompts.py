@@ -29,10 +29,10 @@ def create(
     ] = None,
     form: Format = "table",
 ) -> int:
-    """Create a prompt or its next version, unless nothing changed. Prints its id.
+    """Create a prompt, or its next version if anything changed. Prints the prompt id.
 
-    The file has `model`, `messages` or `text`, and optionally `system`, `max_tokens`, `effort` and `output_schema`.
-    In the messages, {{input}} is replaced by the input of an item, and {{input.NAME}} by a field of it.
+    The file has `model` and `messages` (or `text`), and optionally `system`, `max_tokens`, `effort`, `output_schema`.
+    In messages, {{input}} is replaced by an item's input, and {{input.NAME}} by the field NAME of that input.
     """
     validate_format(form)
     prompt = read_prompt(file)

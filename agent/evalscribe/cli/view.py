@@ -52,8 +52,8 @@ def view(
 ) -> int:
     """Show reports in the browser: what to decide, the evidence for it, and how runs compare.
 
-    The page is served to this machine only, until Ctrl-C. Decisions are written into the reports, like those of `review
-    label`. With --bundle, the pages are files that open without a server and can be published.
+    The page is served to this machine only, until you press Ctrl-C. Your decisions are written into the reports, as
+    `review label` does. With --bundle, the command writes files that open without a server and can be published.
     """
     with Workspace(Options(reports=reports)) as workspace:
         scope = _scope(workspace, subject)
