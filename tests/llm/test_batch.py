@@ -221,7 +221,7 @@ async def test_missing_recent_batch_is_not_resent(sessions: BatchSessions) -> No
     stored_intent(sessions, make_request("q0"), batch_id="msgbatch_elsewhere")
     (failure,) = await sessions.ask(make_request("q0"))
     assert isinstance(failure, NotFoundError)
-    assert "Without `batch`" in str(failure)
+    assert "repeat the command without `batch`" in str(failure)
     assert sessions.server.batches == []
 
 

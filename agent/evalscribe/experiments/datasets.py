@@ -480,8 +480,8 @@ def publish_file(datasets: "DatasetStore", name: str, items: Sequence[Item], now
     version = datasets.publish_items(dataset.id, items, now)
     if version is None:
         raise UsageError(
-            f"the draft of dataset {dataset.name} has changes that would be lost: publish the draft with "
-            f"`evalscribe datasets publish {dataset.name}`, or give the file another name"
+            f"the draft of dataset {dataset.name} has changes that would be lost if the data file replaced the draft: "
+            f"publish the draft with `evalscribe datasets publish {dataset.name}`, or give the data file another name"
         )
     return PublishedVersion(version=version, new=version.id not in existing_ids)
 

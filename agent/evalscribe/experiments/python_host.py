@@ -317,7 +317,7 @@ class PythonHost:
             return await self._call_in(await self._current_child(), address, kind, payload, timeout_s)
         except ChildDied:
             if self._closed:
-                raise EvalscribeError("the process of a Python function was ended") from None
+                raise EvalscribeError("the process that runs a Python function was terminated") from None
         async with self._retry_slots:
             return await self._call_alone(address, kind, payload, timeout_s)
 
@@ -388,7 +388,7 @@ class PythonHost:
 
     async def _new_child(self, concurrency: int) -> ChildProcess:
         if self._closed:
-            raise EvalscribeError("the process of a Python function was ended")
+            raise EvalscribeError("the process that runs a Python function was terminated")
         child = await ChildProcess.start(self._folder, concurrency, user_environment(self._mark))
         self._children.add(child)
         return child

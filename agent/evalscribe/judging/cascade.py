@@ -202,7 +202,8 @@ class SubjectCascade:
         return content_id(["cascade", list(self._tagged), [stage.key(subject) for stage in stages]])
 
     def estimates(self, subject: Subject) -> dict[Stage, Estimate]:
-        """Return an estimate for each stage: the call of the cheap model, and the most expensive second stage.
+        """Return a cost estimate for each stage: for the call of the cheap model, and for the most expensive of
+        the possible second stages.
 
         The second stage consists of either the judges of all tags or the rubric's judge.
         """

@@ -147,7 +147,8 @@ class BatchDelivery:
                 raise
             raise NotFoundError(
                 f"the batch {batch_id}, sent on {intent.created:%Y-%m-%d}, was not found: it was deleted, or sent with "
-                "the key of another account.\nWithout `batch`, its questions are asked in single calls.",
+                "the key of another account.\nTo ask the questions of the batch again in single calls, repeat the "
+                "command without `batch`.",
                 fields=("batch",),
             ) from None
 

@@ -396,7 +396,8 @@ def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> Settin
         raise UsageError(f"reports ({setting.origin.where}) cannot be a folder") from None
     if inside and not folder.is_relative_to(root):
         raise UsageError(
-            f"reports ({setting.origin.where}) is outside {root}: set it with `reports`", fields=("reports",)
+            f"reports ({setting.origin.where}) is outside {root}: if that is intended, name the folder with `reports`",
+            fields=("reports",),
         )
     return SettingValue(value=folder, origin=setting.origin)
 

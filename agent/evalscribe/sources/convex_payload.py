@@ -381,7 +381,7 @@ def _with_free_path(eval: Eval, printed_paths: set[str]) -> Eval:
 def _printed(category: str, name: str) -> str:
     """Return an eval's path, without a trial number, as reports print it.
 
-    Evals whose printed paths are equal become trials, so that every path is unique.
+    If several evals have the same printed path, they become trials of one eval, so that every full path is unique.
     """
     return prose.path(f"{category}/{name}")
 

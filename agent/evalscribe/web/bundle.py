@@ -90,7 +90,10 @@ def _old_names(folder: Path) -> set[str]:
     # Files that people add to a bundle must not be removed, for example the `.git` of the branch from which it is
     # published, or a web host's configuration.
     if more := sorted(names - expected):
-        raise DataError(f"{folder} has other files ({more[0]}); give a new folder or an earlier bundle")
+        raise DataError(
+            f"{folder} has other files than those of a bundle, such as {more[0]}; name a new folder or the "
+            "folder of an earlier bundle"
+        )
     return names
 
 

@@ -480,7 +480,8 @@ def _model(workspace: Workspace) -> Model | None:
         return workspace.models.open(name, STAGE)
     except AccessError as error:
         raise AccessError(
-            f"{error}\nor search report and evidence without a model: `judge` rules", fields=(*error.fields, "judge")
+            f"{error}\nor set `judge` to `rules` to search the report and its evidence without a model",
+            fields=(*error.fields, "judge"),
         ) from None
 
 
