@@ -204,7 +204,7 @@ async def test_bad_eval_answer_becomes_unreadable_evidence(deployment: Deploymen
         pytest.param(
             refusal(403, "OperationNotPermitted", "You do not have permission"),
             AccessError,
-            "may run queries",
+            "permission to run queries",
             id="read-only key",
         ),
         pytest.param(

@@ -146,7 +146,7 @@ def test_unknown_report_and_missing_or_refused_key_are_errors(analyzed: Workspac
     assert "report 'none' not found" in analyzed.run("discuss", "none", "--ask", "4", code=66).err
     missing = analyzed.run(*DISCUSS, "--ask", QUESTION, code=77).err
     assert "ANTHROPIC_API_KEY" in missing
-    assert "without a model: --judge rules" in missing
+    assert "set --judge to `rules` to search the report and its evidence without a model" in missing
     with MessagesServer(failure(401, "authentication_error")) as server:
         assert "refused the key" in discuss(analyzed, server, code=77).err
         assert len(server.calls) == 1
