@@ -8,9 +8,10 @@ import pytest
 
 from evalscribe.analysis.prepare import open_run_source, past_reports, prepare
 from evalscribe.analysis.studio import StudioWatcher
-from evalscribe.model.finding import PEOPLE_JUDGE, REPLAY_JUDGE, Finding, Verdict
+from evalscribe.model.finding import PEOPLE_JUDGE, REPLAY_JUDGE, Finding
 from evalscribe.settings import Options
 from evalscribe.workspace import Workspace
+from support.analysis_graph import verdict
 
 
 def trial(number: int) -> dict[str, Any]:
@@ -46,15 +47,5 @@ async def test_only_verdicts_of_models_are_unconfirmed(
     ):
         run = await source.run()
         prepared = await prepare(workspace, analyst, source, run, past_reports(workspace, run), StudioWatcher())
-        verdict = Verdict(
-            classification="MODEL_FAULT",
-            cause="wrong-call",
-            cause_kind="model",
-            confidence=0.9,
-            error="reward 0",
-            why="it renews nothing",
-            reasoning="It renews nothing.",
-            judge=judge,
-        )
-        finding = Finding(group="g", evals=prepared.run.failures[:1], verdict=verdict)
+        finding = Finding(group="g", evals=prepared.run.failures[:1], verdict=verdict(judge))
         assert prepared.unconfirmed(finding) is unconfirmed

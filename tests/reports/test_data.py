@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from evalscribe.model.analysis import Analysis, analysis_from_report
 from evalscribe.model.report import Report, join_entries, replaced
-from evalscribe.reports.data import OF_ONE_COMMAND, data_parts, is_text, read_data, report_from_analysis, write_data
+from evalscribe.reports.data import OF_ONE_COMMAND, consists_of, data_parts, read_data, report_from_analysis, write_data
 from support import generated_reports
 
 DATA = "x_2026-01-01.json"
@@ -36,7 +36,7 @@ def test_the_parts_of_a_data_file_are_the_whole_document_line_by_line(report: Re
     assert text.endswith("}\n")
     document = analysis.model_dump(mode="json", exclude_defaults=True, exclude=set(OF_ONE_COMMAND))
     assert text == json.dumps(document, ensure_ascii=False, indent=1) + "\n"
-    assert is_text(text, data_parts(analysis))
-    assert not is_text(text[:-1], data_parts(analysis))
-    assert not is_text(text + "\n", data_parts(analysis))
-    assert not is_text(text.replace('"run"', '"Run"'), data_parts(analysis))
+    assert consists_of(text, data_parts(analysis))
+    assert not consists_of(text[:-1], data_parts(analysis))
+    assert not consists_of(text + "\n", data_parts(analysis))
+    assert not consists_of(text.replace('"run"', '"Run"'), data_parts(analysis))

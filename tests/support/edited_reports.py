@@ -8,7 +8,7 @@ from evalscribe.model.report import Report, ReportEntry, replaced
 from evalscribe.reports.data import write_data
 from evalscribe.reports.merge import MergedReport, merge_report
 from evalscribe.reports.page import render
-from evalscribe.reports.reading import PageSource
+from evalscribe.reports.reading import PageSource, read_page
 
 DATA = "runrunru_2026-11-02.json"
 
@@ -24,7 +24,7 @@ def on_disk(text: str, data: Report) -> PageSource:
 
 def rewrite(new: Report, text: str, data: Report, *bases: str) -> MergedReport:
     """Return the result of merging the new analysis into a page that people edited."""
-    return merge_report(new, on_disk(text, data), bases)
+    return merge_report(new, text, read_page(on_disk(text, data), bases))
 
 
 def entry_of(report: Report, path: str) -> ReportEntry:

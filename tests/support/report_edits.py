@@ -745,7 +745,7 @@ def judge(kind: str, seed: str, report: Report, base: Base, *, again: bool) -> O
     source = PageSource(name=NAME, text=text, data=write_data(analysis_from_report(report)))
     outcome: MergedReport | UnreadableReport | UnmergedEdits
     try:
-        outcome = merge_report(new, source, bases)
+        outcome = merge_report(new, source.text, read_page(source, bases))
     except (UnreadableReport, UnmergedEdits) as error:
         outcome = error
     if isinstance(outcome, UnmergedEdits):
@@ -811,7 +811,7 @@ def check_page(edit: Edit, new: Report, merged: MergedReport) -> None:
     source = PageSource(name=NAME, text=merged.text, data=write_data(analysis_from_report(merged.report)))
     for bases in ((render(merged.report),), ()):
         assert read_page(source, bases).report == merged.report, "what was written is not what was meant"
-        assert not merge_report(new, source, bases).changed, "it changes again"
+        assert not merge_report(new, source.text, read_page(source, bases)).changed, "it changes again"
 
 
 def near(edit: Edit, lines: tuple[int, ...]) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date as calendar_date
 
 from evalscribe.analysis.estimates import (
@@ -27,7 +27,7 @@ from evalscribe.analysis.prepare import (
     with_context,
 )
 from evalscribe.analysis.running import AnalysisProgress
-from evalscribe.analysis.write import ReportTarget, keep_current_verdicts, report_target, undecided_error, write_report
+from evalscribe.analysis.write import keep_current_verdicts, report_target, undecided_error, write_report
 from evalscribe.collections.runs import SAMPLE
 from evalscribe.errors import ConsentError
 from evalscribe.failures.collate import collate
@@ -36,7 +36,16 @@ from evalscribe.ids import share_field_names
 from evalscribe.judging.builder import FailureJudge
 from evalscribe.judging.verdicts import AnalysisWatcher, JudgedGroup, JudgeQueue
 from evalscribe.model.cascade import CascadeSaving
-from evalscribe.model.finding import Collation, Correction, Finding, FollowUp, ReplayOptions, by_model, undecided
+from evalscribe.model.finding import (
+    Collation,
+    Correction,
+    Finding,
+    FollowUp,
+    ReplayOptions,
+    Verdict,
+    by_model,
+    undecided,
+)
 from evalscribe.model.protocols import RunSource
 from evalscribe.model.report import Report
 from evalscribe.model.run import UNKNOWN, Run
@@ -280,12 +289,7 @@ class RunAnalysis:
         assert self._collated is not None
         if self._result is None:
             self._result = write_collated(self._collated, self._date, writes=self._writes)
-        return self._collated.target.where.name if self._writes else None
-
-
-def _if_changed(before: ReportTarget, now: ReportTarget) -> ReportTarget:
-    """Return `before` if nothing has changed, so that the texts of the reports are not in memory twice."""
-    return before if replace(now, versions=before.versions) == before else now
+        return self._result.name if self._writes else None
 
 
 @asynccontextmanager
@@ -393,7 +397,6 @@ class CollatedRun:
     """The findings of a run with the patterns among them, ready to be merged with the existing report."""
 
     prepared: PreparedRun
-    target: ReportTarget
     findings: tuple[Finding, ...]
     collation: Collation
     """Patterns and recommendations that follow from the judge's verdicts alone, before people's corrections in the
@@ -416,17 +419,18 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
     # If the judge decided nothing, a report in which everything is unclassified would replace a good one.
     if error and (overwrites or not any(finding.judged for finding in findings)):
         raise error
-    return collate_findings(prepared, findings, place, costs, date)
+    return collate_findings(prepared, findings, place.current_verdicts(), costs, date)
 
 
 def collate_findings(
-    prepared: PreparedRun, findings: tuple[Finding, ...], place: ReportTarget, costs: Spent, date: str
+    prepared: PreparedRun, findings: tuple[Finding, ...], current: Mapping[str, Verdict], costs: Spent, date: str
 ) -> CollatedRun:
     """Collate findings.
 
-    If a finding has no verdict, the verdict in the existing report is used instead, if there is one.
+    If a finding has no verdict, the verdict in the existing report is used instead, if there is one. `current` maps
+    eval paths to the verdicts in that report.
     """
-    workspace, past, current = prepared.workspace, prepared.history, place.current_verdicts()
+    workspace, past = prepared.workspace, prepared.history
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]
     completed = keep_current_verdicts(findings, current)
     follow_ups = follow_up_actions(
@@ -434,7 +438,6 @@ def collate_findings(
     )
     return CollatedRun(
         prepared=prepared,
-        target=place,
         findings=completed,
         collation=_collation(prepared, completed, follow_ups),
         follow_ups=follow_ups,
@@ -492,9 +495,7 @@ def write_collated(
 
     with workspace.reports.locked() if writes else nullcontext():
         # Read the existing report again, because a reviewer might have changed it while the findings were collated.
-        target = collated.target
-        if writes:
-            target = _if_changed(target, report_target(workspace, prepared.run, date))
+        target = report_target(workspace, prepared.run, date)
         done = write_report(workspace, prepared.run, target, composed, collated.spent, writes=writes)
     unsure = {path for entry in done.report.entries if entry.uncertain for path in entry.paths}
     kept_note = (

@@ -89,6 +89,8 @@ class AnalysisResult(Frozen):
     report: Report
     text: str
     """Text of the report, as it is on disk."""
+    name: str
+    """Name of the report: its path relative to the reports folder, with `/`."""
     path: Path
     state: Literal["new", "updated", "unchanged"]
     analysis: Analysis

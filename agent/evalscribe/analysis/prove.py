@@ -159,14 +159,13 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
         The result, and the report as it was before. Both are None if there is no report.
     """
     today = date.today().isoformat()
-    place = report_target(prepared.workspace, prepared.run, today)
-    existing = place.read_existing()
+    existing = report_target(prepared.workspace, prepared.run, today).read_existing()
     current = current_verdicts(existing.written) if existing else {}
     if existing is None or not current:
         return None, None
     findings = _compared_with_other_trials(prepared, list(_findings(prepared, current)))
     judges = tuple(dict.fromkeys(verdict.judge for verdict in current.values()))
-    collated = collate_findings(prepared, with_context(prepared, findings), place, {}, today)
+    collated = collate_findings(prepared, with_context(prepared, findings), current, {}, today)
     # No judge was asked here, so a note that failures were not judged this time would be misleading.
     return write_collated(
         replace(collated, with_earlier_verdict=()), today, writes=True, judges=judges

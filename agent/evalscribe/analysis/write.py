@@ -32,9 +32,9 @@ from evalscribe.model.finding import (
 from evalscribe.model.report import JudgeLabel, Report, ReportEntry
 from evalscribe.model.repository import ReportFile, StoredReport, data_name, has_data
 from evalscribe.model.run import Run
-from evalscribe.reports.data import data_parts, is_text
+from evalscribe.reports.data import consists_of, data_parts
 from evalscribe.reports.freeform.sections import actions_in
-from evalscribe.reports.merge import MergedReport, carry_over, merge_into_page, merge_report
+from evalscribe.reports.merge import MergedReport, carry_over, merge_report
 from evalscribe.reports.outline import analysis_document
 from evalscribe.reports.page import render
 from evalscribe.reports.page_edits import PageEdits, UnmergedEdits
@@ -230,7 +230,7 @@ def write_report(
     where = target.where
     new, collation = draft({})
     if where.current is None:
-        merged = merge_report(new, None)
+        merged = MergedReport(report=new, text=render(new), changed=True)
     else:
         edits = read_page(where.current, target.bases())
         # Corrections change patterns and recommendations, so the report is composed again with the corrections on the
@@ -238,7 +238,7 @@ def write_report(
         if corrected := corrections(carry_over(new, edits)):
             new, collation = draft(corrected)
         try:
-            merged = merge_into_page(new, where.current.text, edits)
+            merged = merge_report(new, where.current.text, edits)
         except UnmergedEdits as error:
             with_edits = carry_over(new, edits)
             # The page contains edits that cannot be merged. It stays as it is, and the report is written to a new file.
@@ -249,7 +249,7 @@ def write_report(
     path = target.path.parent / where.name.rpartition("/")[2]
     document = _document(merged, collation, path, spent)
     before = where.current.data if where.current is not None else None
-    changed = merged.changed or before is None or not is_text(before, data_parts(document))
+    changed = merged.changed or before is None or not consists_of(before, data_parts(document))
     if writes and changed:
         path = workspace.reports.write_report(where.name, merged.text, data_parts(document))
         # Do not store a merged text: it contains people's free edits, which are found by comparing the page with this
@@ -262,6 +262,7 @@ def write_report(
         run=run,
         report=merged.report,
         text=merged.text,
+        name=where.name,
         path=path,
         state="unchanged" if not changed else "updated" if where.current is not None else "new",
         analysis=document.model_copy(update={"changed": changed}),

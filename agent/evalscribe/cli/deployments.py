@@ -11,7 +11,13 @@ from evalscribe.cli import output
 from evalscribe.cli.interrupts import run_until_signal
 from evalscribe.cli.tables import Format, print_document, print_id, print_list, validate_format
 from evalscribe.errors import DataError, UsageError
-from evalscribe.experiments.deployments import CreatedDeployment, create_deployment, find_deployment, parse_components
+from evalscribe.experiments.deployments import (
+    CheckedBuild,
+    check_build,
+    find_deployment,
+    parse_components,
+    record_build,
+)
 from evalscribe.ids import canonical_json
 from evalscribe.json_data import StrictJson
 from evalscribe.model.target import Component, Deployment
@@ -87,8 +93,8 @@ def create(
     smoke = smoke_input is not None
     parsed_input = _json(smoke_input) if smoke_input is not None else None
     with Workspace() as workspace:
-        job = create_deployment(workspace, components, folder=folder, name=name, smoke=smoke, smoke_input=parsed_input)
-        result = run_until_signal(job)
+        job = check_build(workspace, components, folder=folder, name=name, smoke=smoke, smoke_input=parsed_input)
+        result = record_build(workspace, run_until_signal(job))
     for line in _smoke_lines(result):
         output.aside(line)
     message = f"deployment {result.deployment.id}, {result.deployment.build}"
@@ -128,7 +134,7 @@ def _json(text: str) -> JsonValue:
         raise UsageError(f"--smoke-input: {error}. A string needs quotes: '\"hello\"'") from None
 
 
-def _smoke_lines(result: CreatedDeployment) -> Iterator[str]:
+def _smoke_lines(result: CheckedBuild) -> Iterator[str]:
     for item in result.checks:
         yield f"{item.component}: {item.message}"
         if item.reply:

@@ -52,14 +52,14 @@ class ComponentCheck(Frozen):
     """Reply to the smoke test's input; None if the component was not called."""
 
 
-class CreatedDeployment(Frozen):
+class CheckedBuild(Frozen):
     deployment: Deployment
     new: bool
     """False if the same build of the same components is already recorded."""
     checks: tuple[ComponentCheck, ...]
 
 
-async def check_deployment(
+async def check_build(
     workspace: Workspace,
     components: tuple[Component, ...],
     *,
@@ -68,7 +68,7 @@ async def check_deployment(
     smoke: bool = False,
     smoke_input: JsonValue = None,
     broken: bool = False,
-) -> CreatedDeployment:
+) -> CheckedBuild:
     """Check each component and return the build, without recording it.
 
     Args:
@@ -95,30 +95,14 @@ async def check_deployment(
         checks = ()
     deployment = _build(workspace, name, components, folder)
     new = workspace.store.experiments.deployment(deployment.id) is None
-    return CreatedDeployment(deployment=deployment, new=new, checks=checks)
+    return CheckedBuild(deployment=deployment, new=new, checks=checks)
 
 
-async def create_deployment(
-    workspace: Workspace,
-    components: tuple[Component, ...],
-    *,
-    folder: Path,
-    name: str = "",
-    smoke: bool = False,
-    smoke_input: JsonValue = None,
-) -> CreatedDeployment:
-    """Check each component and record the build. The arguments and errors are those of `check_deployment`."""
-    created = await check_deployment(
-        workspace, components, folder=folder, name=name, smoke=smoke, smoke_input=smoke_input
-    )
-    record_build(workspace, created)
-    return created
-
-
-def record_build(workspace: Workspace, created: CreatedDeployment) -> None:
-    """Store a checked build, unless the store has it."""
-    if created.new:
-        workspace.store.experiments.add_deployment(created.deployment)
+def record_build(workspace: Workspace, checked: CheckedBuild) -> CheckedBuild:
+    """Store a checked build, unless the store has it. Return the argument."""
+    if checked.new:
+        workspace.store.experiments.add_deployment(checked.deployment)
+    return checked
 
 
 def current_build(workspace: Workspace, deployment: Deployment, component: Component) -> Deployment:

@@ -61,4 +61,5 @@ async def _create_build(workspace: Workspace, name: str) -> Deployment:
         address=f"evalscribe.sample.support_agent:{BUILDS[name]}",
         model=f"{NAME}-{BUILDS[name]}",
     )
-    return (await deployments.create_deployment(workspace, (component,), folder=sample.HERE, name=name)).deployment
+    build = await deployments.check_build(workspace, (component,), folder=sample.HERE, name=name)
+    return deployments.record_build(workspace, build).deployment

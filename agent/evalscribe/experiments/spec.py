@@ -16,7 +16,7 @@ from evalscribe.experiments.definitions import (
     update_experiment,
     version_options,
 )
-from evalscribe.experiments.deployments import CreatedDeployment, check_deployment, parse_components, record_build
+from evalscribe.experiments.deployments import CheckedBuild, check_build, parse_components, record_build
 from evalscribe.experiments.lookup import version_named
 from evalscribe.experiments.results import dataset_line
 from evalscribe.experiments.scorers.stored import PYTHON, attach_scorers, create_scorer, function_spec
@@ -157,7 +157,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
     if component:
         # `broken`: code that cannot be imported makes a failed run, whose JUnit
         # file and summary tell a CI job the reason.
-        build = await check_deployment(workspace, (component,), folder=source, name=component.name, broken=True)
+        build = await check_build(workspace, (component,), folder=source, name=component.name, broken=True)
     # This creates scorers, so the data and the target are checked first.
     bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
     if build and build.new:
@@ -272,7 +272,7 @@ def _scorer_name(text: str) -> str:
     return str(value.get("name")) if isinstance(value, dict) else text
 
 
-def _target(previous: TargetSpec | None, build: CreatedDeployment | None) -> TargetSpec:
+def _target(previous: TargetSpec | None, build: CheckedBuild | None) -> TargetSpec:
     """Return the previous target if its component is unchanged, else a new target."""
     if build is None:
         assert previous is not None, "a new experiment needs a target"

@@ -10,7 +10,7 @@ from mcp.server.mcpserver import Context
 from pydantic import Field, JsonValue
 
 from evalscribe.experiments.datasets import list_datasets, list_items, summarise_dataset
-from evalscribe.experiments.deployments import create_deployment, find_deployment
+from evalscribe.experiments.deployments import check_build, find_deployment, record_build
 from evalscribe.experiments.lookup import experiment_named, version_named
 from evalscribe.experiments.regression import RegressionMade, create_regression_dataset
 from evalscribe.experiments.results import (
@@ -303,7 +303,8 @@ async def _record(server_workspace: ServerWorkspace, name: str, like: str, *, wr
         )
         if not write:
             return answer
-        recorded = await create_deployment(workspace, deployment.components, folder=Path(deployment.folder), name=name)
+        checked = await check_build(workspace, deployment.components, folder=Path(deployment.folder), name=name)
+        recorded = record_build(workspace, checked)
     fields = {"written": True, "id": recorded.deployment.id, "source": recorded.deployment.build}
     message = f"Recorded; test it in run_experiment with deployment_id `{name}`."
     return answer.model_copy(update={**fields, "message": message if recorded.new else f"It already exists. {message}"})

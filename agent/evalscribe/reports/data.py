@@ -64,7 +64,7 @@ def _lines(finding: FindingSummary) -> str:
     return finding.model_dump_json(exclude_defaults=True, indent=1).replace("\n", "\n  ")
 
 
-def is_text(text: str, parts: Iterable[str]) -> bool:
+def consists_of(text: str, parts: Iterable[str]) -> bool:
     """Return whether a text consists of the parts."""
     at = 0
     for part in parts:

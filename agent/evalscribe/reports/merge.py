@@ -38,28 +38,18 @@ class MergedReport(Frozen):
     """True if the text of the merged page differs from the page on disk."""
 
 
-def merge_report(new: Report, current: PageSource | None, bases: Iterable[str] = ()) -> MergedReport:
+def merge_report(new: Report, text: str, edits: PageEdits) -> MergedReport:
     """Merge the new report with the edits that people made on the current page. If the merged page differs from the
     current page, its revision is increased.
 
     Args:
         new: The new report.
-        current: The current page with its data. None if the run has no page yet.
-        bases: Candidates for the text of the current page before people edited it.
+        text: The text of the current page as it is on disk.
+        edits: What `read_page` returned for the current page.
 
     Raises:
-        UnreadableReport: A part of the page that people can edit cannot be parsed. The message has the line.
-        ConflictingEdits: A finding has labels that contradict each other.
         UnmergedEdits: People edited generated text that the new report changes as well.
-        DataError: The data file cannot be read.
     """
-    if current is None:
-        return MergedReport(report=new, text=render(new), changed=True)
-    return merge_into_page(new, current.text, read_page(current, bases))
-
-
-def merge_into_page(new: Report, text: str, edits: PageEdits) -> MergedReport:
-    """Merge the new report into a page that has been read, like `merge_report`. `text` is the text of the page."""
     report = carry_over(new, edits)
     if _same_page(text, _page(report, edits)):
         return MergedReport(report=report, text=text, changed=False)

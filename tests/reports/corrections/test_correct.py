@@ -80,7 +80,7 @@ def test_correction_changes_only_the_label_and_one_reviewer_line(
 @pytest.mark.parametrize("known", [True, False])
 def test_correction_survives_the_next_analysis(known: bool) -> None:
     page = labelled(PAGE, 1, "KNOWN_GAP", kind="harness", note="seen it before")
-    merged = merge_report(REPORT, page, [PAGE.text] if known else [])
+    merged = merge_report(REPORT, page.text, read_page(page, [PAGE.text] if known else []))
     entry = merged.report.entries[0]
     assert (entry.classification, entry.cause_kind) == ("KNOWN_GAP", "harness")
     assert "\nReviewer: seen it before\n" in merged.text

@@ -19,11 +19,6 @@ MakeEntry = Callable[..., ReportEntry]
 OLD = Path(__file__).parents[2] / "data/old_reports/smp7q2ka_2026-11-02.md"
 
 
-def test_first_report_is_written_unchanged(report: Report) -> None:
-    merged = merge_report(report, None)
-    assert (merged.report, merged.text, merged.changed) == (report, page_of(report), True)
-
-
 def test_trials_with_different_human_labels_stay_apart(make: MakeReport, make_entry: MakeEntry) -> None:
     """Earlier analyses found two causes in three trials; the newer one finds one."""
     count = TrialCount(passed=0, failed=3, total=3)
@@ -282,7 +277,7 @@ def test_correction_is_kept_if_newer_data_lacks_the_eval(report: Report) -> None
 def test_page_without_valid_data_is_not_merged_but_still_parsed(report: Report, data: str | None) -> None:
     source = PageSource(name="runrunru_2026-11-02.md", text=corrected(page_of(report), 1, "KNOWN_GAP"), data=data)
     with pytest.raises(DataError, match=DATA):
-        merge_report(report, source)
+        read_page(source)
     parsed = parse_report(source.text, source.name, data).analysis
     assert {one.eval: one.classification for one in parsed.findings}["a/1"] == "KNOWN_GAP"
 
@@ -298,7 +293,7 @@ def test_page_in_the_old_format_is_upgraded_with_its_edits() -> None:
         .replace("## Actions taken\nNone.", "## Actions taken\n- R1: done")
     )
     new = read_page(PageSource(name=OLD.name, text=text)).written
-    merged = merge_report(new, PageSource(name=OLD.name, text=edited), (text,))
+    merged = merge_report(new, edited, read_page(PageSource(name=OLD.name, text=edited), (text,)))
     assert "kind: evalscribe-report/2" in merged.text
     assert merged.report.entries[0].classification == "KNOWN_GAP"
     assert merged.report.entries[1].reviewer == ("I looked",)
@@ -306,4 +301,4 @@ def test_page_in_the_old_format_is_upgraded_with_its_edits() -> None:
     assert "> A remark." in merged.text
     assert "> On the steps." in merged.text
     source = PageSource(name=OLD.name, text=merged.text, data=on_disk("", merged.report).data)
-    assert not merge_report(new, source).changed
+    assert not merge_report(new, source.text, read_page(source)).changed

@@ -168,7 +168,8 @@ def test_copy_in_the_old_format_is_merged_into_a_new_one() -> None:
     theirs = PageSource(name=OLD.name, text=text.replace("## Actions taken\nNone.", "## Actions taken\n- R1: done"))
     with pytest.raises(DataError, match="run `evalscribe analyze` on its run again"):
         reconcile_copies(ours, theirs)
-    new = merge_report(read_page(ours).report, ours)
+    page = read_page(ours)
+    new = merge_report(page.report, text, page)
     reconciled = reconcile_copies(replaced(ours, text=new.text, data=on_disk("", new.report).data), theirs)
     assert (reconciled.ours, reconciled.report.actions_taken) == (True, "- R1: done")
     assert "kind: evalscribe-report/2" in reconciled.text
