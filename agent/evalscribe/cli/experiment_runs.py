@@ -263,7 +263,7 @@ def run(
         bool | None,
         typer.Option(
             "--wait/--no-wait",
-            help="Wait until the run ends (the default with --target).",
+            help="Wait until the run ends (the default with --target, --data, --scorer or a file).",
             show_default=False,
         ),
     ] = None,

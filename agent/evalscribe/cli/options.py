@@ -38,7 +38,7 @@ Cascade = Annotated[
 ]
 Batch = Annotated[
     bool,
-    typer.Option("--batch", help="Half the price, but answers can take up to a day.", rich_help_panel=JUDGING),
+    typer.Option("--batch", help="Use batches: half the price, answers in a day.", rich_help_panel=JUDGING),
 ]
 Reports = Annotated[Path | None, typer.Option(metavar="DIR", help="Reports folder. Default: reports.")]
 Date = Annotated[str | None, typer.Option(metavar="YYYY-MM-DD", help="Date of the report. Default: today.")]
