@@ -171,16 +171,25 @@ class ProcessGroup:
             with tempfile.TemporaryFile() as stdin_file:
                 stdin_file.write(stdin_data)
                 stdin_file.seek(0)
-                process = await asyncio.create_subprocess_exec(
-                    *("/bin/sh", "-c", _WATCHER_COMMAND, str(_lifeline()), *command),
-                    cwd=folder,
-                    env=env,
-                    stdin=stdin_file,
-                    stdout=err_end if merge_output else out_end,
-                    stderr=err_end,
-                    pass_fds=(*pass_fds, _lifeline()),
-                    start_new_session=True,
+                starting = asyncio.ensure_future(
+                    asyncio.create_subprocess_exec(
+                        *("/bin/sh", "-c", _WATCHER_COMMAND, str(_lifeline()), *command),
+                        cwd=folder,
+                        env=env,
+                        stdin=stdin_file,
+                        stdout=err_end if merge_output else out_end,
+                        stderr=err_end,
+                        pass_fds=(*pass_fds, _lifeline()),
+                        start_new_session=True,
+                    )
                 )
+                try:
+                    # Without the shield, a cancellation here would end the program, but not its descendants.
+                    process = await asyncio.shield(starting)
+                except asyncio.CancelledError:
+                    with suppress(OSError):
+                        cls(await starting).kill()
+                    raise
         except BaseException:
             os.close(out)
             os.close(err)
