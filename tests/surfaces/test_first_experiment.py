@@ -158,7 +158,10 @@ def test_invalid_options_and_data_create_nothing(workspace: Workspace, folder: P
 
     workspace.run("datasets", "create", "--name", "items")
     workspace.run("datasets", "add-example", "items", "--input", "1")
-    assert "has changes that would be lost" in workspace.run(*RUN, code=64).err
+    refused = workspace.run("experiments", "run", *target, *data, *scorer, *own, code=64)
+    assert "has changes that would be lost" in refused.err
+    assert document(workspace, "experiments", "scorers", "list") == []
+    assert document(workspace, "experiments", "deployments", "list") == []
     workspace.run("datasets", "publish", "items")
     workspace.run(*RUN, code=2)
 

@@ -24,7 +24,7 @@ from evalscribe.experiments.targets import split_command
 from evalscribe.ids import Frozen, canonical_json
 from evalscribe.json_data import StrictJson
 from evalscribe.model.experiment import ComponentTarget, Experiment, ExperimentConfig, ExperimentVersion, TargetSpec
-from evalscribe.model.score import Binding
+from evalscribe.model.score import Binding, ScorerSpec
 from evalscribe.model.target import Component
 from evalscribe.prompts.files import parse_yaml, read_text
 from evalscribe.sources.address import parse_columns
@@ -46,6 +46,8 @@ SUFFIXES = (".yaml", ".yml")
 TARGETS = "python:module:function, http(s)://… or cmd:…"
 INTERPRETERS = frozenset({"bash", "bun", "deno", "node", "npx", "python", "python3", "ruby", "sh", "uv", "uvx"})
 """Programs that run a script. A component that is run by one of these programs is named after the script."""
+FunctionSpec = tuple[ScorerSpec, str]
+"""Spec and description of a Python function that scores."""
 
 
 class ExperimentSpec(Frozen):
@@ -158,13 +160,14 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
         # `broken`: code that cannot be imported makes a failed run, whose JUnit
         # file and summary tell a CI job the reason.
         build = await check_build(workspace, (component,), folder=source, name=component.name, broken=True)
-    # This creates scorers, so the data and the target are checked first.
-    bindings = await _bindings(workspace, spec.scorers, folder) if spec.scorers else ()
+    builtin, own = await _read_scorers(workspace, spec.scorers, folder)
+    # A draft with unpublished changes refuses the data, so the data is stored first.
+    published = publish_file(workspace.store.datasets, _stem(spec.data), items, workspace.now()) if spec.data else None
+    data = published.version if published else None
     if build and build.new:
         record_build(workspace, build)
         created.append(f"build {build.deployment.id} of {build.deployment.name}: {build.deployment.build}")
-    published = publish_file(workspace.store.datasets, _stem(spec.data), items, workspace.now()) if spec.data else None
-    data = published.version if published else None
+    bindings = _attach_scorers(workspace, builtin, own, folder) if spec.scorers else ()
     definition = NewExperiment(
         name=name,
         type=previous.type if previous else "standard",
@@ -249,19 +252,38 @@ def _component_name(address: str) -> str:
     return safe_name[:40].strip("_") or "target"
 
 
-async def _bindings(workspace: Workspace, scorers: Sequence[str], folder: Path) -> tuple[Binding, ...]:
-    """Attach scorers. For a Python function, create a scorer, or its next version if the source has changed."""
-    builtin, created_ids = [], []
+async def _read_scorers(
+    workspace: Workspace, scorers: Sequence[str], folder: Path
+) -> tuple[list[str], list[str | FunctionSpec]]:
+    """Return the built-in scorers and the user's own ones. Raises an error if one cannot be used; stores nothing.
+
+    An own scorer is a created scorer, or the spec of a Python function.
+    """
+    builtin: list[str] = []
+    own: list[str | FunctionSpec] = []
     for text in scorers:
         if text.startswith(PYTHON):
-            spec, description = await function_spec(None, text, folder, {})
-            created = create_scorer(workspace.store.experiments, spec, workspace.now(), description, str(folder))
-            created_ids.append(created.scorer.id)
+            own.append(await function_spec(None, text, folder, {}))
         elif workspace.store.experiments.scorer(_scorer_name(text)):
-            created_ids.append(text)
+            own.append(text)
         else:
             builtin.append(text)
-    return attach_scorers(workspace, builtin, created_ids)
+    attach_scorers(workspace, builtin, [text for text in own if isinstance(text, str)])
+    return builtin, own
+
+
+def _attach_scorers(
+    workspace: Workspace, builtin: Sequence[str], own: Sequence[str | FunctionSpec], folder: Path
+) -> tuple[Binding, ...]:
+    """Attach scorers. For a Python function, create a scorer, or its next version if the source has changed."""
+    experiments, ids = workspace.store.experiments, []
+    for scorer in own:
+        if isinstance(scorer, str):
+            ids.append(scorer)
+        else:
+            spec, description = scorer
+            ids.append(create_scorer(experiments, spec, workspace.now(), description, str(folder)).scorer.id)
+    return attach_scorers(workspace, builtin, ids)
 
 
 def _scorer_name(text: str) -> str:
