@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,10 @@ from evalscribe.errors import UsageError
 from evalscribe.replay import sandbox
 from evalscribe.replay.sandbox import MIB, Execution, Folder, SandboxLimits, execute, open_folders
 from support.requirements import skip_or_fail
-from support.waiting import until
+from support.waiting import PATIENCE_S, until
+
+PATIENT = SandboxLimits(wall_s=PATIENCE_S)
+"""Limits for commands that end by themselves. A starved machine must not stop them before."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +35,7 @@ async def run(*command: str, limits: SandboxLimits | None = None, collect: tuple
         command,
         [Folder(None, "/app", writable=True)],
         start_in="/app",
-        limits=limits or SandboxLimits(),
+        limits=limits or PATIENT,
         collect=collect,
     )
 
@@ -58,13 +62,15 @@ async def test_command_runs_and_collected_files_are_returned(tmp_path: Path) -> 
         Folder(tmp_path, "/app", writable=True),
         Folder(None, "/logs", writable=True),
     ]
-    done = await execute(("sh", "/tests/test.sh"), folders, start_in="/app", collect=["/logs/reward.txt", "/logs/none"])
+    done = await execute(
+        ("sh", "/tests/test.sh"), folders, start_in="/app", collect=["/logs/reward.txt", "/logs/none"], limits=PATIENT
+    )
     assert (done.exit_code, done.ended, done.output, done.files) == (3, "exited", "42\n", {"/logs/reward.txt": "1\n"})
 
 
 async def test_host_interpreter_can_be_mounted_and_run() -> None:
     shown = [Folder(Path(prefix), prefix) for prefix in (sys.base_prefix, sys.prefix)]
-    done = await execute((sys.executable, "-c", "import pytest; print(pytest.__version__)"), shown)
+    done = await execute((sys.executable, "-c", "import pytest; print(pytest.__version__)"), shown, limits=PATIENT)
     assert (done.exit_code, done.output) == (0, f"{pytest.__version__}\n")
 
 
@@ -84,7 +90,7 @@ async def test_files_outside_the_sandbox_cannot_be_changed(tmp_path: Path) -> No
         "rm -rf --no-preserve-root / 2> /dev/null; echo x > /usr/evil; echo x > /ro/a.txt; echo 1 > /proc/sys/vm/panic"
     )
     folders = [Folder(tmp_path / "input", "/app", writable=True), Folder(tmp_path / "input", "/ro")]
-    done = await execute(shell(code), folders, start_in="/app")
+    done = await execute(shell(code), folders, start_in="/app", limits=PATIENT)
     assert done.ended == "exited"
     assert (tmp_path / "input" / "a.txt").read_text() == "as it was"
     assert {"evil"}.isdisjoint(os.listdir("/usr"))
@@ -170,17 +176,17 @@ def _running(mark: str) -> bool:
     ],
 )
 async def test_command_is_stopped_at_each_limit(command: tuple[str, ...], limits: SandboxLimits, ended: str) -> None:
-    done = await run(*command, limits=limits)
+    done = await run(*command, limits=limits if ended == "time limit" else replace(limits, wall_s=PATIENCE_S))
     assert (done.ended, done.exit_code) == (ended, None)
     assert len(done.output) <= limits.output_bytes
 
 
 async def test_single_process_is_limited_in_memory_file_size_and_cpu_time() -> None:
-    done = await run(*python("bytearray(3 * 2**30)"), limits=SandboxLimits(memory_bytes=256 * MIB))
+    done = await run(*python("bytearray(3 * 2**30)"), limits=SandboxLimits(memory_bytes=256 * MIB, wall_s=PATIENCE_S))
     assert "MemoryError" in done.output
     done = await run(*shell("truncate -s 100G big"))
     assert done.exit_code == 128 + 25  # SIGXFSZ
-    done = await run(*python("while True: pass"), limits=SandboxLimits(cpu_s=1))
+    done = await run(*python("while True: pass"), limits=SandboxLimits(cpu_s=1, wall_s=PATIENCE_S))
     assert done.exit_code == 128 + 9
 
 
@@ -198,11 +204,12 @@ async def test_commands_that_share_folders_share_nothing_else() -> None:
         first = await shared.execute(
             shell("echo 42 > /app/a; echo x > /tmp/a; echo 7 > /logs/a; cat /own"),
             [Folder(None, "/logs", writable=True), Folder(Path(__file__), "/own")],
+            limits=PATIENT,
         )
         assert "test_commands_that_share_folders" in first.output
-        await shared.execute(python(busy), start_in="/app", limits=SandboxLimits(files=10**6))
+        await shared.execute(python(busy), start_in="/app", limits=SandboxLimits(files=10**6, wall_s=PATIENCE_S))
         files = "ls /app | wc -l; cat /app/a; ls -d /tmp/a /own; ls /logs"
-        done = await shared.execute(shell(f"{files}; {files}"), [Folder(None, "/logs", writable=True)])
+        done = await shared.execute(shell(f"{files}; {files}"), [Folder(None, "/logs", writable=True)], limits=PATIENT)
     number, own, *rest = done.output.splitlines()
     assert own == "42"
     assert "cannot access '/tmp/a'" in rest[0]
