@@ -5,7 +5,7 @@
     │   └── ConsentError           a model would be called without the user's consent
     ├── DataError              65  unreadable input, or a check that found problems
     │   ├── RubricError            an invalid rubric, schema or template, with the location of the problem
-    │   └── ChangedError           the basis of a change was itself changed meanwhile
+    │   └── ChangedError           the data to which a change applies was changed meanwhile
     ├── NotFoundError          66  no such run, eval, report or file
     ├── UnavailableError       69  a service gave no usable answer, even after retries
     ├── AccessError            77  no key, a wrong key, or a key without permission
@@ -40,7 +40,7 @@ class EvalscribeError(Exception):
 
         Args:
             message: The text, with fields in backticks.
-            fields: Names of the fields that `text` replaces in the message.
+            fields: Names of the fields that the method `text` replaces in the message.
         """
         super().__init__(message)
         self.fields = fields
@@ -67,7 +67,7 @@ class UsageError(EvalscribeError):
 
 
 class ConsentError(UsageError):
-    """Raised if a model would be called although the user has not agreed to that. Model calls cost money."""
+    """Raised if a model would be called, which costs money, without the user's consent."""
 
 
 class DataError(EvalscribeError):
@@ -82,7 +82,7 @@ class RubricError(DataError):
     """A problem in a rubric, a label set or a schema, with the path from the root of the document to the problem."""
 
     def __init__(self, path: str, problem: str, where: str | None = None) -> None:
-        """Build the message from the file, the path in it and the problem.
+        """Build the message from the file, the path in the file and the problem.
 
         Args:
             path: Path to the problem, such as `output_schema.properties.label.enum[2]`.

@@ -17,7 +17,7 @@ MAX_INDEX_DIGITS = 9
 def get_member(value: JsonValue, name: str) -> JsonValue:
     """Return the member of an object by its name, or the item of a list by its index, starting at 0.
 
-    Raises `LookupError` if it does not exist.
+    Raises `LookupError` if the member or item does not exist.
     """
     if isinstance(value, dict):
         return value[name]
@@ -60,7 +60,7 @@ def _cleaned(value: object) -> object:
 def collect_strings(value: object) -> list[str]:
     """Return every string in a JSON value, including the names of members.
 
-    Raises `DataError` if it is nested too deeply.
+    Raises `DataError` if the value is nested too deeply.
     """
     strings: list[str] = []
     _collect(value, strings, MAX_DEPTH)
@@ -196,7 +196,7 @@ class StrictJson:
     def _refuse(self, problem: str) -> None:
         """Store a problem, which `checked` raises later.
 
-        Raising it while a value is decoded would make it impossible to read the next value.
+        If an error were raised while a value is decoded, the next value could not be read.
         """
         self._wrong = self._wrong or problem
 

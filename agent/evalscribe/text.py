@@ -15,8 +15,8 @@ URL_LIMIT = 2000
 HAZARD = re.compile(r"[\\*<\[$@]|&#?\w+;|://|www\.|#\d|\bGH-\d|~~|\w~|(?<!\w)_|_(?!\w)", re.IGNORECASE)
 """Matches characters that GitHub could interpret as markup.
 
-Escaping them with backslashes is not enough, because GitHub removes backslashes before it looks for mentions and links.
-Only a code span is safe.
+Escaping these characters with backslashes is not enough, because GitHub removes backslashes before it looks for
+mentions and links. Only a code span is safe.
 """
 # At the start of a line these begin a heading, a quotation, a list or a table. A line that begins with `Reviewer:`
 # would be read as the statement of a person.
@@ -39,7 +39,7 @@ def visible(text: str) -> str:
 def is_visible(character: str) -> bool:
     """Return True if a terminal shows the character.
 
-    Control characters and invisible characters are False; line ends and tabs are True.
+    The result is False for control characters and invisible characters, and True for line ends and tabs.
     """
     if character in "\n\t":
         return True
@@ -114,7 +114,7 @@ def join_first(names: Sequence[str], most: int) -> str:
 def join_last(names: Sequence[str], most: int) -> str:
     """Join the last `most` names with commas and append how many more there are.
 
-    For lists whose newest item is last.
+    Use this function for lists whose newest item is last.
     """
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[-most:]) + more
@@ -148,9 +148,9 @@ def slug(text: str) -> str:
 
 
 def web_url(url: str | None) -> str | None:
-    """Return an http(s) address with special characters quoted, so that it cannot end a markdown link early.
+    """Return an http(s) address with special characters quoted, so that the address cannot end a markdown link early.
 
-    Returns None if it is not a valid http(s) address or is too long.
+    Returns None if `url` is not a valid http(s) address or is too long.
     """
     # `%` stays, because the address can already be percent-encoded.
     address = quote(one_line(url or ""), safe="%/:=&?~#+!$,@-._")

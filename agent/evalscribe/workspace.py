@@ -1,8 +1,8 @@
 """The working folder with the settings, store and models that use cases need.
 
-Each of these is opened when it is first used. Only this module imports the modules that open the store and the models,
-and it does so inside properties and methods. A command that only lists runs therefore loads neither an LLM SDK nor
-LangGraph.
+Settings, store and models are opened when they are first used. Only this module imports the modules that open the store
+and the models. The imports are inside properties and methods. A command that only lists runs therefore loads neither an
+LLM SDK nor LangGraph.
 """
 
 import logging

@@ -256,7 +256,7 @@ def test_rubric_without_the_failure_labels_is_refused() -> None:
     for schema in ({"label": ["a"]}, {"classification": ["MODEL_FAULT", "BAD_LUCK"]}):
         properties = {name: {"type": "string", "enum": labels} for name, labels in schema.items()}
         rubric = Rubric(rubric_text="x", output_schema={"type": "object", "properties": properties}, id="r")
-        with pytest.raises(UsageError, match="rubric r judges no failures"):
+        with pytest.raises(UsageError, match="rubric r does not judge failures"):
             FirstPass(ScriptedModel([]), Prompts(), rubric, ())
 
 

@@ -250,7 +250,7 @@ def test_experiment_run_is_cancelled(session: Session) -> None:
     ("call", "described"),
     [
         ("list_runs unsure", "there are several collections; choose one with `collection`: "),
-        ("analyze unknown argument", "analyze: cheap is unknown\nIts arguments: run, write_report, judge, "),
+        ("analyze unknown argument", "analyze: cheap is unknown\nArguments of this tool: run, write_report, judge, "),
         ("explain missing argument", "explain: eval is missing\n"),
         (
             "list_runs wrong argument",

@@ -154,7 +154,10 @@ def test_developer_role_becomes_system() -> None:
 @pytest.mark.parametrize(
     ("value", "expected_text"),
     [
-        ({"messages": [{"role": "robot"}]}, 'run.json: transcripts[0].messages[0]: unknown role "robot"; known are'),
+        (
+            {"messages": [{"role": "robot"}]},
+            'run.json: transcripts[0].messages[0]: unknown role "robot"; known roles are',
+        ),
         ({"messages": [{"content": "x"}]}, "run.json: transcripts[0].messages[0]: no role"),
         ({"messages": [{"role": ["user"]}]}, "run.json: transcripts[0].messages[0]: unknown role"),
         (
@@ -165,7 +168,7 @@ def test_developer_role_becomes_system() -> None:
         ({"messages": [{"role": "assistant", "tool_calls": [{}]}]}, "messages[0].tool_calls[0].function"),
         ({"messages": "x"}, "run.json: transcripts[0].messages"),
         ({"messages": [7]}, "run.json: transcripts[0].messages[0]"),
-        ({"transcripts": []}, "run.json: transcripts: an agent run has at least one transcript"),
+        ({"transcripts": []}, "run.json: transcripts: an agent run must have at least one transcript"),
         ({}, "run.json: transcripts"),
         ([], "run.json: an agent run is a JSON object"),
         ("[1", "run.json: no JSON at line 1, column 3"),

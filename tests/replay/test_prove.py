@@ -213,7 +213,7 @@ def test_prove_refuses_to_run_without_bubblewrap(inside: InProcessCommand, tmp_p
         os.symlink(str(shutil.which(name)), programs / name)
     refused = Workspace(inside.folder).run("prove", "run", code=69, PATH=str(programs)).err
     assert "bubblewrap cannot create a sandbox here, and untrusted code is not run without one" in refused
-    assert "Install bubblewrap, util-linux and coreutils, or name a command" in refused
+    assert "Install bubblewrap, util-linux and coreutils, or set --replay-command to a command" in refused
     assert "--replay-command" in refused
 
 

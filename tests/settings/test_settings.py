@@ -439,9 +439,9 @@ def test_password_in_the_store_url_is_used_but_never_shown(folder: Path) -> None
         ("postgresql://u@h/d?host=h1,hidden", "has several hosts"),
         ("postgresql://u@h/d?host=h1%2Chidden", "has several hosts"),
         ("postgresql://u@h/d#hidden", "is not postgresql://"),
-        ("postgresql://u@h/d?passfile=/home/u/hidden", "has a parameter 'passfile'"),
-        ("postgresql://u@h/d?service=hidden", "has a parameter 'service'"),
-        ("postgresql://u@h/d?options=-chidden", "has a parameter 'options'"),
+        ("postgresql://u@h/d?passfile=/home/u/hidden", "has an unknown parameter 'passfile'"),
+        ("postgresql://u@h/d?service=hidden", "has an unknown parameter 'service'"),
+        ("postgresql://u@h/d?options=-chidden", "has an unknown parameter 'options'"),
     ],
 )
 def test_invalid_store_url_is_refused_without_printing_it(folder: Path, address: str, says: str) -> None:

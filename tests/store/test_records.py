@@ -159,7 +159,7 @@ def test_source_counts_are_used_until_all_evals_are_listed(run_store: RunStore, 
 
 def test_batch_is_stored_completely_or_not_at_all(run_store: RunStore) -> None:
     lost = make_record(1, run_id="r9")
-    with pytest.raises(DataError, match="'r9' came without its run"):
+    with pytest.raises(DataError, match="belongs to run 'r9', which does not exist"):
         run_store.add("c1", [RUN], [FULL_RECORD, lost])
     half = make_record(3).model_copy(update={"documents": (Document(role="log", path="p", text="\ud800"),)})
     with pytest.raises(DataError, match="an invalid character"):

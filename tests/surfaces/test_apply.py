@@ -456,7 +456,7 @@ def test_rules_judge_cannot_write_a_patch(analyzed: Workspace, suite: SuiteRepos
 @pytest.mark.parametrize(
     ("report", "id", "code", "words"),
     [
-        ("smp7q2ka", "R9", 66, "There is R1: "),
+        ("smp7q2ka", "R9", 66, "Available: R1: "),
         ("smp7q2ka", "style/002-loop", 66, "has no recommendation"),
         ("nobody", "R1", 66, "not found"),
         ("smp5c1zz", "R1", 65, "is not a report that evalscribe can read"),

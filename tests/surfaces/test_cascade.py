@@ -193,7 +193,7 @@ def test_cascade_models_come_from_settings_and_command_line(workspace: Workspace
     [
         (["--cascade", "--yes", "--judge", "rules"], "", "--cascade asks models"),
         (["--judge", "rules", "--rubric", "failure"], "", "--rubric needs a model"),
-        (["--rubric", "helpfulness"], "", "judges no failures"),
+        (["--rubric", "helpfulness"], "", "does not judge failures"),
         (["--cascade"], "[cascade]\ncheap = 'x'\n", "line 2: `cascade.cheap` is not a setting"),
         (["--cascade"], "[cascade]\n\n[cascade.tags.a]\nabout = 'x'\n", "`cascade.tags.a.rubric` field required"),
         (["--cascade"], "[cascade.tags.'No Tag']\nabout = 'x'\nrubric = 'y'\n", "line 1: `cascade.tags.No Tag`"),

@@ -108,7 +108,7 @@ def test_lists_are_printed_as_tables_or_json(tickets: InProcessCommand) -> None:
 
 
 def test_dedup_previews_and_removes_duplicates(tickets: InProcessCommand) -> None:
-    assert "1 item can be removed, 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
+    assert "1 item can be removed from 1 group" in tickets.run("datasets", "dedup", "preview", "tickets").err
     (group,) = json.loads(tickets.run("datasets", "dedup", "preview", "tickets", "--format", "json").out)
     assert group["others"][0]["key"] == group["kept"]["key"] + "-2"
     tickets.run("datasets", "dedup", "apply", "tickets", "--remove-item-id", "a", code=64)

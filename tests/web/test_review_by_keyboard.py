@@ -301,7 +301,7 @@ def test_concurrent_edit_of_a_finding_is_not_overwritten(sample: Path, reviewer:
 def test_decision_does_not_recreate_a_deleted_report(sample: Path, reviewer: Reviewer) -> None:
     before = report_files(sample / "reports")
     message = decide_after_change(report_of(sample).unlink, reviewer)
-    assert "there is no finding" in message
+    assert "not found in report" in message
     assert not report_of_exists(sample)
     assert len(report_files(sample / "reports")) == len(before) - 1
     reviewer.visitor.problems.clear()

@@ -117,7 +117,7 @@ def test_bundle_is_rewritten_but_never_replaces_other_files(sample: Path, tmp_pa
     other = tmp_path / "other"
     other.mkdir()
     (other / "thesis.txt").write_text("x")
-    assert "has other files" in write_bundle(sample, other, code=65)
+    assert "has files that do not belong to a bundle" in write_bundle(sample, other, code=65)
     assert [path.name for path in other.iterdir()] == ["thesis.txt"]
     assert "is not a folder" in write_bundle(sample, other / "thesis.txt", code=65)
 

@@ -75,16 +75,18 @@ async def analyze(
 
     Args:
         workspace: Workspace for verdicts and reports; needs `async with`.
-        run: An id or its prefix, an address, a file of runs, a snapshot folder or `sample`.
+        run: Run to analyse: a run id, the first characters of an id, an address, a file of runs, a snapshot folder, or
+            `sample`.
         watcher: Receives progress.
         rubric: Rubric for failures, as `NAME` or `NAME@VERSION`; None for the default rubric.
-        cascade: Use the rules and a cheap model first, and ask the judge only about failures that these do not settle.
+        cascade: Use the rules and a cheap model first, and ask the judge only about failures that remain unsettled.
         date: ISO date of the analysis; None for today.
         dry_run: Return the plan instead of judging.
         writes: Write the report. If False, the report is neither written nor added to the store.
         provider: Provider of the model under test; overrides the provider that the source names.
         model: Name of the model under test; overrides the name that the source gives.
-        replay: Replay the failures before judging them. If None, only proofs of earlier replays are used.
+        replay: How to replay the failures before they are judged. If None, no failure is replayed, and only proofs of
+            earlier replays are used.
 
     Returns:
         The result with the report; for a dry run, the plan; for a run without failures, a `NothingFailed`.
@@ -120,7 +122,7 @@ async def analyze(
 class RunAnalysis:
     """The analysis of one run, as an implementation of `graph.AnalysisStages`.
 
-    Each of its stages is computed only once.
+    Each stage of the analysis is computed only once.
     """
 
     def __init__(
@@ -151,7 +153,8 @@ class RunAnalysis:
             rules_instead: If the user does not consent to calling the model, let the rules judge instead.
             provider: Provider of the model under test; overrides the provider that the source names.
             model: Name of the model under test; overrides the name that the source gives.
-            replay: Replay the failures before judging them. If None, only proofs of earlier replays are used.
+            replay: How to replay the failures before they are judged. If None, no failure is replayed, and only proofs
+                of earlier replays are used.
         """
         self._workspace = workspace
         self._analyst = analyst
@@ -220,8 +223,9 @@ class RunAnalysis:
         return self._history
 
     async def prepared(self) -> PreparedRun:
-        """Read the evidence of every failure, and store the fingerprints with which failures of other runs are
-        compared.
+        """Read the evidence and store the fingerprint of every failure.
+
+        The fingerprints are used to compare the failures with failures of other runs.
         """
         # If a process resumes an analysis after the node `prepare`, all workers call this at once. The evidence must be
         # read only once.
@@ -264,7 +268,7 @@ class RunAnalysis:
             judges = join_first(sorted(models), 3)
             raise ConsentError(
                 f"the report on this run has verdicts of {judges}, which the rules would replace. "
-                "Set `yes` to call the model, or `judge` to `rules` to replace them. Nothing was sent or written.",
+                "Set `yes` to call the model, or set `judge` to `rules` to replace them. Nothing was sent or written.",
                 fields=("yes", "judge"),
             )
 
@@ -425,10 +429,10 @@ def _collate(prepared: PreparedRun, queue: JudgeQueue, date: str, *, writes: boo
 def collate_findings(
     prepared: PreparedRun, findings: tuple[Finding, ...], current: Mapping[str, Verdict], costs: Spent, date: str
 ) -> CollatedRun:
-    """Collate findings.
+    """Find patterns and recommendations, follow up on earlier actions, and compute what a cascade saved.
 
-    If a finding has no verdict, the verdict in the existing report is used instead, if there is one. `current` maps
-    eval paths to the verdicts in that report.
+    If a finding has no verdict, the verdict in the existing report is used, if that report has one. `current` maps eval
+    paths to the verdicts in the existing report.
     """
     workspace, past = prepared.workspace, prepared.history
     missing = [finding for finding in findings if undecided(finding.verdict) is not None]

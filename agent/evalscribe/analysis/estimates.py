@@ -260,7 +260,7 @@ def analysis_advice(prepared: PreparedRun, unsure: Sequence[Finding]) -> Analysi
     """Estimate the cost of asking the default model about findings that are uncertain.
 
     Returns None if there are no findings, or if a model has already judged the run. Also returns None if the target
-    failed to answer in all of them.
+    failed to answer in all these findings.
     """
     of_group = {group.id: group for group in prepared.groups}
     groups = [of_group[finding.group] for finding in unsure]

@@ -4,9 +4,9 @@ The CLI, the MCP server, the Python client and `langgraph dev` all build the sam
 
     load ──▶ history ──▶ prepare ──Send──▶ judge 1…n ──▶ collate ──▶ write
 
-Each node calls one stage and returns. The graph's state has ids, counts and a status, but no evidence. Which failures
-are still to be judged is read from the store, not from the checkpoint, because LangGraph saves the result of a branch
-only when the branch ends. By default, four workers take failures from a shared queue and store each verdict
+Each node calls one stage and returns. The graph's state has ids, counts and a status, but no evidence. The store,
+not the checkpoint, shows which failures are still to be judged, because LangGraph saves the result of a branch only
+when the branch ends. By default, four workers take failures from a shared queue and store each verdict
 immediately, so no verdict is lost if the process is killed. The alternative, a branch of the graph for each failure,
 would lose finished verdicts. The time with branches would also grow with the square of the number of failures: 10,000
 branches took 95 s, whereas the shared queue takes less than 1 s of CPU time for 5,000 failures.
@@ -107,8 +107,8 @@ class WorkerInput(TypedDict):
 class AnalysisStages(Protocol):
     """The stages that the graph's nodes call. `RunAnalysis` implements them; tests use a scripted implementation.
 
-    A process computes each stage only once, when the stage is first needed. If a process resumes another process's
-    analysis, it starts in the middle of the graph. Each stage therefore runs the earlier stages that it needs.
+    A process computes each stage only once, when the stage is first needed. A process that resumes another
+    process's analysis starts in the middle of the graph. Each stage therefore runs the earlier stages that it needs.
     """
 
     async def load(self) -> Run:
@@ -123,7 +123,7 @@ class AnalysisStages(Protocol):
     async def collate(self) -> tuple[Finding, ...]:
         """Compare the findings with each other and with earlier reports.
 
-        If an error stopped the workers, it is raised.
+        If an error stopped the workers, that error is raised.
         """
 
     async def write(self) -> str | None:
@@ -133,7 +133,7 @@ class AnalysisStages(Protocol):
 def builder(stages: AnalysisStages) -> StateGraph[GraphState, GraphInput, GraphState, GraphState]:
     """Build the graph that runs the stages for one run.
 
-    The nodes have no retry policy, because failed calls of models are already repeated elsewhere.
+    The nodes have no retry policy, because `llm.service` already retries model calls that fail temporarily.
     """
     # LangGraph runs plain functions in a thread pool. All nodes and routers are therefore coroutines, even those that
     # await nothing.

@@ -22,7 +22,7 @@ LOCK = 4_712_390_715
 """Key of the advisory lock that is held while the tables are created."""
 PAUSE_S = 0.05
 STOPPED = ("08", "57P")
-"""Prefixes of the SQLSTATE codes of errors that a broken connection or a stopping server causes.
+"""SQLSTATE prefixes of errors that are caused by a broken connection or by a server that is shutting down.
 
 Some broken connections raise an error without a SQLSTATE code.
 """

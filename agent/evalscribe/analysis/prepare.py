@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunLabels:
-    """Human labels of other runs, and the labelled failures, as far as the store has them."""
+    """Human labels of other runs, and the labelled failures that are in the store."""
 
     labels: tuple[HumanLabel, ...]
     records: FailureRecords
@@ -72,7 +72,7 @@ class RunLabels:
     _current_failures: dict[str, CurrentFailure] = field(default_factory=dict)
 
     def with_labels(self, case: Failure, fingerprint: FailureFingerprint) -> Failure:
-        """Add the precedents and examples that follow from human labels to a case."""
+        """Add to a case the precedents and examples that follow from human labels."""
         if not (self.labels or case.precedents):
             return case
         # A case is built for the estimate, for judging and for the advice. The rules need to name its cause only once.
@@ -135,7 +135,7 @@ model calls.
 MOST_NAMED = 8
 """Maximum number of evals that a `Missing:` phrase in a report names.
 
-Evals are named if only some evals of a group lack the evidence.
+The phrase names evals only if some evals of the group lack the evidence and others have it.
 """
 Spent = Mapping[str, Usage]
 """Model usage, keyed by stage, in the order in which the stages made their first calls."""
@@ -189,9 +189,9 @@ class PreparedRun:
         return verdicts[0] if same else None
 
     def case_or_verdict(self, group: FailureGroup) -> Failure | UnreadableEvidence | Verdict:
-        """Return the verdict on a group that replays proved or that follows from people's corrections.
+        """Return a group's verdict if replays proved it or if it follows from people's corrections.
 
-        If there is no such verdict, return the case to judge.
+        If there is no such verdict, return the case to judge, or the `UnreadableEvidence`.
         """
         if proved := self.proved(group):
             return proved
@@ -236,8 +236,8 @@ class PreparedRun:
         return count_trials(self.full_run or self.run)
 
     def never_passed(self, eval_id: str) -> bool:
-        """Return whether the agent failed all known trials of a task, of which there are several, and nothing shows
-        that the task can be passed.
+        """Return whether a task has several known trials, the agent failed all of them, and nothing shows that the task
+        can be passed.
         """
         if eval_id not in self.agent_runs or self._passable(eval_id):
             return False
@@ -383,8 +383,8 @@ async def prepare(
 def usable_proofs(workspace: Workspace, run: Run, digests: Iterable[str]) -> tuple[dict[str, Proof], int]:
     """Return the usable proofs, keyed by eval id, and the number of unusable proofs.
 
-    A proof is usable if the evidence of the failure has not changed since. Inconclusive replays are not counted as
-    unusable proofs. `digests` are the current content ids of the evidence, in the order of the failures.
+    A proof is usable if the evidence of the failure has not changed since the replay. Inconclusive replays are not
+    counted as unusable proofs. `digests` are the current content ids of the evidence, in the order of the failures.
     """
     now = {eval.id: digest for eval, digest in zip(run.failures, digests, strict=True)}
     stored = [proof for proof in workspace.store.analyses.proofs(run.id) if proof.eval_id in now]
@@ -499,7 +499,7 @@ def _quotes_instructions(verdict: Verdict, evidence: Evidence) -> bool:
 def _missing(evals: tuple[Eval, ...], missing: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
     """Yield a phrase for each kind of evidence that the source no longer has.
 
-    If only some of the evals lack it, the phrase names these evals.
+    If only some of the evals lack the evidence, the phrase names the evals that lack it.
     """
     concerned: dict[str, list[str]] = {}
     for eval in evals:

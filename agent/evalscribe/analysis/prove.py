@@ -48,7 +48,10 @@ class NotReplayed(Frozen):
 
 
 class ChangedLabel(Frozen):
-    """A label in the report that was changed by the new proofs. If the eval had or has no label, the value is null."""
+    """A label in the report that the new proofs changed.
+
+    `before` is null if the eval had no label, and `after` is null if the eval no longer has one.
+    """
 
     eval: str
     before: Classification | None
@@ -137,7 +140,7 @@ def _run_of_report(workspace: Workspace, name: str) -> str:
         # A stranger might have edited the report, so the user did not necessarily choose the host or file that it
         # names.
         raise DataError(
-            f"{file.name} names a file or an address in place of a run's id; if you trust it, name it as the run"
+            f"{file.name} names a file or an address in place of a run's id; if you trust it, give it as the run"
         )
     return run_id
 
@@ -173,7 +176,7 @@ def _with_proofs(prepared: PreparedRun) -> tuple[AnalysisResult | None, Report |
 
 
 def _compared_with_other_trials(prepared: PreparedRun, findings: Sequence[Finding]) -> list[Finding]:
-    """Judge a trial by the rules again if the rules gave it another label than the other trials of its task have."""
+    """Let the rules judge a trial again if their label for it differs from the label of the task's other trials."""
     outliers, of_group = find_outliers(findings), {group.id: group for group in prepared.groups}
     compared = []
     for finding in findings:

@@ -63,7 +63,7 @@ class AnalysisProgress:
     def close(self, *, done: bool) -> None:
         """Stop storing progress.
 
-        With `done`, also delete the stored progress; callers pass it if the report was written or if judging never
+        With `done`, also delete the stored progress. Callers set `done` if the analysis finished or if judging never
         began.
         """
         self._write()

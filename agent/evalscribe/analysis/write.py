@@ -52,14 +52,14 @@ _ADVICE: dict[NoVerdictCause, str] = {
 }
 _FIELDS = ("judge", "budget", "max_tokens")
 NOT_IN_REPORT = "A replay contradicted this label, so the report does not have the judge's reasons."
-"""Reasoning of a verdict that is read from a report in which a proof replaced the judge's reasoning."""
+"""Text that stands in for the judge's reasoning if a proof replaced that reasoning in the report."""
 
 
 def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
     """Return an error if the judge reached no verdict on any failure that it was asked about; otherwise None.
 
-    The judge is not asked about failures with a cached verdict. If the judge was asked about no failure, an error is
-    returned only if no failure has readable evidence.
+    The judge is not asked about failures with a cached verdict. If the judge was not asked about any failure,
+    an error is returned only if none of the failures has readable evidence.
     """
     if queue.decided:
         return None
@@ -83,7 +83,7 @@ def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeErro
 def keep_current_verdicts(findings: Sequence[Finding], current: Mapping[str, Verdict]) -> tuple[Finding, ...]:
     """Fill in missing verdicts from `current`, which maps eval paths to verdicts.
 
-    If the evals of a finding have different verdicts there, split the finding.
+    If the evals of a finding have different verdicts in `current`, split the finding.
     """
     return tuple(part for finding in findings for part in _parts(finding, current))
 
@@ -140,9 +140,9 @@ def _verdict(entry: ReportEntry, report: Report) -> Verdict | None:
 
 
 def _contradicted_verdict(entry: ReportEntry, judge: JudgeLabel) -> Verdict:
-    """Return the judge's verdict that a proof replaced. A proof that still holds replaces it again.
+    """Return the judge's verdict that a proof replaced. If the proof still holds, it replaces the verdict again later.
 
-    The cause, the reasons and the citations of the entry are those of the proof, so the verdict does not have them.
+    The entry has the proof's cause, reasons and citations, so the returned verdict has no cause, reasons or citations.
     """
     return Verdict(
         classification=judge.classification,
@@ -196,7 +196,7 @@ class ReportTarget:
     def read_existing(self) -> PageEdits | None:
         """Read the existing report. Return None if it does not exist or cannot be read.
 
-        The result is not kept: the reports of 10,000 failures take more than 100 MB.
+        The result is not cached, because the reports of 10,000 failures take more than 100 MB.
         """
         with suppress(DataError):
             return None if self.where.current is None else read_page(self.where.current, self.bases())
@@ -221,7 +221,7 @@ def report_target(workspace: Workspace, run: Run, date: str) -> ReportTarget:
 def write_report(
     workspace: Workspace, run: Run, target: ReportTarget, draft: Draft, spent: Spent, *, writes: bool = True
 ) -> AnalysisResult:
-    """Write the run's report, unless neither the page nor its data has changed.
+    """Write the run's report. An existing report is written again only if the page or its data has changed.
 
     `spent` is the model usage of this command. If `writes` is False, nothing is written, and the result shows what
     would be written and where. If people's edits contradict each other, `DataError` is raised before anything is

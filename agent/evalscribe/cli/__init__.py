@@ -18,7 +18,7 @@ from typing import Any
 STOPPED = (130, 143)
 """Exit codes after Ctrl-C and SIGTERM. If a command returns one of these codes, the process ends without cleanup."""
 SPELT = {"--fail-on-gate=true": "--fail-on-gate", "--fail-on-gate=false": "--no-fail-on-gate"}
-"""Flags that correspond to `--fail-on-gate` with a value. CI scripts also use that spelling."""
+"""Maps `--fail-on-gate=VALUE`, a spelling that CI scripts also use, to the flag with the same meaning."""
 COMPLETION = "_EVALSCRIBE_COMPLETE"
 """Environment variable that a shell sets when it asks for completions of a command line."""
 EXAMPLES = """\

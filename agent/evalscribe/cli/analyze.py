@@ -150,7 +150,7 @@ CLOSING = (
 )
 """Question at the end of an analysis, in the wording that users requested.
 
-It is also the prompt of the discussion that follows.
+The question is also the prompt of the discussion that follows.
 """
 
 

@@ -60,7 +60,7 @@ def apply_recommendation(
     Return the exit code: 0 if the change was committed, declined, or only shown.
 
     Args:
-        options: Options with the proposing model and the reports folder.
+        options: Options with the reports folder and the model that proposes the change.
         repo: The repository of the eval suite, or a folder in it.
         report: Report name as in `find_report`.
         id: Id of the recommendation.
@@ -73,8 +73,8 @@ def apply_recommendation(
 
     Raises:
         EvalscribeError: Nothing can be proposed or committed.
-        UsageError: `yes` was set in a terminal, where the user could be asked. Or a different patch was shown before,
-            so that the user's approval cannot refer to this patch.
+        UsageError: `yes` was set in a terminal, where the user could be asked. Also raised if `yes` was set and the
+            patch differs from the patch that was shown before, because the user approved only the earlier patch.
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError(
@@ -115,7 +115,7 @@ def apply_recommendation(
 async def _offered(
     workspace: Workspace, repo: Path, report: str, id: str, *, owned: bool, shows: bool, proves: bool
 ) -> tuple[PatchOffer | AppliedPatch, bool]:
-    """Show the proposed change. Return it, and whether a different patch was shown before."""
+    """Show the proposed change. Return the change, and whether a different patch was shown before."""
     async with AsyncExitStack() as opened:
         # An owned workspace is closed at the end of this function, so that it is not open while the user thinks about
         # the change.

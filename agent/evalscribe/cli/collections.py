@@ -196,7 +196,7 @@ def _size(size: int) -> str:
 
 
 def collection_line(collection: Collection | CollectionSummary) -> str:
-    """Format the name of a collection. If the id differs from the name, append it."""
+    """Format the name of a collection. If the id differs from the name, append the id."""
     name, id = one_line(collection.name), one_line(collection.id)
     return name if name == id else f"{name} (id {id})"
 

@@ -344,7 +344,7 @@ def preview(dataset: Named, form: Format = "table") -> int:
         none="There are no duplicates.",
     )
     number = sum(len(group.others) for group in groups)
-    output.aside(f"{pluralise(number, 'item')} can be removed, {pluralise(len(groups), 'group')}.")
+    output.aside(f"{pluralise(number, 'item')} can be removed from {pluralise(len(groups), 'group')}.")
     return 0
 
 

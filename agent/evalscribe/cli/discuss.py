@@ -60,7 +60,7 @@ def run_session(
             the repository when it is needed.
         as_json: True to print each answer as a JSON document.
         spent: Usage of models by this command so far, which is subtracted from the budget.
-        opening: A question to the user, which the first line answers; None for no question.
+        opening: A question to the user, which the first line of input answers; empty for no question.
 
     Raises:
         EvalscribeError: No question can be answered.

@@ -81,7 +81,7 @@ EnvFile = options.EnvFile
 MaxTokens = options.MaxTokens
 VARIABLE = "GITHUB_STEP_SUMMARY"
 MOST = 900_000
-"""Maximum bytes of GitHub's step summary. If the file is larger than 1 MiB, GitHub shows nothing of it."""
+"""Maximum size of GitHub's step summary in bytes. GitHub shows no part of a summary that is larger than 1 MiB."""
 LEAST = 20_000
 """Minimum number of bytes that must be free in the step summary. If fewer are free, the run is not added."""
 
@@ -109,13 +109,13 @@ PASSED = 0
 GATE_FAILED = 2
 RUN_FAILED = 3
 TIMED_OUT = 4
-"""These four are the exit codes of all commands that wait for a run or print its gate."""
+"""`PASSED` to `TIMED_OUT` are the exit codes of all commands that wait for a run or print the gate of a run."""
 
 
 def end_by_run(run: ExperimentRun, gate: Gate | None, *, fail_on_gate: bool) -> tuple[int, str]:
     """Return the exit code for the state of a run, and a line that describes the state.
 
-    If the run has not ended, the exit code is that of a timeout.
+    If the run has not ended, the exit code is `TIMED_OUT`.
     """
     name = f"{run.name} ({run.id})" if run.name else run.id
     if not run.terminal:
@@ -433,7 +433,7 @@ def print_started(
 def _own_prompts(workspace: Workspace, run: ExperimentRun) -> list[str]:
     """Return notes on prompt templates that the workspace overrides.
 
-    Users should know of them, because somebody else could have written them.
+    Users should know of these templates, because somebody else could have written them.
     """
     names = own_prompts(version_of_run(workspace, run).bindings, workspace.prompts)
     return [f"scorers use the workspace's own prompts: {', '.join(names)}"] if names else []
@@ -458,7 +458,7 @@ def work(run: RunArgument, max_tokens: MaxTokens = None, env_file: EnvFile = Non
 def _until_signal(main: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine, and cancel it on Ctrl-C, SIGTERM or SIGHUP.
 
-    When it is cancelled, it ends its child processes within two seconds.
+    A cancelled coroutine ends its child processes within two seconds.
     """
 
     async def watched() -> T:

@@ -92,7 +92,7 @@ def _format_lines(file: FileImport) -> Iterator[str]:
 
 
 def _own_columns(table: TableReading, fields: str) -> str:
-    """Return the names of the table's columns that are read as these fields.
+    """Return the names of the table's columns that are read as `fields`, a comma-separated list of fields.
 
     If none of `fields` is a known field, return the names of the unused columns.
     """

@@ -47,7 +47,7 @@ class StarterFile(Frozen):
 
 
 class PlacedFile(Frozen):
-    """What `init` did with one file."""
+    """Result of `init` for one file."""
 
     name: str
     state: Literal["written", "unchanged", "kept"]
@@ -89,7 +89,7 @@ def write_starter_files(
 def _command() -> str:
     """Return the path of the program evalscribe.
 
-    Editors need it, because their PATH does not have the folder of a virtual environment.
+    Editors need the path, because their PATH does not have the folder of a virtual environment.
     """
     programs = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
     program = shutil.which(OWN_NAME, path=programs)
@@ -232,7 +232,7 @@ def _show_next(result: "InitResult", *, for_editors: bool) -> None:
 
 
 def _runs_in(folder: Path) -> str | None:
-    """Return the first file or subfolder of a folder that contains runs; None if there is none."""
+    """Return the name of the first file or subfolder in `folder` that contains runs; None if there is none."""
     for path in sorted(islice(folder.iterdir(), MOST_ENTRIES)):
         if path.name.startswith(".") or not (path.is_dir() or path.name.endswith(PACKED)):
             continue

@@ -62,8 +62,8 @@ def log_to_stderr() -> None:
 def logged(arguments: Sequence[str]) -> Iterator[None]:
     """Log the start of a command, its messages and its end.
 
-    If `EVALSCRIBE_LOG` is set, they are also written to the file that it names. Raises `DataError` if the file cannot
-    be written.
+    If `EVALSCRIBE_LOG` is set, the log is also written to the file that the variable names. Raises `DataError` if the
+    file cannot be written.
     """
     global _quiet
     # A process can run several commands, one after the other.

@@ -162,7 +162,7 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def seconds(text: str) -> float:
     """Parse a duration such as `15m`, `1h30m`, `90s` or `500ms`.
 
-    A number without a unit means seconds. Raises `UsageError`.
+    A number without a unit means seconds. Raises `UsageError` if the text is not a duration.
     """
     duration = text.strip().lower()
     if _NUMBER.fullmatch(duration):

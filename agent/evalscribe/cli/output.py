@@ -67,7 +67,10 @@ def may_delete(subject: str, contents: str, *, yes: bool, note: str = "") -> boo
 
 
 def page(markdown: str, *, picture_title: str | None = None) -> None:
-    """Print a report, formatted for a terminal if standard output is one. With a title, print it as a picture (SVG)."""
+    """Print a report, formatted for a terminal if standard output is a terminal.
+
+    With `picture_title`, print the report as an SVG picture with that title.
+    """
     text = body(markdown)
     if picture_title is None and not sys.stdout.isatty():
         say(text)
@@ -167,7 +170,7 @@ def _is_pipe_or_device(output: Path) -> bool:
 def _packing(binary: BinaryIO) -> gzip.GzipFile:
     """Open a gzip file without a time stamp, so that equal runs result in equal files.
 
-    The format also has only 32 bits for the time stamp, which end in 2106.
+    Time stamps would also stop working in 2106, because the format has only 32 bits for them.
     """
     return gzip.GzipFile(filename="", mode="wb", fileobj=binary, mtime=0)
 

@@ -30,7 +30,7 @@ _PULL = re.compile(r"refs/pull/(\d+)/(?:merge|head)")
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 LARGEST = 32 * 1024 * 1024
-"""Maximum bytes of the file that describes the event for which a GitHub Actions job runs. A larger file is not read."""
+"""Maximum size, in bytes, of the file about the event that started a GitHub Actions job. Larger files are not read."""
 
 
 class Actions(Frozen):

@@ -282,8 +282,9 @@ def _certain(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
 
 
 def _confidence(rows: Sequence[JudgeAccuracy]) -> Iterator[list[str]]:
-    """Yield table rows with the cost of the judges and, if a judge states confidences, with how well they are
-    calibrated.
+    """Yield a table row with the cost of each judge.
+
+    If any judge states confidences, rows on how well the confidences are calibrated come first.
     """
     stated = [row.reliability for row in rows]
     if any(stated):

@@ -5,8 +5,8 @@ executes lines that look like its commands. This module handles both dangers for
 
 - In a terminal, control, format and bidirectional characters are replaced by escapes (`\\u001b`). In a file or a pipe,
   they are not changed.
-- In a CI job, a space is inserted into the runner's commands. If standard output is a regular file, it is not changed,
-  because no runner reads it.
+- In a CI job, a space is inserted into the runner's commands. If standard output is a regular file, the output is not
+  changed, because no runner reads the file.
 """
 
 import os

@@ -37,7 +37,8 @@ def write_table(rows: Sequence[Sequence[str]]) -> None:
 def fit_widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
     """Return column widths so that a table fits into `room` characters.
 
-    Single words are never cut. The remaining space is given to the columns that lack the least space first.
+    A cell of one word with at most `WHOLE` characters is never cut, even if the table is then too wide. The remaining
+    space is given first to the columns that need the least additional space.
     """
     columns = list(zip(*rows, strict=True))
     widths = [max(map(_least, column)) for column in columns]

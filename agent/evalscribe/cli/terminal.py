@@ -59,7 +59,7 @@ class _Console(Console):
 class WholeWords(TableElement):
     """A table that wraps long cells instead of cutting them, so that names are readable in 80 columns.
 
-    If all headings are empty, their row is left out; markdown requires headings.
+    Tables in markdown must have a heading row. If all headings are empty, this row is left out.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -171,7 +171,7 @@ def confirm(question: str, *, outcome: str = "nothing was changed", file: TextIO
 
 
 def _discard_typed_text() -> None:
-    """Discard text that was typed before the question was shown, because it cannot be an answer to it."""
+    """Discard text that was typed before the question was shown, because it cannot be an answer to the question."""
     with suppress(ImportError, OSError, ValueError):  # not Unix, or no terminal
         import termios  # does not exist on Windows
 
@@ -263,7 +263,7 @@ class Bar:
 
 
 FEW = 10
-"""Maximum number of groups judged by rules for which, outside a terminal, only the last line of progress is printed."""
+"""Largest number of groups for which an analysis by rules prints only the last progress line outside a terminal."""
 
 
 class Display(Bar):

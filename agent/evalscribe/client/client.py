@@ -65,7 +65,7 @@ def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "Da
         from pandas import DataFrame
     except ImportError as error:
         raise UsageError(
-            "data frames need pandas: pip install 'evalscribe[data]'; get_results returns the same as dicts"
+            "data frames need pandas: pip install 'evalscribe[data]'; get_results returns the same data as dicts"
         ) from error
     rows = [dict(_cells(result, include_incomplete=include_incomplete)) for result in results]
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -259,8 +259,9 @@ class Client:
     def create_collection(self, name: str, id: str | None = None) -> str:
         """Create a collection and return its id.
 
-        Without `id`, a new id is generated. If a collection with this id and name already exists, only its id is
-        returned. Raises `UsageError` if the id belongs to a collection with another name.
+        Without `id`, a new id is generated. If a collection with this id and name already exists, the existing
+        collection stays unchanged and its id is returned. Raises `UsageError` if the id belongs to a collection with
+        another name.
         """
         collection = Collection(id=id or str(uuid4()), name=name)
         self._collections.add_collection(collection)
@@ -281,7 +282,8 @@ class Client:
     def get_rubric(self, collection_id: str, rubric_id: str, version: int | None = None) -> Rubric:
         """Return a version of a rubric, by default the latest.
 
-        Raises `NotFoundError` if the version does not exist. The message lists what exists.
+        Raises `NotFoundError` if the collection, the rubric or the version does not exist. The message lists the
+        collections, rubrics or versions that exist.
         """
         return self._collections.rubric(collection_id, rubric_id, version)
 
@@ -345,11 +347,12 @@ class Client:
         `collection` is the name of the collection, by default the name of the file. `collection_id` is the id of the
         collection, by default derived from its name. For CSV and other tables of results, `map` names columns
         (`{"input": "question"}`), and `threshold` is the minimum score that passes. For agent benchmarks, `tasks` is
-        the folder of the tasks that were run, and `reference_run` a run of their reference answers. Importing the same
-        runs again adds nothing.
+        the folder of the tasks that were run, and `reference_run` is a run of the reference answers to these tasks.
+        Importing the same runs again adds nothing.
 
         Returns:
-            `collection_id`, `run_ids`, the counts `new`, `changed` and `same`, and `left_out`.
+            `collection_id`, `run_ids`, and the counts `new`, `changed` and `same`. `left_out` maps descriptions of
+            omitted data to counts. `stopped` lists the reasons why the reading of a file stopped early.
 
         Raises:
             DataError: The file contains no runs.

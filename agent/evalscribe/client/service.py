@@ -26,13 +26,13 @@ LastCall = Callable[[], Awaitable[None]]
 
 CLOSED = "this service is closed: create a new one"
 LAST_S = 10.0
-"""Maximum seconds to wait for the thread to end."""
+"""Maximum number of seconds to wait for cancelled work, or for the thread, to end."""
 
 
 class Background:
     """An event loop in a daemon thread.
 
-    The first piece of work starts the thread. A program can exit without stopping it.
+    The first piece of work starts the thread. A program can exit without stopping the thread.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Background:
     def stop(self, last: LastCall) -> None:
         """Cancel running work, run `last` if the thread was ever started, and end the thread.
 
-        Further calls do nothing.
+        Further calls of `stop` do nothing.
         """
         with self._changing:
             if self._last.done():
@@ -191,7 +191,7 @@ class BaseLLMService:
         """Run work in the service's own event loop and wait for it to end.
 
         The work can call the service's models. The caller must limit the work's concurrency, because `max_concurrency`
-        does not apply to it.
+        does not apply to the work.
         """
         return self._background.wait(work(self._models))
 

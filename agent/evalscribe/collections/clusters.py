@@ -1,4 +1,4 @@
-"""Form clusters of observations, and answer a question from them.
+"""Form clusters of observations, and answer a question from the clusters.
 
 A model clusters the observations. Without a model, failures are clustered by cause.
 """
@@ -27,7 +27,7 @@ MOST_TOGETHER = 300
 """Maximum number of nodes in one question. Models make mistakes when they copy ids from longer lists."""
 ROUNDS = 6
 PROGRESS = 0.9
-"""A round is the last one if more than this share of the nodes remains after it."""
+"""Maximum share of the nodes that can remain after a round if another round is to follow."""
 LONGEST_TEXT = 400
 UNNAMED = "unnamed"
 LIKELY_OBSERVATIONS, LIKELY_WORDS = 10, 25
@@ -313,7 +313,8 @@ def cluster_by_cause(failures: Sequence[CausedFailure], observations: Sequence[O
 def _causes(failures: Sequence[CausedFailure]) -> list[str]:
     """Return the cause of each failure.
 
-    An uncertain cause of a single failure is replaced by the most common certain cause of the same error.
+    If a cause is uncertain and only one failure has it, the cause is replaced by the most common certain cause of
+    failures with the same error signature.
     """
     shared = Counter(failure.cause for failure in failures)
     causes_by_signature: dict[str, Counter[str]] = defaultdict(Counter)

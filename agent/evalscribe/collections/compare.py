@@ -85,8 +85,8 @@ def trials_by_eval(side: Iterable[RunEvals], all_runs: Sequence[RunEvals]) -> di
     """Group the trials of one side by the path of their eval.
 
     Args:
-        all_runs: All compared runs. If a run lists only its failures, an eval that it does not list counts as passed if
-            another run of its suite lists the eval.
+        all_runs: All compared runs. If a run lists only its failures, an eval missing from that list counts as passed
+            if another run of the same suite lists the eval.
     """
     by_path: dict[str, EvalTrials] = {}
     for run_evals in side:
@@ -202,7 +202,8 @@ def _error(run_evals: RunEvals, eval: Eval, finding: FindingSummary | None) -> s
 FINENESS = 10_000
 """Denominator of fractions. Scores are rounded to multiples of 1/`FINENESS` before they are compared.
 
-The exact test counts in units of the common denominator of all differences, which arbitrary floats would make huge.
+The exact test counts in units of the common denominator of all differences. With unrounded floats, that denominator
+would be huge.
 """
 LARGEST = 1e100
 """Maximum magnitude of a score. The squares of larger differences would overflow a float."""
@@ -253,7 +254,7 @@ def category_flips(pairs: Sequence[EvalPair], *, all_named: bool = True) -> tupl
 
 
 def mean_pass_rate(evals: Iterable[Sequence[Trial]], unnamed: int = 0) -> float:
-    """Return the mean of the evals' pass rates. It includes `unnamed` further evals, all of which passed."""
+    """Return the mean of the evals' pass rates. The mean includes `unnamed` further evals, all of which passed."""
     return fmean([*(sum(trial.passed for trial in trials) / len(trials) for trials in evals), *[1.0] * unnamed])
 
 
@@ -353,7 +354,7 @@ def _differs(base: EvalTrials, candidate: EvalTrials) -> str:
 
 
 def _not_judged(base: EvalTrials, candidate: EvalTrials) -> Iterator[str]:
-    """Yield one phrase for each side. It says why no trial of the eval was judged, or how many of its trials passed."""
+    """Yield one phrase for each side. The phrase says how many trials of the eval passed, or why none was judged."""
     for name, side in (("base", base), ("candidate", candidate)):
         passed = sum(trial.passed for trial in side.judged)
         if not side.judged:
@@ -380,7 +381,11 @@ def _change(base: tuple[Trial, ...], candidate: tuple[Trial, ...]) -> EvalChange
 
 
 def unnamed_evals(runs: Sequence[RunEvals], names: int) -> int:
-    """Return the number of passed evals that no run lists. It is 0 unless every run lists only its failures."""
+    """Return the number of passed evals that no run lists.
+
+    The number is 0 unless every run lists only its failures and all runs seem to belong to one suite. `names` is the
+    number of evals that at least one run lists.
+    """
     if any(
         run_evals.names_all or run_evals.run.evals is not None or not same_suite(runs[0], run_evals)
         for run_evals in runs

@@ -124,7 +124,7 @@ def p_value(p: float) -> str:
 
 
 def chance(comparison: Comparison) -> Iterator[str]:
-    """Yield a sentence with the probability that the difference is due to chance, and with the smallest detectable one.
+    """Yield a sentence on how often chance alone makes a difference this large, and on the smallest detectable one.
 
     If single evals changed more than chance explains, a second sentence says so.
     """

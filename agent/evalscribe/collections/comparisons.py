@@ -59,7 +59,7 @@ MOST_READ = 2_000
 
 @dataclass(frozen=True)
 class SideReader:
-    """Reads the runs of a side of a comparison, given the name that the user typed for it."""
+    """Reads the runs of a side of a comparison, given the name that the user typed for the side."""
 
     workspace: Workspace
     finder: SubjectFinder
@@ -357,8 +357,8 @@ async def compare(
 
     Args:
         workspace: Workspace for answers and the page; needs `async with`.
-        names: Runs by id or prefix, files to import, addresses, or `provider/model` for all runs of a model in the
-            collection.
+        names: The sides. Each side is a run id, the first characters of a run id, a file to import, an address, or
+            `provider/model` for all runs of a model in the collection.
         watcher: Receives progress.
         collection: Name or id of the collection; None for the configured collection, or else the only one.
         conditions: Conditions on the two sides, such as `no-regressions` or `pass_rate>=base-0.02`.
@@ -366,7 +366,7 @@ async def compare(
         writes: Whether to write the page into the reports folder.
 
     Raises:
-        EvalscribeError: The comparison failed; verdicts reached before that are stored.
+        EvalscribeError: The comparison failed. Verdicts that were reached before the error stay in the store.
     """
     # Conditions are parsed first, so that a mistake in one is reported before files are imported.
     parsed = [parse_condition(text) for text in conditions]

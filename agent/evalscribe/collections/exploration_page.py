@@ -70,7 +70,7 @@ def _share(share: ClusterShare) -> str:
 
 
 def _passage(passage: Passage, *, with_run: bool) -> str:
-    """Render a passage with its place: the eval, the run if there are several, and the place within the agent run."""
+    """Render a passage with its eval, its run if `with_run` is true, and its place within the agent run."""
     mark = " (relocated)" if passage.status == "relocated" else ""
     run = f", run {inline.code(one_line(passage.run_id))}" if with_run else ""
     text = inline.code(cut(one_line(passage.text), LONGEST_PASSAGE))

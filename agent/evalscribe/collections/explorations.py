@@ -272,7 +272,8 @@ async def explore_by_rules(
 ) -> ExplorationAnswer:
     """Group failed agent runs by cause, and skip agent runs that passed.
 
-    The cause comes from the report of the agent run's run. A failure without a cause in a report is judged by rules.
+    The cause comes from the report on the run to which the agent run belongs. A failure without a cause in a report is
+    judged by rules.
     """
     findings = _findings(tables, collection_id)
     failures, missing = list[CausedFailure](), list[str]()

@@ -36,7 +36,7 @@ EXPLICIT = "evalscribe"
 MOST_CHARACTERS = 16 * 1024 * 1024
 """Maximum number of characters in the records of one write.
 
-It limits the memory used, and the data lost if the process dies.
+This maximum limits the memory that a write uses, and the data that is lost if the process dies.
 """
 
 
@@ -54,7 +54,8 @@ class OpenedFile(NamedTuple):
     overrides: RunOverrides
     """Overrides of the user.
 
-    Columns or a threshold that the user did not give are taken from the table's last import.
+    If the user gave no columns, the columns of the table's last import are used. The threshold of the last import is
+    then used as well, unless the user gave a threshold.
     """
 
 
@@ -63,8 +64,8 @@ def open_file(
 ) -> OpenedFile:
     """Open a file or folder of runs.
 
-    Columns or a threshold that the user does not give are taken from the last import of the same file. Raises the same
-    errors as `recognise`.
+    If the user gives no columns for a table, the columns of the last import of the same table are used. The threshold
+    of that import is then used as well, unless the user gives a threshold. Raises the same errors as `recognise`.
     """
     try:
         recognised = recognise(path, overrides, in_folder=in_folder)
@@ -105,7 +106,7 @@ class FileImport(Frozen):
     added: AddedCounts = AddedCounts()
     left_out: dict[str, int] = Field(default_factory=dict)
     lost: tuple[str, ...] = ()
-    """Phrases, with their counts, about evals and damaged lines that were lost."""
+    """Phrases about evals and damaged lines that were lost. Each phrase begins with a count."""
     table: TableReading | None = None
     """How the columns of a results table were interpreted; None for other formats."""
     stopped: str | None = None

@@ -1,4 +1,4 @@
-"""Judge subjects by a rubric: agent runs, or failed evals of runs."""
+"""Judge subjects by a rubric. A subject is an agent run, or a failed eval of a run."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,10 @@ REASON_LENGTH = 300
 BATCH_LANES = 10_000
 """Maximum number of subjects that wait for message batches at the same time. Waiting subjects stay in memory."""
 MOST_LOADED = 5_000_000
-"""Maximum estimated tokens of the subjects that stay loaded between estimate and judging. It is about 20 MB of text."""
+"""Maximum estimated tokens of the subjects that stay loaded between estimate and judging.
+
+This number of tokens is about 20 MB of text.
+"""
 
 
 class Judgement(JudgeResultWithCitations):
@@ -90,7 +93,7 @@ class JudgeOutcome(Frozen):
     left_out: int = 0
     """Number of subjects left out because the requested maximum was reached."""
     estimate: Estimate | None = None
-    """Maximum usage, reached if no result is cached; None unless this is a dry run."""
+    """Estimate of the maximum usage, which occurs if no result is cached. None unless the request was a dry run."""
     judgements: Judgements | None = None
     """Results of the judge; None after a dry run."""
     notes: tuple[str, ...] = ()
@@ -125,8 +128,8 @@ async def judge(
         dry_run: True to only estimate the cost.
 
     Raises:
-        EvalscribeError: A name is unknown, or an error affects all subjects. Results that are finished by then are
-            stored.
+        EvalscribeError: A name is unknown, or an error affects all subjects. Results that were finished before
+            the error are stored.
     """
     if dry_run:
         workspace.estimate_only()
@@ -170,9 +173,9 @@ async def judge(
 
 
 def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection: str | None) -> Rubric:
-    """Find a rubric by its name or id in the collection.
+    """Find a rubric in the collection by its name or id.
 
-    If the collection lacks it, find a shared rubric by its name.
+    If the collection has no such rubric, or if `collection` is None, find a shared rubric by its name.
     """
     if collection is None or collection == DEFAULT_COLLECTION:
         return builder.rubric(name)
@@ -188,7 +191,10 @@ def rubric_of(workspace: Workspace, builder: JudgeBuilder, name: str, collection
 
 
 def concurrency(workspace: Workspace) -> int:
-    """Return the maximum number of subjects judged at once. With message batches, it includes subjects that wait."""
+    """Return the maximum number of subjects judged at once.
+
+    With message batches, this number includes the subjects that wait for a batch.
+    """
     return BATCH_LANES if workspace.options.batch else workspace.settings.concurrency.value
 
 
@@ -203,7 +209,7 @@ async def judge_all(
     """Judge all subjects concurrently and store each result at once.
 
     An error about a single subject becomes a `FAILURE` result of that subject. Raises `EvalscribeError` for errors that
-    affect all subjects. Results that are finished by then stay stored.
+    affect all subjects. Results that were finished before the error stay stored.
     """
     results: dict[int, tuple[Judgement, ...]] = {}
 
@@ -222,7 +228,7 @@ async def judge_all(
 async def judge_subjects(
     judge: LoadedJudge, subject: PendingSubject, was_cached: Callable[[JudgeResult], bool]
 ) -> JudgedSubjects:
-    """Judge one subject. Only this function converts unexpected errors into failures of a subject.
+    """Judge one subject. Only this function converts an unexpected error into a `FAILURE` result of the subject.
 
     Args:
         was_cached: Returns True if a result was already cached before this command started.
@@ -241,7 +247,7 @@ async def judge_subjects(
 
 
 def estimate_judging(judge: LoadedJudge, subjects: Sequence[PendingSubject]) -> Estimate:
-    """Return the maximum usage of judging the subjects. It is reached if no result is cached.
+    """Return the maximum usage of judging the subjects. The maximum is reached if no result is cached.
 
     The first subjects, up to `MOST_LOADED` tokens in total, stay in memory until they are judged.
     """

@@ -65,7 +65,7 @@ _DATASET_NAME = re.compile(r"(?P<name>.+?)(?:@(?P<version>[^@:]+))?(?::(?P<split
 @dataclass(frozen=True)
 class LabelledSource:
     name: str
-    """Name of the source in error messages. A line number is appended to it."""
+    """Name of the source in error messages. Messages about a line append the line's number to this name."""
     folder: Path
     """Folder to which relative paths in the lines refer."""
     lines: tuple[tuple[int, str], ...]
@@ -103,9 +103,11 @@ def labelled_file(path: Path) -> LabelledSource:
 def labelled_dataset(datasets: "DatasetStore", name: str, field: "LabelField") -> LabelledSource:
     """Read labelled subjects from the items of a dataset `NAME[@V][:SPLIT]`.
 
-    The input of an item is the subject. The expected output is the label, or an object that contains the label under
-    the key `label` or at the path of the compared field. Raises `NotFoundError`, with the known names, if the dataset,
-    version or split does not exist.
+    The input of an item is the subject. The expected output is the label itself, or an object that contains the
+    label. In such an object, the label is under the key `label` or at the path of the compared field.
+
+    Raises `NotFoundError` if the dataset, version or split does not exist. For an unknown dataset or version, the
+    message lists known names.
     """
     dataset, version_name, split = _parse_dataset_name(datasets, name)
     version = find_dataset_version(datasets, dataset, version_name or LATEST)
@@ -133,7 +135,7 @@ def _lines(items: Iterator[Item], split: str | None, field: "LabelField") -> Ite
 
 
 def _label(expected: JsonValue, field: "LabelField") -> dict[str, JsonValue]:
-    """Return the `label` field of an item's line, as an object; empty if the item has no label."""
+    """Return the label of an expected output as an object with the single key `label`; empty if there is no label."""
     if expected is None:
         return {}
     if not isinstance(expected, dict):
@@ -166,7 +168,7 @@ KINDS = ("run", "agent_run_id", "agent_run", "file", "evidence")
 
 
 class SubjectLine(Frozen):
-    """A subject as a line names it: a run with an eval, an agent run by id, an agent run, a file, or frozen evidence.
+    """The subject of a line: a run with an eval, an agent run's id, an agent run, a file, or a snapshot of evidence.
 
     Examples: `{"run": …, "eval": …}`, `{"agent_run_id": …}`, `{"agent_run": {…}}`, `{"file": "path"}`.
     """
@@ -182,7 +184,7 @@ class SubjectLine(Frozen):
     evidence: dict[str, Any] | None = None
     """Snapshot of a failed eval's evidence, as `datasets from-reviews` writes it.
 
-    The fields below belong to the snapshot.
+    The fields `provider`, `model` and `experiment` belong to this snapshot.
     """
     provider: str | None = None
     model: str | None = None
@@ -244,7 +246,7 @@ class LabelledSubjects:
     async def _runs(
         self, lines: Iterable[tuple[int, LabelledLine]], finder: SubjectFinder
     ) -> dict[tuple[str, str], PendingSubject]:
-        """Return the failed evals to which lines refer, keyed by run and eval as the lines spell them."""
+        """Return the failed evals to which lines refer, keyed by the names of run and eval that the lines contain."""
         subjects: dict[tuple[str, str], PendingSubject] = {}
         evals_by_run: dict[str, list[tuple[int, str | None]]] = {}
         for number, line in lines:
@@ -393,7 +395,7 @@ class LabelField:
     tolerance: float | None = None
     """Maximum difference at which numbers agree.
 
-    If None, numbers must be equal, and an integer with an enum is a choice.
+    If None, numbers must be equal, and an integer field with an enum counts as a choice.
     """
 
     @property
@@ -420,8 +422,8 @@ class LabelField:
     def leaves(self) -> tuple["LabelField", ...]:
         """Return the fields that are compared one by one, in the order of the schema.
 
-        For an object, these are the fields within it, at any depth. Any other field is returned itself. Texts with
-        citations are never compared.
+        For an object, these are the fields within the object, at any depth, that are not objects. For any other field,
+        the result is the field itself. Texts with citations are left out, because they are never compared.
         """
         if self.kind != "object":
             return () if self.schema.get("citations") else (self,)
@@ -431,7 +433,10 @@ class LabelField:
         return tuple(leaf for field in fields for leaf in field.leaves)
 
     def of(self, answer: JsonValue) -> JsonValue:
-        """Return the field's value in an answer, or in a label for the whole answer; None if the value is missing."""
+        """Return the field's value; None if the value is missing.
+
+        `answer` is a judge's answer, or a label that has the form of a whole answer.
+        """
         for key in self.keys:
             answer = answer.get(key) if isinstance(answer, dict) else None
         return answer
@@ -444,8 +449,9 @@ class LabelField:
     def parse(self, label: JsonValue) -> JsonValue:
         """Convert a label to a value of this field. Raises `DataError` if the label is invalid.
 
-        If the field is not an object, its value can also be inside an object, at the field's path. A label that is an
-        object can lack fields, which are then not compared.
+        If the field is not an object, the label can be the value itself, or an object that contains the value at
+        the field's path. If the field is an object, the label can lack some of the object's fields. The missing fields
+        are not compared.
         """
         if isinstance(label, dict) and self.kind != "object":
             value = self.of(label)
@@ -508,7 +514,7 @@ def _names(fields: Iterable[LabelField]) -> str:
 
 
 def tag_set(value: JsonValue) -> frozenset[str]:
-    """Return the items of an array as a set of JSON texts. Their order and repetitions do not matter."""
+    """Return the items of an array as a set of JSON texts. The order and repetition of items do not matter."""
     return frozenset(map(canonical_json, value if isinstance(value, list) else ()))
 
 
@@ -526,7 +532,8 @@ def _partial(schema: dict[str, Any]) -> dict[str, Any]:
 PREFERRED = "classification"
 """Name of the field that is compared by default.
 
-If the rubric lacks it, the first boolean or enum field is compared. Without such a field, the whole answer is compared.
+If the rubric lacks this field, the first boolean or enum field is compared. Without a boolean or enum field, the
+whole answer is compared.
 """
 
 
@@ -546,13 +553,13 @@ class CalibrationRow(Frozen):
     """
     cached: bool = False
     reason: str | None = None
-    """Reason why the judge gave no usable answer; null if it gave one."""
+    """Reason why the judge gave no usable answer; null if the judge gave a usable answer."""
 
 
 class FieldAgreement(Frozen):
     """Agreement of a judge with human labels in one field.
 
-    Shares are fractions of the judged subjects unless stated.
+    Shares are fractions of the judged subjects unless stated otherwise.
     """
 
     field: str
@@ -564,15 +571,15 @@ class FieldAgreement(Frozen):
     right: int
     """Number of judged subjects for which the judge agrees with the label.
 
-    Numbers agree within the tolerance, arrays if they contain the same items, objects if they agree in all fields of
-    the label, and texts only if they are equal.
+    Numbers agree if their difference is within the tolerance. Arrays agree if they contain the same items. Objects
+    agree if they agree in all fields of the label. Texts agree only if they are equal.
     """
     agreement: float | None
     interval: Interval
     agreement_over_all: float | None
     """Share of all subjects for which the judge agrees. A subject without a valid answer counts as disagreement."""
     balanced: float | None = None
-    """Balanced agreement. This figure, `kappa`, `labels` and `confusion` exist only for choices."""
+    """Balanced agreement. `balanced`, `kappa`, `labels` and `confusion` are set only if the field is a choice."""
     kappa: Kappa | None = None
     labels: tuple[LabelScore, ...] = ()
     confusion: dict[str, dict[str, int]] = Field(default_factory=dict)
@@ -624,7 +631,8 @@ class JudgeEval(Frozen):
 def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None) -> LabelField:
     """Return the field to compare.
 
-    Raises `UsageError` if the rubric lacks the field, the field cannot be compared, or the tolerance does not fit it.
+    Raises `UsageError` if the rubric lacks the field, the field cannot be compared, or the tolerance does not
+    fit the field.
     """
     answer_field = LabelField((), rubric.output_schema, tolerance)
     keys = agreement_keys(rubric.output_schema)
@@ -678,8 +686,9 @@ async def judge_eval(
         watcher: Receives progress.
         judges: Names of judges: `rules`, `cascade` or `provider/model`. An empty name stands for the rubric's own
             model.
-        label: Dotted path of the field to compare; `.` for the whole answer, field by field. None stands for the field
-            `classification`, or else the first boolean or enum field, or else the whole answer.
+        label: Dotted path of the field to compare; `.` for the whole answer, field by field. If None, the field
+            `classification` is compared. If the rubric lacks this field, the first boolean or enum field is compared.
+            Without such a field, the whole answer is compared.
         tolerance: Maximum difference at which numbers agree; None for exact agreement.
         collection: Name or id of the collection that contains the rubric and the agent runs to which lines can refer.
         where: SQL condition on the table `agent_runs`. Lines can refer only to agent runs that match it.

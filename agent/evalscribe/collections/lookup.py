@@ -49,7 +49,7 @@ class Collections(BaseModel):
 def choose_collection(workspace: Workspace, name: str | None, naming: CollectionName = OPTION) -> Collection:
     """Find a collection by id or name.
 
-    If `name` is None, return the configured collection, or else the only one.
+    If `name` is None, return the configured collection. If none is configured, return the only collection.
 
     Raises:
         NotFoundError: The collection does not exist.
@@ -81,9 +81,9 @@ def own_collections(workspace: Workspace) -> tuple[Collection, ...]:
 def plan_collection(
     collections: Sequence[Collection], name: str | None, collection_id: str | None, otherwise: str
 ) -> Collection:
-    """Return the existing collection with this id or name, or a new one.
+    """Return the existing collection with this id or name, or a new collection.
 
-    A new collection without a name is named `otherwise`.
+    `otherwise` is used as the name if `name` is None and no existing collection has the id.
     """
     if collection_id:
         existing = next((collection for collection in collections if collection.id == collection_id), None)

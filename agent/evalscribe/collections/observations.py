@@ -46,7 +46,7 @@ _CLUSTER = _object(
 
 
 def observing_rubric(prompts: Prompts, question: str) -> Rubric:
-    """Return the rubric by which a model states what it observes in agent runs about the question.
+    """Return the rubric by which a model reads agent runs and states what it observes about the question.
 
     The model's answers have the form `{"observations": [text with citations, …]}`.
     """
@@ -93,7 +93,10 @@ _MARK = re.compile(r"([TR])(\d+)")
 
 
 def batch_tokens(window: int) -> int:
-    """Return the maximum number of tokens of a batch for which prompt and answer fit into the context window."""
+    """Return the maximum size of a batch in tokens, so that prompt and answer fit into the context window.
+
+    The result is always at least `LEAST` and at most `LONGEST_PART`.
+    """
     answer = min(LONGEST_ANSWER, int(ANSWERS * window))
     return max(LEAST, min(int(MARGIN * (window - answer - QUESTION_TOKENS)), LONGEST_PART))
 
@@ -151,7 +154,7 @@ class ObservedBatch:
         return None if number is None else self.members[number]
 
     def place(self, target: CitationTarget) -> str:
-        """Return the place of a passage, such as `T0B3`. Numbers are counted within the agent run of the passage."""
+        """Return the place of a passage, such as `T0B3`. Transcript numbers start at 0 in each agent run."""
         if target.kind == "document" and target.role:
             return f"{target.role} {target.path}"
         start = self.starts[self._numbers[target.agent_run_id or ""]]
@@ -171,7 +174,7 @@ MOST_PASSAGES = 12
 def parse_observations(result: JudgeResult, rubric: Rubric, batch: ObservedBatch) -> tuple[Observation, ...]:
     """Parse the observations about one batch, in order.
 
-    Their ids are empty. `number_observations` assigns the ids.
+    The observations have empty ids. `number_observations` assigns the ids.
     """
     cited = JudgeResultWithCitations.from_judge_result(result, rubric.output_schema, batch.subject)
     observations = (_observation(cited_text, batch) for cited_text in cited.output["observations"])
@@ -199,7 +202,8 @@ def _run_ids_by_offset(text: str, batch: ObservedBatch) -> dict[int, str | None]
 def _passage(citation: Mapping[str, Any], run_id: str | None, batch: ObservedBatch) -> Passage | None:
     """Resolve a citation to a passage.
 
-    Returns None if it cannot be resolved, or if the quotation was found only in an agent run other than `run_id`.
+    Returns None if the citation cannot be resolved, or if the quotation was found only in an agent run other than
+    `run_id`.
     """
     target = CitationTarget.model_validate(citation["target"]) if citation["target"] else None
     if target is None or citation["status"] == "unverified":
@@ -221,7 +225,7 @@ def _passage(citation: Mapping[str, Any], run_id: str | None, batch: ObservedBat
 
 
 def _text(target: CitationTarget, batch: ObservedBatch) -> str:
-    """Return the cited text. It is empty for a citation of a whole item, unless that item is a metadata value."""
+    """Return the cited text. The text is empty if the citation names a whole item that is not a metadata value."""
     if target.start_idx is None and not target.metadata_key:
         return ""
     return (batch.subject.text_of(target) or "")[target.start_idx or 0 : target.end_idx]

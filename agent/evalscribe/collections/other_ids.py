@@ -1,4 +1,4 @@
-"""Explain that an id or name belongs to another object, such as an experiment, where a run is expected."""
+"""Explain that an id or name, given where a run is expected, belongs to another object, such as an experiment."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -13,7 +13,10 @@ Runs = tuple["ExperimentRun", ...]
 
 
 def describe_other_id(workspace: Workspace, requested: str) -> str | None:
-    """Explain to which object an id or name belongs if it is not a run; None if it belongs to no object.
+    """Return a message that says which object, other than a run, has this id or name.
+
+    If no such object is stored but the id has the form of another object's id, the message names the kind of object.
+    Otherwise, the result is None.
 
     Example: `exp-… is an experiment, quality, not a run: use pr-2 (…), the latest of its 2 runs`.
     """

@@ -47,7 +47,8 @@ def run_query(
     """Run one SELECT and return up to `most_rows` rows.
 
     Raises:
-        UsageError: The query is invalid. The message contains line and column.
+        UsageError: The query, the row limit or the timeout is invalid. For an invalid query, the message contains line
+            and column if they are known.
         UnavailableError: The query timed out.
     """
     if not 1 <= most_rows <= MOST_ROWS:
@@ -73,7 +74,7 @@ def run_query(
 SAMPLED_EVALS = 1000
 """Maximum number of agent runs whose metadata keys are examined."""
 LONGEST = 60
-"""Maximum number of characters shown of a sample value."""
+"""Maximum number of characters of a sample value that are shown."""
 LONGEST_VALUE = 200
 _VALUES = """
 SELECT value, count(*) AS agent_runs FROM (SELECT ({path})::text AS value FROM agent_runs) AS some
@@ -138,7 +139,7 @@ def document_tables() -> tuple[TableDoc, ...]:
 def metadata_keys(tables: Tables, collection_id: str, *, timeout_s: float = TIMEOUT_S) -> tuple[MetadataKey, ...]:
     """List the metadata keys of the first 1,000 agent runs, down to two levels.
 
-    Raises the same errors as `run_query`.
+    Raises `UsageError` if the timeout is invalid, and `UnavailableError` if the query timed out.
     """
     keys = _keys(tables, collection_id, "metadata_json", timeout_s)
     inner = dict.fromkeys(key.path for key in keys if key.kind == "object")
@@ -246,14 +247,14 @@ _IDS = "SELECT id FROM agent_runs WHERE\n{where}\n"
 The line breaks prevent a comment in the condition from hiding what follows.
 """
 LONGEST_REASON = 300
-"""Maximum number of characters shown of a reason."""
+"""Maximum number of characters of a reason that are shown."""
 
 
 class EvalFilter(Frozen):
     """Filters for evals. A filter that is None is not applied."""
 
     run: str | None = None
-    """Id of a run, or its first characters."""
+    """Id of a run, or the first characters of the id."""
     status: EvalStatus | None = None
     task: str | None = None
     model: str | None = None
@@ -278,7 +279,7 @@ class ListedEval(Frozen):
     status: str
     failed_step: str | None = None
     reason: str | None = None
-    """Reason of the result in the recorded metadata, cut if it is long."""
+    """Reason for the result, from the recorded metadata. A long reason is cut."""
     classification: str | None = None
     cause: str | None = None
     cause_kind: str | None = None
@@ -300,7 +301,8 @@ def list_evals(
 ) -> EvalList:
     """List evals, sorted by run, name and trial.
 
-    Raises `UsageError` if the condition is invalid. The message contains the position in the condition.
+    Raises `UsageError` if the condition is invalid. The message contains the position of
+    the error, where line 2 is the first line of the condition.
     """
     if filters.where:
         # Checked alone, a condition such as `1 = 1) OR (1 = 1` is a syntax error. Inside the query, it would close the

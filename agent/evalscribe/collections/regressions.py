@@ -1,4 +1,4 @@
-"""Explain regressed evals, by a judge that sees both trials or by the first tool call that differs between them."""
+"""Explain regressed evals by a judge that sees both trials, or by the first tool call in which the trials differ."""
 
 import asyncio
 from collections import defaultdict
@@ -34,8 +34,9 @@ from evalscribe.workspace import Workspace
 def pair_subject(base: Record | None, candidate: Record) -> Subject:
     """Return the subject with which a judge explains a regressed eval.
 
-    It contains the base's agent run `R0`, if it is stored, and the candidate's agent run `R1`. Transcripts are numbered
-    from `T0` across both. The subject has the id of the candidate's agent run.
+    The subject contains the candidate's agent run as `R1`. If the base's agent run is stored, the subject contains it
+    as `R0`. Transcripts are numbered from `T0` across both agent runs. The subject has the id of the candidate's agent
+    run.
     """
     base_items = [] if base is None else list(run_items(0, 0, base))
     first = 0 if base is None else transcripts_of(base)
@@ -105,7 +106,7 @@ class _Call(NamedTuple):
 
 
 def first_divergence(base: Transcript, candidate: Transcript) -> RegressionExplanation | None:
-    """Find the first tool call of the candidate that differs from the base's; None if all calls are the same.
+    """Find the first tool call that differs between base and candidate; None if all calls are the same.
 
     The call shows where to look first. It is not necessarily the cause of the regression.
     """
@@ -196,9 +197,10 @@ def shared_behaviours(pairs: Sequence[EvalPair]) -> tuple[Behaviour, ...]:
 
 
 def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
-    """Return a group's name in prose.
+    """Return a readable name for a group.
 
-    A group with a common cause is named after the reason if all members have the same reason, or else after the cause.
+    If all members of a group with a common cause have the same reason, the group is named after the reason. Otherwise,
+    such a group is named after the cause.
     """
     if text == SAME_ERROR:
         return _as_recorded(name, pairs[0])
@@ -209,7 +211,7 @@ def _group_name(name: str, text: str, pairs: Sequence[EvalPair]) -> str:
 
 
 def _as_recorded(signature: str, pair: EvalPair) -> str:
-    """Return the error as it was recorded for the group's first member. Signatures lack capitals and numbers."""
+    """Return the error as recorded for the group's first member, because signatures lack capitals and numbers."""
     trial = _failed_trial(pair)
     # A signature ends with the error in lower case if it was located exactly, or else with the normalised error.
     if trial.error and signature.endswith((normalise_error(trial.error), trial.error.casefold())):
@@ -282,7 +284,10 @@ def open_compare_judges(workspace: Workspace, watcher: AnalysisWatcher) -> Compa
 
 @dataclass(frozen=True)
 class _StoredPair:
-    """A regressed pair with the stored record of a failed trial and, if stored, that of a passed trial in the base."""
+    """A regressed pair with the stored record of a failed candidate trial.
+
+    The record of a passed base trial is included if it is stored.
+    """
 
     pair: EvalPair
     base: Record | None
@@ -296,7 +301,10 @@ class _StoredPair:
 def explain_by_rules(
     workspace: Workspace, pairs: Sequence[EvalPair], most: int = MOST_FOLLOWED
 ) -> tuple[EvalPair, ...]:
-    """Explain the first `most` regressed pairs by the first tool call that differs, if transcripts are stored."""
+    """Explain the first `most` regressed pairs by the first tool call that differs, and return all pairs.
+
+    A pair gets no explanation if transcripts are not stored.
+    """
     remaining = most
     explained = []
     for pair in pairs:
@@ -308,7 +316,7 @@ def explain_by_rules(
 
 
 def estimate_explanation(workspace: Workspace, judges: CompareJudges, pairs: Sequence[EvalPair]) -> Estimate:
-    """Return the maximum usage of explaining every regressed eval. It is reached if no answer is cached."""
+    """Return the maximum usage of explaining every regressed eval. The maximum is reached if no answer is cached."""
     stored_pairs = (_load_pair(workspace, pair) for pair in pairs if pair.change == "regressed")
     return sum(
         (judges.regression.estimate(stored_pair.subject) for stored_pair in stored_pairs if stored_pair), Estimate()

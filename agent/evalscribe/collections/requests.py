@@ -1,4 +1,4 @@
-"""Ask a model many questions about a collection. Each answer is stored at once and paid for only once."""
+"""Ask a model many questions about a collection. Each answer is stored immediately and paid for only once."""
 
 import asyncio
 from collections import defaultdict
@@ -47,13 +47,13 @@ if TYPE_CHECKING:
     from evalscribe.store.results import ResultSetStore
 
 CACHE_SIZE = 64
-"""Maximum number of referenced objects kept in memory, because many requests refer to the same agent runs."""
+"""Maximum number of referenced objects that are cached in memory. Many requests refer to the same agent runs."""
 MAX_REFERENCES_NAMED = 10
 KINDS = {AgentRunRef: "agent run", TranscriptRef: "transcript", ResultRef: "result"}
 
 
 class References:
-    """Checks and loads the objects to which prompts refer. All of them belong to one collection."""
+    """Checks and loads the objects to which prompts refer. All the objects belong to one collection."""
 
     def __init__(self, run_store: "RunStore", sets: "ResultSetStore", collection: Collection) -> None:
         self._run_store = run_store
@@ -71,7 +71,8 @@ class References:
     async def check(self, prompts: Iterable[tuple[int, Sequence[Segment]]]) -> None:
         """Check that all referenced objects exist.
 
-        Raises `NotFoundError` with the missing objects and the first request that refers to each of them.
+        Raises `NotFoundError` if objects are missing or results have no answer. The message lists at most
+        `MAX_REFERENCES_NAMED` of them, each with the first request that refers to it.
         """
         first_requests = dict[Ref, int]()
         for number, segments in prompts:
@@ -91,7 +92,7 @@ class References:
     def load(self, segments: Sequence[Segment]) -> LoadedReferences:
         """Load the objects to which a checked prompt refers.
 
-        Raises `NotFoundError` if one was deleted in the meantime.
+        Raises `NotFoundError` if an object was deleted after the check.
         """
         objects = {ref: self._load(ref) for ref in _refs(segments)}
         if missing_ref := next((ref for ref, item in objects.items() if item is None), None):
@@ -115,7 +116,7 @@ class References:
         return segment.model_copy(update={"collection_id": collection.id})
 
     def _missing(self, ref: Ref, number: int) -> list[str]:
-        """Return a description of an object that is missing or has no answer, in a list; otherwise an empty list.
+        """Return a list with one description if the object is missing or has no answer; otherwise an empty list.
 
         Example: `agent run 'x' (request 3)`.
         """
@@ -202,7 +203,7 @@ class RequestOptions(RequestValue):
 
 @dataclass(frozen=True)
 class SubmissionPlan:
-    """Requests of one submission, and those of them that are new."""
+    """The requests of one submission, and which of these requests are new."""
 
     rows: tuple[Result, ...]
     """One row for each submitted request, in order."""
@@ -270,9 +271,9 @@ def _check_same_requests(
     if submission.exists_ok or [result.request for result in stored_results] == list(digests):
         return
     raise UsageError(
-        f"result set {result_set.name!r} already has {pluralise(len(stored_results), 'request')}, and these "
-        f"{len(digests)} differ (in prompts, metadata or model).\n"
-        "Use another name, or exists_ok=True to add the missing ones."
+        f"result set {result_set.name!r} already has {pluralise(len(stored_results), 'request')}, and the "
+        f"{len(digests)} submitted now differ (in prompts, metadata or model).\n"
+        "Use another name, or exists_ok=True to add the new requests."
     )
 
 
@@ -297,7 +298,10 @@ def _digest(submission: RequestOptions, request: LLMRequest) -> str:
 
 
 def _derived_name(submission: RequestOptions, requests: Sequence[LLMRequest]) -> str:
-    """Derive a name from the requests. If a script runs again with the same requests, it continues its result set."""
+    """Derive a name from the requests.
+
+    A script that runs again with the same requests gets the same name, so that it continues its result set.
+    """
     digest = content_id([[_digest(submission, request) for request in requests], submission.output_schema])
     return f"{UNNAMED}/{digest.removeprefix('sha256:')[:12]}"
 
@@ -313,7 +317,7 @@ MAX_SETS_NAMED = 10
 def list_result_sets(
     sets: "ResultSetStore", collection: Collection, prefix: str | None = None
 ) -> tuple[tuple[ResultSet, ResultCounts], ...]:
-    """List the result sets of a collection, or only those whose names begin with a folder.
+    """List the result sets of a collection. With a prefix, list only the sets whose names begin with that folder.
 
     Names are paths: the prefix `failures` matches `failures` and `failures/v1`, but not `failures-2`.
     """
@@ -361,9 +365,12 @@ def _utc_now() -> datetime:
 
 
 ShowAnswer = Callable[[Result, bool], None]
-"""Receives a result, and True if its answer was cached so that no model was called."""
+"""Receives a result, and a flag that is True if the answer was cached, so that no model was called."""
 BeginRequests = Callable[[str, int, int], ShowAnswer]
-"""Receives the result set's name, the number of requests that have an answer, and the number of all requests."""
+"""Receives the result set's name, the number of requests that have an answer, and the number of all requests.
+
+Returns the function that receives each answer.
+"""
 
 
 class SubmittedRequests(Frozen):
@@ -402,7 +409,7 @@ async def answer_requests(
     Raises:
         UsageError: The submission is invalid; nothing was sent.
         NotFoundError: Prompts refer to missing objects; nothing was sent.
-        EvalscribeError: An error affects all requests. Results that are finished by then are stored.
+        EvalscribeError: An error affects all requests. Results that were finished before the error are stored.
     """
     sets = workspace.store.results
     model = models.open(submission.model, STAGE)
@@ -448,7 +455,7 @@ class _Work:
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         """Locks, keyed by question.
 
-        If two workers have the same question, the second waits for the first worker's answer.
+        If two workers have the same question, the second worker waits for the first worker's answer.
         """
 
     async def do(self, row: Result) -> None:

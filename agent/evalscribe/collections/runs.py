@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 MOST_FILES = 1000
-"""Maximum number of files in the working folder that are compared with an unknown name to suggest similar ones."""
+"""Maximum number of files in the working folder that are compared with an unknown name to suggest similar names."""
 MOST_REASONS = 3
 """Maximum number of files for which an error states why they contain no runs."""
 
@@ -51,7 +51,8 @@ MOST_REASONS = 3
 def stored_run(store: "AnalysisStore", name: str, usable: Callable[[str], bool] = lambda _: True) -> str | None:
     """Find a stored run by id, by the beginning of its id, or by its name in an experiment, and return its id.
 
-    Returns None if no run matches. Raises `UsageError` if several match; the newest is not chosen.
+    Runs for which `usable` returns False are ignored. Returns None if no run matches. Raises `UsageError` if several
+    runs match; the newest is not chosen.
     """
     ids = store.run_ids(name) if name else ()
     if name in ids and usable(name):
@@ -191,7 +192,7 @@ class _ReadAhead:
         return self._records.progress
 
     def read_ahead(self, max_characters: int) -> tuple[list[Run], int]:
-        """Read up to `max_characters` ahead. Return the runs found, and the number of characters that were not used."""
+        """Read up to `max_characters` ahead. Return the runs found, and the unused part of `max_characters`."""
         runs = []
         try:
             while max_characters > 0 and (entry := next(self._reading, None)) is not None:
@@ -281,7 +282,7 @@ def is_file_of_runs(run: str) -> bool:
 def eval_named(run: str) -> str | None:
     """Return the eval's id if `run` is the URL of an eval's page, otherwise None.
 
-    Raises the same errors as `parse_run_address`.
+    Raises `EvalscribeError` if the text is neither the address nor the id of a run.
     """
     return None if is_file_of_runs(run) else parse_run_address(run).eval_id
 
@@ -289,7 +290,7 @@ def eval_named(run: str) -> str | None:
 def source_of_run(workspace: Workspace, run: str) -> "PayloadSource":
     """Open the source of a run that is neither stored nor in a file. The caller must close the source.
 
-    Raises `EvalscribeError` if the name is no run, or if the settings do not allow access to the source.
+    Raises `EvalscribeError` if `run` does not name a run, or if the settings do not allow access to the source.
     """
     settings, options = workspace.settings, workspace.options
     address = parse_run_address(run)
@@ -371,7 +372,7 @@ def run_overrides(
 
 
 def _absolute_folder(folder: Path | None) -> Path | None:
-    """Return a folder's absolute path, because a process in another folder can read it.
+    """Return a folder's absolute path, so that a process with another working folder can read the folder.
 
     Raises `NotFoundError` if the folder does not exist.
     """
@@ -444,7 +445,7 @@ def _can_fetch(workspace: Workspace) -> bool:
 
 
 def experiment_run_name(workspace: Workspace, name: str) -> str | None:
-    """Find an experiment's run by name or id, and return its id. Returns None if there is no such run.
+    """Find an experiment's run by name or id, and return the run's id. Returns None if there is no such run.
 
     Raises `UsageError` if the run has not ended, or if it ended before its first trial.
     """
@@ -461,7 +462,7 @@ def experiment_run_name(workspace: Workspace, name: str) -> str | None:
 
 
 def _not_a_run(workspace: Workspace, name: str) -> str | None:
-    """Explain that an id belongs to an object that is not a run; None if it belongs to no such object."""
+    """Return a message if `name` belongs to an object other than a run, or has the form of its id; otherwise None."""
     if not workspace.has_store:
         kind = kind_of(name)
         return f"{name} looks like the id of {kind}, but there is no store here" if kind else None
@@ -514,8 +515,8 @@ def find_trials(workspace: Workspace, run: Run, name: str, purpose: str) -> tupl
     """Find the failed trials of the task with the given name, or else the failed eval with that name.
 
     Raises:
-        NotFoundError: No failed eval has the name. If the eval passed, the message says that there is nothing to do
-            (`purpose`).
+        NotFoundError: No failed eval has the name. If the eval passed, the message says that there is nothing to do,
+            and `purpose` is the verb in the message.
         UsageError: Several failed evals match the name.
     """
     trials = tuple(eval for eval in run.failures if name in (eval.task, eval.name))
@@ -597,7 +598,7 @@ async def fetch_run(
     """Write a run and its failed evals to a snapshot.
 
     Args:
-        open_writer: Returns the writer of the snapshot for a run id.
+        open_writer: Receives a run id and returns the writer of the snapshot.
 
     Raises `EvalscribeError` for errors that affect the whole run.
     """

@@ -55,7 +55,7 @@ class SubjectAddress(Frozen):
 
 
 class ReachedSubject:
-    """Opens the sources of runs that are not in the store. They are closed with the exit stack."""
+    """Opens the sources of runs that are not in the store. The sources are closed with the exit stack."""
 
     def __init__(self, workspace: Workspace, stack: AsyncExitStack) -> None:
         self._workspace = workspace
@@ -67,7 +67,7 @@ class ReachedSubject:
         return SubjectAddress(run_id=address.run_id, eval_id=address.eval_id, is_id=address.kind == "id")
 
     def source(self, name: str) -> RunSource:
-        """Open a source. Raises `EvalscribeError` if it cannot be reached."""
+        """Open a source. Raises `EvalscribeError` if the source cannot be reached."""
         runs = source_of_run(self._workspace, name)
         self._stack.push_async_callback(runs.close)
         return runs
@@ -146,7 +146,7 @@ class SubjectFinder:
     async def run(self, name: str) -> ChosenRun:
         """Find a run by address, by id, or by the beginning of a stored id.
 
-        Raises `EvalscribeError` if it cannot be found.
+        Raises `EvalscribeError` if the run cannot be found.
         """
         if run_in_store := self.find_stored(name):
             return ChosenRun(run=run_in_store, source=self._runs.imported(run_in_store.id))
@@ -214,7 +214,7 @@ def load_snapshot(value: object) -> LoadedSubject:
 
 
 def agent_runs(name: str) -> Sequence[AgentRun]:
-    """Read the agent runs of a file. It contains one agent run, a list of them, or one on each line.
+    """Read the agent runs of a file. The file contains one agent run, a list of agent runs, or one per line.
 
     Raises `NotFoundError` if the file cannot be read, and `DataError` if it contains no agent runs or is too large.
     """
@@ -240,7 +240,10 @@ def _read_agent_runs(name: str) -> Sequence[AgentRun]:
 
 
 def _is_file(argument: str) -> bool:
-    """Return whether `argument` is an existing file that can contain agent runs. A snapshot's summary cannot."""
+    """Return whether `argument` is an existing file that can contain agent runs.
+
+    The summary file of a snapshot cannot contain agent runs.
+    """
     try:
         return Path(argument).is_file() and Path(argument).name != "failed_evals.json"
     # For example, the name is too long for a path.
@@ -256,7 +259,7 @@ def _find_named(run: Run, name: str) -> Eval | None:
 
 
 def _without_repeats(subjects: Iterable[PendingSubject]) -> Iterator[PendingSubject]:
-    """Yield the subjects without repeated failed evals."""
+    """Yield the subjects. A failed eval that occurs repeatedly is yielded only once."""
     names: set[str] = set()
     for subject in subjects:
         # Different agent runs in a file can have the same id, so they are not compared by name.
@@ -283,7 +286,7 @@ def pending_subjects(
 ) -> dict[str, PendingSubject]:
     """Return the agent runs as subjects, keyed by id.
 
-    The judge sees a failed eval as its evidence, and any other eval as an agent run.
+    For a failed eval, the judge sees the evidence. For any other eval, the judge sees the agent run.
     """
     return {member.id: _pending_subject(member, run_store, store) for member in members}
 

@@ -61,7 +61,7 @@ _LEGEND = re.compile(r"[+-] (?:actual|expected) [+-] (?:actual|expected)$")
 """Matches the legend above a diff of two values, such as `+ actual - expected`."""
 _FRAME = re.compile(r"at \S")
 MAX_BELOW = 4
-"""Maximum number of lines that are added to a failed test's message if its first line ends in a colon."""
+"""Maximum number of lines that are added to a failed test's message whose first line ends in a colon."""
 
 
 def locate_all(evidence: Evidence) -> tuple[LocatedError, ...]:
@@ -101,7 +101,7 @@ def _limited(errors: Sequence[ParsedError]) -> Iterator[ParsedError]:
 
 
 def locate(evidence: Evidence) -> LocatedError | None:
-    """Return the error that explains the failure best: the first of `locate_all`; None if there is none."""
+    """Return the first error of `locate_all`, which explains the failure best; None if no error was located."""
     return next(iter(locate_all(evidence)), None)
 
 
@@ -277,7 +277,7 @@ def _cited(log: Document, first: int, last: int) -> Citation:
 def _places(path_lines: Iterable[tuple[str, int]], evidence: Evidence) -> Iterator[OutputLine]:
     """Yield the lines of output documents that the log refers to.
 
-    A logged path is skipped if it matches a reference document with a longer path than the output document's.
+    A logged path is skipped if it matches a reference document whose path is longer than the output document's path.
     """
     yielded = set()
     for path, line in path_lines:

@@ -261,7 +261,7 @@ def failed_sections(evidence: Evidence) -> list[LogLine]:
 def names_failed_step(evidence: Evidence) -> bool:
     """Return whether the log has an error section for the failed step.
 
-    Returns True, too, if the log has no error sections, or if the failed step is unknown.
+    Also returns True if the log has no error sections, or if the failed step is unknown.
     """
     log, step = first_log(evidence), evidence.eval.failed_step
     errors = [s for s in _sections(lines_of(log)) if s.mark == "error"] if log else []

@@ -1,7 +1,7 @@
 """Child process that runs a user's Python functions. The process is run as a file, and receives calls over a socket.
 
 Each message is one line of JSON. A request is `{"id", "load", "kind"}`, `{"id", "call", "kind", "payload"}` or `{"id",
-"drop"}`. The reply has the same id, and `described`, `value`, `error` or `gone`.
+"drop"}`. The reply has the same id, and one of the keys `described`, `value`, `error` and `gone`.
 
 Modules are imported in the main thread while its event loop is stopped. Async functions share this event loop; other
 functions run in threads of their own. When the parent process ends, the whole process group is killed at once.
@@ -43,8 +43,8 @@ from evalscribe.experiments.child_functions import (
 
 OWN_FOLDER = str(Path(__file__).parent)
 SPARE_THREADS = 3
-"""Number of threads in addition to the concurrency. Additional threads replace those of timed-out functions that still
-run."""
+"""Number of threads in addition to the concurrency. Additional threads replace the threads of timed-out
+functions that still run."""
 
 
 @dataclass

@@ -61,7 +61,11 @@ Loaded = LoadedComponent | LoadedScorer
 
 
 def load(address: str, kind: str) -> Loaded:
-    """Import a function. Raises `UnusableFunction`, and any exception that the function's module raises."""
+    """Import a function.
+
+    Raises `UnusableFunction` if the address does not name a usable function, and any exception that the
+    function's module raises.
+    """
     module_name, _, path = address.partition(":")
     member: Any = import_module(module_name)
     for name in path.split("."):
@@ -166,9 +170,10 @@ class NotJsonError(Exception):
 
 
 def encode(value: object) -> str:
-    """Encode a value as one line of ASCII JSON. Raises `NotJsonError` if that is impossible or the JSON is too large.
+    """Encode a value as one line of ASCII JSON.
 
-    The value can contain pydantic models, dataclasses, tuples and generators.
+    The value can contain pydantic models, dataclasses, tuples and generators. Raises `NotJsonError` if the value
+    cannot be encoded, or if the JSON is too large.
     """
     try:
         text = json.dumps(value, default=_to_plain, allow_nan=False)
@@ -188,7 +193,8 @@ def encode(value: object) -> str:
 def collect_stream(pieces: Iterable[object]) -> object:
     """Collect the values that a generator yields.
 
-    The result is one text if every value is text, else a list. Raises `NotJsonError` for too many values.
+    The result is one text if every value is text, else a list. Raises `NotJsonError` for more than
+    `MOST_PIECES` values.
     """
     items: list[object] = []
     for piece in pieces:

@@ -353,7 +353,7 @@ def scorer_movements(
 def pass_at_k_differences(base: ComparedRun, candidate: ComparedRun, keys: Sequence[str]) -> tuple[PassAtKPair, ...]:
     """Compare pass@k for every k up to the smaller number of repetitions.
 
-    The result is empty if that number is 1.
+    The result is empty if the smaller number is 1.
     """
     max_k = min(base.run.repetitions, candidate.run.repetitions)
     return tuple(pair for k in range(1, max_k + 1) if max_k > 1 and (pair := _pass_at_k_pair(base, candidate, keys, k)))
@@ -463,6 +463,7 @@ def decide_outcome(
 
     Args:
         rates: Pass rates of the baseline and of the candidate.
+        clustered: True if the units of observation are clusters, so that the outcome's text counts clusters.
     """
     if coverage < LEAST_COVERAGE:
         return ComparisonOutcome("inconclusive", _coverage_text(coverage))
@@ -569,7 +570,7 @@ def _warn_unfinished(base: ComparedRun, candidate: ComparedRun) -> Iterator[str]
 def _warn_missing_verdicts(
     base: ComparedRun, candidate: ComparedRun, keys: Sequence[str], outcome: ComparisonOutcome
 ) -> Iterator[str]:
-    """Warn if the candidate would be a regression if trials without a verdict counted as failures."""
+    """Warn if counting trials without a verdict as failures would make the candidate a regression."""
     trial_pairs = [(base.trials(key), candidate.trials(key)) for key in keys]
     if outcome.verdict == "regressed" or not any(
         not trial.scored for sides in trial_pairs for side in sides for trial in side
@@ -800,8 +801,8 @@ def _explained_side(
 ) -> ItemSide:
     """Add a trial's output and explanations to one side of a change.
 
-    The first trial that passed is used, or the first that did not pass if `passed` is false. If there is no such trial,
-    the first trial is used.
+    If `passed` is true, the first trial that passed is used; otherwise, the first trial that did not pass. If there
+    is no such trial, the first trial is used.
     """
     trials = side.scored(change.item)
     shown = next((trial for trial in trials if (trial.verdict == "passed") == passed), trials[0])

@@ -41,8 +41,8 @@ class PlannedRun(NamedTuple):
     build: Deployment | None = None
     """The build that the run uses; None if the target is not a component."""
     requested_build: Deployment | None = None
-    """The build that was requested, if the run uses another build because the code in the build's folder has changed;
-    else None."""
+    """The build that was requested, if the run uses another build; otherwise None. The run uses another build if the
+    code in the folder of the requested build has changed."""
 
 
 def plan_run(
@@ -109,7 +109,7 @@ def launch_run(workspace: Workspace, plan: PlannedRun) -> ExperimentRun:
 
 
 def launch_notes(plan: PlannedRun, run: ExperimentRun) -> list[str]:
-    """Return a note if the run has another name than requested, and a note if it uses another build."""
+    """Return a note if the run has another name than requested, and a note if the run uses another build."""
     notes = []
     if run.name != plan.run.name:
         notes.append(f"the name {plan.run.name} is taken; this run is {run.name}")
@@ -220,7 +220,7 @@ SLOW_S = 1.0
 
 
 ShowRun = Callable[[ExperimentRun, Mapping[ItemVerdict, int]], None]
-"""Function that receives the run, and its number of finished trials by verdict."""
+"""Function that receives the run, and the number of the run's finished trials by verdict."""
 
 
 async def wait_for_run(

@@ -147,8 +147,8 @@ class UploadResult(Frozen):
     hidden: int = 0
     """Number of secrets that were redacted."""
     stopped: str | None = None
-    """Why reading stopped before the end of the file; None if the whole file was read. Items that were read before are
-    stored."""
+    """Why reading stopped before the end of the file; None if the whole file was read. Items that were read before the
+    stop are stored."""
 
     @property
     def items(self) -> int:
@@ -279,7 +279,7 @@ def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence
 
 
 EXCERPT = 60
-"""Maximum number of characters shown of an input or expected output, unless the full value is requested."""
+"""Maximum number of characters of an input or expected output that are shown, unless the full value is requested."""
 
 
 class ListedDataset(Frozen):
@@ -303,7 +303,7 @@ class DatasetSummary(Frozen):
     created_at: str
     draft_items: int
     draft_is: int | None = None
-    """Number of the version that has the same content as the draft; None if no version has it."""
+    """Number of the version that has the same content as the draft; None if there is no such version."""
     with_expected: int = 0
     """Number of draft items with an expected output."""
     splits: dict[str, int] = Field(default_factory=dict)

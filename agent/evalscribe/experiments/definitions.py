@@ -140,7 +140,7 @@ def validate_experiment_name(name: str) -> str:
 def merged_config(previous: ExperimentConfig, text: str | None) -> ExperimentConfig:
     """Update a config with the keys of `text`, a JSON object. A key that is null is reset to its default.
 
-    Raises `UsageError` with the invalid key and all valid keys.
+    Raises `UsageError` if `text` is invalid. For an unknown key, the message lists all valid keys.
     """
     values = {**previous.model_dump(exclude_defaults=True), **_object(text)}
     return _parse_config({key: value for key, value in values.items() if value is not None})
@@ -336,7 +336,7 @@ def apply_options(workspace: Workspace, definition: NewExperiment, options: Expe
 
     If scorers are given, they replace all scorers. A given config replaces only the keys that it has.
 
-    Raises the same errors as `resolve_options`.
+    Raises `UsageError` if an option is wrong, and `NotFoundError` if something that an option names does not exist.
     """
     changes: dict[str, Any] = {}
     if options.dataset_id or options.dataset_version_id:
@@ -488,13 +488,19 @@ def find_prompt(definitions: "ExperimentStore", name_or_id: str) -> tuple[Target
 
 
 def prompt_named(definitions: "ExperimentStore", name_or_id: str) -> TargetPrompt:
-    """Find a prompt by name or id, like `find_stored`."""
+    """Find a prompt by name, by id, or by the beginning of an id.
+
+    Raises `NotFoundError` if no prompt matches, and `UsageError` if several ids match.
+    """
     create_command = "experiments prompts create --name N FILE"
     return find_stored("prompt", name_or_id, definitions.prompt(name_or_id), definitions.prompts, create_command)
 
 
 def find_prompt_version(prompt: TargetPrompt, number_or_id: str) -> TargetPromptVersion:
-    """Find a version by id or number, or the latest version. Raises `NotFoundError` with the known versions."""
+    """Find a version by id, by the beginning of an id, by number, or as `latest`.
+
+    Raises `NotFoundError`, with the known versions, if no version matches.
+    """
     if version := find_version(prompt.versions, number_or_id):
         return version
     raise version_not_found(f"prompt {prompt.name}", number_or_id, prompt.versions)

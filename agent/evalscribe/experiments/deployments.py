@@ -99,7 +99,7 @@ async def check_build(
 
 
 def record_build(workspace: Workspace, checked: CheckedBuild) -> CheckedBuild:
-    """Store a checked build, unless the store has it. Return the argument."""
+    """Store a checked build, unless the store already has the build. Return `checked`."""
     if checked.new:
         workspace.store.experiments.add_deployment(checked.deployment)
     return checked
@@ -137,7 +137,7 @@ async def component_target(component: Component, folder: Path, concurrency: int)
     """Open a component of a build as a target, with its code in `folder`. The caller closes the target.
 
     Raises:
-        UsageError: The component cannot be used. To check this, the component is not called.
+        UsageError: The component cannot be used. The check does not call the component.
     """
     match component.kind:
         case "python":
@@ -151,7 +151,11 @@ async def component_target(component: Component, folder: Path, concurrency: int)
 
 
 def find_deployment(definitions: "ExperimentStore", name_or_id: str) -> Deployment:
-    """Find a deployment by name or id, like `find_stored`. Of several with the same name, the newest is returned."""
+    """Find a deployment by name, by id, or by the beginning of an id.
+
+    If several deployments have the same name, the newest is returned. Raises `NotFoundError` if no deployment matches,
+    and `UsageError` if several ids match.
+    """
     create_command = "experiments deployments create --component …"
     return find_stored(
         "deployment", name_or_id, definitions.deployment(name_or_id), definitions.deployments, create_command

@@ -19,7 +19,7 @@ from evalscribe.text import printable
 LARGEST = 16 * 1024 * 1024
 """Maximum size of a response, in bytes."""
 LOG = 20_000
-"""Maximum number of characters kept of an error response."""
+"""Maximum number of characters of an error response that are kept."""
 CONNECT_S = 10.0
 ATTEMPTS = 4
 FIRST_WAIT_S = 0.2
@@ -41,7 +41,7 @@ class RetryableError(Exception):
     def __init__(self, reason: str, retry_after_s: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after_s = retry_after_s
-        """Seconds to wait before a retry, as requested by the service; None if the service does not specify them."""
+        """Seconds to wait before a retry, as requested by the service; None if the service states no number."""
 
 
 class HttpTarget:

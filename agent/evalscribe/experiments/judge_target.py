@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FailureTarget:
-    """Target that judges a failed eval like `analyze`, but only from the eval's own evidence.
+    """Target that judges a failed eval in the same way as `analyze`, but only from the eval's own evidence.
 
     Stored answers are reused only for the first repetition. Each further repetition needs a new answer.
     """

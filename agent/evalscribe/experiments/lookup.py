@@ -23,13 +23,19 @@ LOGS = "logs"
 
 
 def experiment_named(workspace: Workspace, name_or_id: str) -> Experiment:
-    """Find an experiment by name or id, like `find_stored`."""
+    """Find an experiment by name, by id, or by the beginning of an id.
+
+    Raises `NotFoundError` if no experiment matches, and `UsageError` if several ids match.
+    """
     store = workspace.store.experiments
     return find_stored("experiment", name_or_id, store.experiment(name_or_id), store.experiments, "experiments create")
 
 
 def version_named(workspace: Workspace, experiment: Experiment, number_or_id: str | None) -> ExperimentVersion:
-    """Find a version by id or number, by default the latest. Raises `NotFoundError` with the known versions."""
+    """Find a version by id or number; None stands for the experiment's latest version.
+
+    Raises `NotFoundError`, with the known versions, if there is no such version.
+    """
     versions = workspace.store.experiments.experiment_versions(experiment.id)
     # The experiment's latest version is not always its newest version, because `run --config` makes versions for one
     # run.

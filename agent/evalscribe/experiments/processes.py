@@ -45,7 +45,7 @@ processes can start other processes in the meantime."""
 
 
 def strays(leader: int) -> list[psutil.Process]:
-    """Return the descendants of a group's leader that have left the group."""
+    """Return those descendants of a process group's leader that are no longer in the group."""
     descendants = []
     with suppress(psutil.Error):
         # Unlike reading /proc, psutil works on every system. It takes 3.7 ms instead of 0.5 ms.
@@ -100,9 +100,10 @@ CHUNK = 65536
 _WATCHER_COMMAND = '(read -r _ < "/dev/fd/$0"; kill -KILL 0) > /dev/null 2>&1 & exec "$@"'
 """Shell command that starts the program together with a watcher.
 
-The watcher kills the program's process group when this process dies.
+The watcher kills the program's process group when evalscribe's process dies.
 
-The watcher reads from a pipe. Only this process has the pipe's write end, so reading ends when this process ends.
+The watcher reads from a pipe. Only evalscribe's process has the pipe's write end, so reading ends when
+evalscribe's process ends.
 """
 
 
@@ -273,7 +274,7 @@ class ProcessGroup:
         self._readers.append(asyncio.create_task(_copy(stream, pipe_reader)))
 
     async def _sweep(self) -> None:
-        """Kill the descendants that outlive the process, because they would keep its pipes open."""
+        """Kill the descendants that outlive the process. They would keep the pipes of the process open."""
         await self._process.wait()
         self.kill()
 

@@ -244,7 +244,8 @@ class FunctionDescription(Frozen):
     code: str
     """Content id of the modules in the folder that were imported with the function."""
     name: str | None = None
-    """Name in the scorer's decorator. Only scorers have a value in this field and the fields below it."""
+    """Name in the scorer's decorator. Only scorers have values in `name`, `description`, `depends_on` and
+    `config`."""
     description: str = ""
     depends_on: tuple[str, ...] = ()
     config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -267,8 +268,8 @@ class HostReply(Frozen):
 class PythonHost:
     """Imports functions from `folder` and calls them, up to `concurrency` plain functions at a time.
 
-    The number of async functions is not limited. But an async function that never awaits blocks all others until it
-    times out.
+    The number of async functions is not limited. But an async function that never awaits blocks all other async
+    functions until its call times out.
 
     If a process dies, each of its pending calls is retried once in a process of its own. So only the call that crashed
     the process fails.

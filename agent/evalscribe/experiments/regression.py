@@ -164,7 +164,10 @@ def failures_of_stored_run(store: "AnalysisStore", run_store: "RunStore", name_o
 
 
 def with_finding(item: Item, finding: FindingSummary | None, reviewer: str | None) -> Item:
-    """Add the label and cause of the finding to the item's `source`."""
+    """Add the label and cause of the finding to the item's `source`; without a finding, return the item unchanged.
+
+    If a person gave the label, `source` also gets a `reviewer`: the argument, or `people` if the argument is None.
+    """
     if finding is None:
         return item
     labels: dict[str, JsonValue] = {"classification": finding.classification, "cause": finding.cause}

@@ -304,7 +304,7 @@ def gate_passed(workspace: Workspace, run: ExperimentRun) -> bool | None:
 
 
 def _gate_key(workspace: Workspace, run: ExperimentRun, version: ExperimentVersion) -> str:
-    """Return the content id of what the gate depends on: state and scores of the run and of its baselines."""
+    """Return a content id of the gate's inputs: the state and the scores of the run and of its baselines."""
     baseline_states = {}
     for name in sorted(version.config.compared):
         with suppress(EvalscribeError):  # The key also changes if a baseline is missing.

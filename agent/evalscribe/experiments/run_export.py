@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 TEXT_LENGTH = 4_000
-"""Maximum number of characters shown of an input, an output or an expected output."""
+"""Maximum number of characters of an input, an output or an expected output that are shown."""
 MARKS = {"passed": "✅", "failed": "❌", "inconclusive": "❔"}
 
 
@@ -230,7 +230,7 @@ def _page() -> "Template":
 def why_not_passed(trial: TrialDetail) -> str:
     """Return why a trial did not pass.
 
-    The reason is its error, or the explanation of the first required scorer that failed.
+    The reason is the trial's error, or the explanation of the first required scorer that failed.
     """
     if trial.error is not None or trial.verdict in ("passed", "missing"):
         return cut(one_line(trial.error or ""), REASON_LENGTH)

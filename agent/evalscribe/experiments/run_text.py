@@ -87,7 +87,7 @@ def result_lines(report: RunReport, failed: Iterable[TrialDetail]) -> Iterator[s
 def different_failures(failed: Iterable[TrialDetail]) -> Iterator[TrialDetail]:
     """Yield the failed trials.
 
-    Of the trials whose target gave no answer for the same reason, only the first is included.
+    If the target gave no answer for the same reason in several trials, only the first of these trials is included.
     """
     reasons = set()
     for trial in failed:
@@ -189,7 +189,7 @@ def error_lines(summary: RunSummary, minimum: int = 1) -> Iterator[str]:
 
 
 def failure_lines(trial: TrialDetail, *, repeated: bool) -> Iterator[str]:
-    """Render a trial that did not pass, with the explanations of the scorers that did not pass it.
+    """Render a trial that did not pass, with the explanations of the scorers that did not pass the trial.
 
     The trial's input, expected output and output come first. Long values are shortened.
     """

@@ -56,11 +56,12 @@ class ExperimentSpec(Frozen):
     name: str | None = None
     """Name of the experiment. If None, a name such as `answer-items` is derived from target and data."""
     target: str | None = None
-    """`python:module:function` or `module.py:function`; an HTTP address; or `cmd:` with a command line."""
+    """The target. A Python function has the form `python:module:function` or `module.py:function`. An HTTP target is an
+    address. A command target is `cmd:` followed by a command line."""
     data: str | None = None
     """File with the items, as JSON lines, a JSON list or CSV."""
     map: tuple[str, ...] = ()
-    """Names of item fields, each with the field's name in `data`, such as `input=text`."""
+    """Pairs of an item field and the field's name in the file `data`, such as `input=text`."""
     scorers: tuple[str, ...] = ()
     """Scorers of the experiment.
 
@@ -71,7 +72,8 @@ class ExperimentSpec(Frozen):
     folder: str = "."
     """Folder from which Python modules are imported and in which commands run."""
     complete: bool = False
-    """True if omitted fields are reset to their defaults when the experiment already exists."""
+    """True if keys that `config` omits are reset to their defaults when the experiment already exists. If false, these
+    keys keep their old values."""
 
 
 class EnsuredExperiment(NamedTuple):
@@ -190,7 +192,7 @@ async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> Ensur
 
 
 def _change_text(previous: NewExperiment | None, current: NewExperiment) -> str:
-    """Describe what changed since the previous version. For the first version, return its scorers' names."""
+    """Describe what changed since the previous version. For the first version, return the scorers' names."""
     if previous is None:
         return f"scored by {', '.join(binding.spec.name for binding in current.bindings)}"
     words = {"target": "target", "dataset_version_id": "data", "bindings": "scorers", "config": "config"}
@@ -275,7 +277,7 @@ async def _read_scorers(
 def _attach_scorers(
     workspace: Workspace, builtin: Sequence[str], own: Sequence[str | FunctionSpec], folder: Path
 ) -> tuple[Binding, ...]:
-    """Attach scorers. For a Python function, create a scorer, or its next version if the source has changed."""
+    """Attach scorers. For a Python function, create a scorer. If its source has changed, create a new version."""
     experiments, ids = workspace.store.experiments, []
     for scorer in own:
         if isinstance(scorer, str):
@@ -308,7 +310,7 @@ def _target(previous: TargetSpec | None, build: CheckedBuild | None) -> TargetSp
 
 
 def _read_items(path: Path, map: Mapping[str, str]) -> Sequence[Any]:
-    """Read all items. Raises `DataError` with the first lines that have no valid item."""
+    """Read all items. Raises `DataError` if there are no items, or if a line has no valid item."""
     file = _open(path, map)
     items = list(file.read())
     if file.bad:
@@ -325,7 +327,7 @@ COLUMNS = {
     "split": ("split",),
     "cluster": ("cluster",),
 }
-"""Names that a field's column can have in a CSV file, for each field. Columns with other names become metadata."""
+"""Accepted names of each item field's column in a CSV file. Columns with other names become metadata."""
 MAX_NAMED = 20
 """Maximum number of column names listed in a message."""
 

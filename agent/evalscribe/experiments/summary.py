@@ -32,7 +32,7 @@ from evalscribe.text import cut, one_line
 
 
 class PassRates:
-    """Collects trials, and computes their pass rate with its interval.
+    """Collects trials, and computes the pass rate of the trials with a confidence interval.
 
     All trials of one item count as one observation, and so do all items of one cluster.
     """
@@ -393,7 +393,7 @@ def _label_text(value: JsonValue) -> str | None:
 
 
 def summarise_labels(pairs: Iterable[LabelPair]) -> LabelSummary | None:
-    """Compare expected and given labels, trial by trial; None if no label is expected."""
+    """Compare the expected label with the output's label, trial by trial. Return None if no label is expected."""
     all_pairs = tuple(pairs)
     # A trial without a given label counts as disagreement, so that a target gains nothing by answering only easy items.
     unlabelled = {"predicted": NO_LABEL}

@@ -42,7 +42,7 @@ KEYS = frozenset({"output", "messages", "state", "usage", "model", "error"})
 LONGEST_REASON = 500
 MOST_USED = 10**12
 """Maximum value of each number in a trial's `usage`. With this limit, JSON readers and databases can represent the
-sums."""
+sums over many trials."""
 
 
 def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> TargetReply | TargetFailure:
@@ -54,7 +54,7 @@ def parse_reply(value: object, *, log: str = "", duration_ms: float = 0.0) -> Ta
 
 
 def failed_reply(reason: str, *, log: str = "", duration_ms: float = 0.0) -> TargetFailure:
-    """Build the failure of a target. Secrets in it are redacted."""
+    """Build the failure of a target. Secrets in the reason and the log are redacted."""
     return TargetFailure(reason=_reason_line(reason), log=clean_text(redact(log)), duration_ms=duration_ms)
 
 
@@ -302,7 +302,11 @@ class PromptModelTarget:
 
 
 def _output(text: str, *, always: bool) -> JsonValue:
-    """Parse the answer's text. With `always`, raises `DataError` if the text is not JSON."""
+    """Parse the answer's text.
+
+    With `always`, return the parsed value. Raises `DataError` if the text is not JSON. Without `always`, parse only a
+    JSON object or array, and return any other text unchanged.
+    """
     try:
         value: Any = StrictJson().decode(text)
     except DataError:

@@ -73,8 +73,8 @@ def build_trace(reply: TargetReply | TargetFailure | ItemTrial) -> Trace:
 def _tools(transcript: Transcript) -> Iterator[ToolUse]:
     """Yield every tool call of the assistant's messages, in order, with its result.
 
-    A call's result is the tool message with the call's id. Without such a message, the result is the message at the
-    call's position among the tool messages that follow.
+    A call's result is the tool message with the call's id. If no message has that id, the result is the message at the
+    call's position among the tool messages without a call id that directly follow the assistant's message.
     """
     answers = {
         message.tool_call_id: message
@@ -89,7 +89,7 @@ def _tools(transcript: Transcript) -> Iterator[ToolUse]:
 
 
 def _following_results(transcript: Transcript, number: int) -> Mapping[int, ToolMessage]:
-    """Return the tool messages that directly follow a message and have no call id, by position."""
+    """Return the tool messages without a call id that directly follow message `number`, by position from 0."""
     messages = []
     for message in transcript.messages[number + 1 :]:
         if not isinstance(message, ToolMessage) or message.tool_call_id:

@@ -97,7 +97,7 @@ async def open_tools(
 
 @asynccontextmanager
 async def open_models(workspace: Workspace, left_usd: float | None = None) -> AsyncIterator[Models]:
-    """Open models with `left_usd` US dollars as their budget; None for the budget in the settings."""
+    """Open models with a budget of `left_usd` US dollars. If `left_usd` is None, the settings define the budget."""
     settings = workspace.settings
     budget = Budget(usd=settings.budget.value if left_usd is None else left_usd, tokens=settings.max_tokens.value)
     models = BudgetedModels(workspace.open_models(budget))
@@ -251,7 +251,9 @@ target or a scorer cannot be used."""
 async def work_on_run(
     workspace: Workspace, run_id: str, *, worker: str | None = None, tools: OpenTools = open_tools
 ) -> ExperimentRun:
-    """Run, in this process, all trials of a run that are not stored yet. Returns the run after it has ended.
+    """Run the pending trials of a run in this process, and return the ended run.
+
+    A trial is pending if it is not stored yet.
 
     An error that affects all trials ends the run in the state `failed` and is stored as the reason. A failed run can be
     resumed. A run that was interrupted by a signal can be resumed, too.
@@ -461,7 +463,7 @@ class _RescoredTrial(NamedTuple):
 async def _with_own_models(
     workspace: Workspace, run: ExperimentRun, version: ExperimentVersion
 ) -> AsyncIterator[Sequence[ScorerRunner]]:
-    """Open the scorers of a version. The settings limit the cost of their models."""
+    """Open the scorers of a version. The settings limit the cost of the models that the scorers ask."""
     async with open_models(workspace) as models, open_scorers(workspace, version, models, run.concurrency) as runners:
         yield runners
 

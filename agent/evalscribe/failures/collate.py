@@ -102,7 +102,7 @@ def _style_only(findings: Sequence[Finding]) -> Pattern | None:
 
 
 def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Yield a pattern for each cause that at least `MIN_SHARED` findings with certain verdicts have in common."""
+    """Yield a pattern for each cause that at least `MIN_SHARED` findings share. Uncertain verdicts are not counted."""
     for cause, hit in _by(findings, lambda f: [f.judged.cause] if f.judged else []).items():
         # Uncertain verdicts share causes such as `unexplained`, which do not show a common reason.
         if len(_judged(hit, lambda verdict: not verdict.uncertain)) >= MIN_SHARED:
@@ -111,9 +111,9 @@ def _same_cause(findings: Sequence[Finding]) -> Iterable[Pattern]:
 
 
 def _same_error(findings: Sequence[Finding]) -> Iterable[Pattern]:
-    """Yield a pattern for each error that was judged with different labels.
+    """Yield a pattern for each error whose failures have different labels.
 
-    A person should check labels that differ.
+    A person should check such labels, because the same error suggests the same label.
     """
     # A finding that joins trials has only the signature of its first trial.
     for signature, hit in _by(_single_findings(findings), lambda f: [f.signature] if f.signature else []).items():
@@ -207,7 +207,7 @@ def _count(findings: Iterable[Finding]) -> int:
 
 
 def _labels(hit: Iterable[Finding], category: str | None = None) -> str:
-    """Count the evals by label, worded as in a report's first line: `2 model faults, 1 known gap.`"""
+    """Return the number of evals per label, worded as in a report's first line: `2 model faults, 1 known gap.`"""
     counts: Counter[str | None] = Counter()
     for finding in hit:
         counts[finding.judged.classification if finding.judged else None] += len(_eval_paths([finding], category))
@@ -309,7 +309,7 @@ def _proposals(findings: Sequence[Finding], follow_ups: Sequence[FollowUp]) -> l
     """Return one proposal for each group of findings that ask for the same change or share a cause.
 
     Proposals for better records and for checks before a run are included. Proposals that would make evals pass come
-    first. Within both groups, proposals that affect more evals come first.
+    before all other proposals. Within each of these two sets, proposals that affect more evals come first.
     """
     shared: list[list[Finding]] = []
     for finding in findings:
@@ -358,7 +358,10 @@ def _proposal(hit: Sequence[Finding], findings: Sequence[Finding], follow_ups: S
 
 
 def _waits_for(finding: Finding, verdict: Verdict) -> bool:
-    """Return whether a finding failed in a lint step, has an uncertain label, and has the same cause as `verdict`."""
+    """Return whether the change of a lint rule that `verdict` proposes would also settle this finding.
+
+    The finding must have failed in a lint step, and have an uncertain label and the same cause as `verdict`.
+    """
     own_verdict = finding.judged
     return bool(
         own_verdict and finding.step in LINT_STEPS and own_verdict.uncertain and own_verdict.cause == verdict.cause
@@ -433,7 +436,7 @@ def _checks_before_the_run(findings: Sequence[Finding]) -> Iterable[Recommendati
 def _without_endpoint(verdict: Verdict | None) -> str | None:
     """Return the name of the model for which a provider has no endpoint.
 
-    The name is empty if the error does not state it. Returns None if the failure has a different reason.
+    The name is empty if the error does not name the model. Returns None if the failure has a different reason.
     """
     match = NO_ENDPOINT.search(verdict.error) if verdict and verdict.cause_kind == "infrastructure" else None
     return (match["model"] or "").rstrip(".") if match else None
@@ -480,7 +483,7 @@ def _broke_itself(finding: Finding) -> bool:
 
 
 def _no_action(findings: Sequence[Finding], covered_paths: frozenset[str]) -> Iterable[Recommendation]:
-    """Return the reasons for changing nothing, each with its evals.
+    """Return a note for each reason to change nothing, with the evals to which the reason applies.
 
     Evals that another recommendation covers are left out. Faults of the model come first, then known gaps, then
     outages, and finally uncertain labels.
@@ -522,8 +525,8 @@ def collate(
 ) -> Collation:
     """Collate the findings of a run.
 
-    In patterns and recommendations, people's corrections replace the judge's labels. Findings on agents' tasks that
-    nobody passed come first, because the expected result may be wrong.
+    In patterns and recommendations, people's corrections replace the judge's labels. Findings whose
+    `never_passed` is true come first, because the expected result of their task may be wrong.
 
     Args:
         run: The run that the findings belong to.

@@ -131,8 +131,8 @@ def examples_from_labels(
 def count_similar(labels: Iterable[HumanLabel], now: CurrentFailure, records: FailureRecords) -> tuple[LabelCount, ...]:
     """Return how often people chose each label for similar failures, the most frequent label first.
 
-    Only a person's newest label of each failure counts. Labels count even if other people disagree. A group of evals
-    counts as one failure.
+    If a person labelled a failure several times, only the newest of these labels counts. Labels count even if other
+    people disagree. A group of evals counts as one failure.
     """
     chosen = {
         (label.run, label.group or label.eval, label.email): label.label

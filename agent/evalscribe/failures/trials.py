@@ -52,8 +52,8 @@ def trial_rates(run: Run) -> TrialRates | None:
 def merge_trials(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings on trials of one task that have the same label, certainty and cause.
 
-    The merged finding takes the place of the first one and keeps each trial's own verdict in `joined`. Undecided trials
-    are not merged.
+    The merged finding takes the place of the first of these findings, and keeps the original findings in `joined`.
+    Undecided trials are not merged.
     """
     groups: dict[tuple[object, ...], list[Finding]] = defaultdict(list)
     for number, finding in enumerate(findings):
@@ -101,9 +101,7 @@ def find_outliers(findings: Iterable[Finding]) -> Mapping[str, tuple[TrialVerdic
 
 
 def _outlier(trials: Sequence[Finding]) -> Iterator[tuple[Finding, tuple[TrialVerdict, ...]]]:
-    """Yield the only outlier among the trials of one task, with the verdicts of the other trials, if there is an
-    outlier.
-    """
+    """Yield the outlier among one task's trials, if there is one, with the verdicts of the other trials."""
     counts = Counter(_label(finding) for finding in trials for _ in finding.evals)
     # One against one, two against two, or three labels do not show which trial is judged wrongly.
     if len(counts) != 2 or min(counts.values()) != 1 or max(counts.values()) < MIN_AGREEING:

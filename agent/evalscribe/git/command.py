@@ -52,7 +52,7 @@ def require_git() -> None:
 def environment(more: Mapping[str, str]) -> dict[str, str]:
     """Return the environment in which git runs.
 
-    It selects no inherited repository, prevents prompts, and makes git's messages English.
+    Inherited variables that select a repository are removed. Prompts are turned off, and git's messages are English.
     """
     inherited = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     # Failures of remotes are told apart by git's English messages. An editor that does nothing keeps git from waiting
@@ -86,7 +86,7 @@ class CompletedCommand(NamedTuple):
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Terminate git, so that it removes its lock files, and kill it if it does not end."""
+    """Send SIGTERM, so that git can remove its lock files. Kill git if it has not ended after `GRACE_S` seconds."""
     process.terminate()
     try:
         process.wait(GRACE_S)
@@ -180,7 +180,7 @@ class ReportRepository(Git):
         self._objects: GitDB | None = None
 
     def blob(self, name: str) -> bytes:
-        """Return a blob by its full id. Raises `GitError` if it does not exist."""
+        """Return a blob by its full id. Raises `GitError` if the blob does not exist."""
         from git import GitDB  # Imported here because the import is slow and most commands do not read history.
         from git.exc import ODBError
 
@@ -212,10 +212,10 @@ QUIET = (
     *("-c", "http.lowSpeedLimit=1"),
     *("-c", "http.lowSpeedTime=60"),
 )
-"""Options for git commands that work on commits. Hooks are turned off, because they would check the checked-out files
-instead of the files that are committed and pushed here, and might even change them. No file is left beside the user's
-index. Replacements by `git replace` are ignored, because other clones have the original commits. If a server sends
-nothing, the command times out."""
+"""Options for git commands that work on commits. Hooks are turned off, because hooks check the checked-out files
+instead of the files that evalscribe commits and pushes, and hooks might even change files. git writes no split-index
+file next to the user's index. Replacements by `git replace` are ignored, because other clones have the original
+commits. If a server sends nothing, the command times out."""
 
 
 class GitResult(CompletedCommand):
@@ -242,6 +242,6 @@ class GitFolder(Git):
         env: Mapping[str, str] | None = None,
         at_most_s: float | None = None,
     ) -> GitResult:
-        """Run a git command like `Git.run`."""
+        """Run a git command as `Git.run` does. Secrets in the result's message are redacted."""
         # The messages of the result are redacted, because a remote might repeat a URL that contains a token.
         return GitResult(*super().run(*arguments, feed=feed, env=env, at_most_s=at_most_s))

@@ -1,4 +1,4 @@
-"""Connect to GitHub if a remote is there.
+"""Connect to GitHub if a remote is on GitHub.
 
 For other remotes, name the page on which a person can open the pull request.
 """
@@ -68,9 +68,9 @@ def open_forge(settings: Settings, remote_url: str | None) -> "GitHubForge | Man
 
 
 def advice(settings: Settings, remote_url: str | None) -> str | None:
-    """Return advice on the setting with which evalscribe would open the pull request itself.
+    """Return advice on the setting that would let evalscribe open the pull request itself.
 
-    Returns None if evalscribe already opens pull requests, or if it cannot open them on this server.
+    Returns None if evalscribe already opens pull requests, or if no such setting is known for this server.
     """
     address, access = parse_address(remote_url), settings.github()
     if address is None:
@@ -89,8 +89,8 @@ def advice(settings: Settings, remote_url: str | None) -> str | None:
 def _belongs(host: str, access: Access) -> bool:
     """Return whether the API belongs to the host of the remote.
 
-    This is so if both are the same host, or if the API's host is the remote's host with `api.` in front, as in
-    `api.github.com`.
+    The API belongs to the host if the API's host is the same host, or the same host with `api.` in front, such as
+    `api.github.com` for `github.com`. `api.github.com` also belongs to `ssh.github.com`.
     """
     api = (urlsplit(access.url).hostname or "").lower()
     # `ssh.github.com` is GitHub's address for ssh over the port of HTTPS.

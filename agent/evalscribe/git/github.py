@@ -111,7 +111,7 @@ TIMEOUT_S = 20
 LARGEST = 16 * 1024 * 1024
 """Maximum bytes of a decompressed response. A page of 100 comments with 64 KiB each has less than half this size."""
 PIECE = 16 * 1024
-"""Number of bytes that are decompressed at a time. gzip makes data at most a thousand times as large."""
+"""Number of bytes that are decompressed at a time. Data grows at most a thousandfold when gzip decompresses it."""
 _NO_API = (BadAttributeException, RuntimeError, TypeError, AttributeError, KeyError, AssertionError, ValueError)
 """Exceptions that PyGithub raises if a response has an unexpected form or redirects to another host."""
 AGAIN = Retry(
@@ -133,7 +133,7 @@ class _Response(RequestsResponse):
     def read(self) -> str:
         """Return the body of the response.
 
-        Raises `requests.exceptions.ContentDecodingError` if it is too large or compressed more than once.
+        Raises `requests.exceptions.ContentDecodingError` if the body is too large or compressed more than once.
         """
         # The limit on the size of a piece holds for one layer of compression only.
         if "," in self.headers.get("content-encoding", ""):
@@ -187,9 +187,9 @@ class GitHubForge:
         self.repository = self.client.get_repo(path)
 
     def propose(self, pushed: PushedBranch, base: str, title: str, body: str, *, draft: bool) -> PullRequest:
-        """Open a pull request for the branch, or update it if it is already open.
+        """Open a pull request for the branch. If a pull request is already open, update that pull request.
 
-        Raises `EvalscribeError` with the reason if this fails.
+        Raises `EvalscribeError` with the reason if GitHub cannot open or update the pull request.
         """
         try:
             with _errors(f"open a pull request in {self.path}"):
@@ -218,7 +218,7 @@ class GitHubForge:
     def check(self) -> None:
         """Check that the API accepts the token, without changing anything.
 
-        Raises `EvalscribeError` if the API does not accept it.
+        Raises `EvalscribeError` if the API does not accept the token.
         """
         with _errors("check the token"):
             self.client.requester.requestJsonAndCheck("GET", "/meta")
@@ -243,7 +243,7 @@ class GitHubForge:
         return _pull_request(pull, "updated" if _updated(pull, title, body) else "unchanged")
 
     def _open(self, branch: str) -> "Pull | None":
-        """Return the open pull request of the branch; None if there is none."""
+        """Return the open pull request of the branch; None if the branch has no open pull request."""
         pulls = self.repository.get_pulls(state="open", head=f"{self.owner}:{branch}")
         return next((pull for pull in pulls if pull.head.ref == branch and _from_here(pull)), None)
 
@@ -282,7 +282,7 @@ def _pull_request(pull: "Pull", state: Literal["new", "updated", "unchanged"]) -
 def _errors(action: str) -> Iterator[None]:
     """Convert every error of the GitHub client to an `EvalscribeError`.
 
-    The client's own message can quote a whole page.
+    The client's own message is replaced, because that message can quote a whole page.
     """
     try:
         yield

@@ -23,8 +23,8 @@ from evalscribe.model.repository import (
 MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/remotes/origin/master")
 _REF = "%(refname) %(symref)"
 REPORTS = "*.md"
-"""Pattern that matches all markdown files in a repository. All are considered, because a report can have been moved
-from any folder."""
+"""Pattern that matches all markdown files in a repository. All of these files are searched, because a report can have
+been moved from any folder."""
 _FILE = b"100"
 """First bytes of git's file mode for regular files. Symbolic links have another mode; they are not reports."""
 _BOT = "[bot]"
@@ -181,7 +181,8 @@ def _existing(folder: Path) -> Path:
 def resolve_ref(repo: ReportRepository, ref: str | None) -> tuple[str, str]:
     """Return the full name and the commit of `ref`.
 
-    Without `ref`, return those of the remote's main branch or of HEAD. Raises `UsageError` if `ref` does not exist.
+    If `ref` is None, use the remote's main branch, or HEAD if the main branch is unknown.
+    Raises `UsageError` if `ref` does not exist.
     """
     if not ref:
         ref_lines = repo.text("for-each-ref", f"--format={_REF}", *MAIN)
@@ -295,7 +296,7 @@ def _changes(repo: ReportRepository, commits: Sequence[Commit]) -> dict[tuple[st
 
 
 def _parsed(out: bytes) -> Iterator[Changes]:
-    """Yield the changes between each commit and one of its parents. The pairs are in the order of the input."""
+    """Yield the changes of each pair of a commit and one of its parents, in the order of git's input."""
     changes: dict[str, CommitChange] | None = None
     fields = iter(out.split(b"\0"))
     for field in fields:
@@ -352,7 +353,10 @@ def _in_working_tree(repo: ReportRepository, folder: Path, below: str, tip: str)
 
 
 def _data(repo: ReportRepository, path: str, text: str | None, commit: str | None) -> str | None:
-    """Return the text of the data file of a report's page in a commit; None if the page has no data file."""
+    """Return the text of the data file that belongs to a report's page in a commit.
+
+    Returns None if `commit` is None or the page has no data file.
+    """
     return read_files(repo, [(commit, data_name(path))])[0] if commit and has_data(text or "") else None
 
 
@@ -363,7 +367,7 @@ def _branches(repo: ReportRepository, tip: str) -> list[str]:
 
 
 def _parting(repo: ReportRepository, tip: str, branch: str) -> str | None:
-    """Return the commit from which two histories diverged (the merge base); None if they are unrelated."""
+    """Return the commit from which two histories diverged (the merge base); None if the histories are unrelated."""
     return repo.ask("merge-base", tip, branch) or None
 
 

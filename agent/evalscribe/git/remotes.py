@@ -43,7 +43,7 @@ def strip_credentials(url: str) -> str:
 def parse_address(url: str | None) -> RemoteAddress | None:
     """Parse the address of a remote.
 
-    Returns None if it is a folder or anything else that is not an address of a server.
+    Returns None if `url` is None, a local folder, or anything else that is not the address of a server.
     """
     if not url or _WINDOWS_DRIVE.match(url):
         return None
@@ -119,8 +119,8 @@ _NO_ACCESS = re.compile(
     re.IGNORECASE,
 )
 _NAME = re.compile(r"[^\x00-\x20\x7f~^:?*\[\\]+")
-"""Matches valid branch names. Names with a colon are invalid, because git would read such a name from a server as an
-order to write a local branch."""
+"""Matches valid branch names. Names with a colon are invalid, because git would interpret such a name from a server as
+an instruction to write a local branch."""
 _NO_FETCH_EFFECTS = (
     "--no-tags",
     "--no-prune",
@@ -139,10 +139,10 @@ class Remotes:
         self.answer_s = answer_s
 
     def chosen(self, name: str | None) -> str:
-        """Choose a remote. If `name` is given, return this remote.
+        """Choose a remote and return its name. If `name` is given, choose the remote with this name.
 
-        Otherwise, return the remote of the current branch's upstream. If it has no upstream, return `origin`. If there
-        is no `origin`, return the only remote.
+        Otherwise, choose the remote of the current branch's upstream. If the branch has no upstream, choose `origin`.
+        If no remote is named `origin`, choose the only remote.
 
         Raises `UsageError` if the choice is not clear or the remote does not exist.
         """

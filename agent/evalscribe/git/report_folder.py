@@ -1,4 +1,4 @@
-"""Read and write the reports folder, and commit single files. Add new files to a folder of the user."""
+"""Read and write the reports folder, and commit single files. Also write new files into another folder."""
 
 import fcntl
 import os
@@ -95,7 +95,7 @@ def _reason_against(repo: ReportRepository, path: Path) -> str | None:
 
 
 def _no_name(repo: ReportRepository) -> str | None:
-    """Return an error if no author is configured."""
+    """Return an error message if no author is configured in git, else None."""
     # Otherwise, git would make up an author from the name of the machine.
     for identity in ("GIT_AUTHOR_IDENT", "GIT_COMMITTER_IDENT"):
         if repo.ask(*_NAMED, "var", identity) is None:
@@ -142,7 +142,7 @@ _ATTRIBUTES = "# Data of reports, which forges fold away in pull requests.\n*/**
 class ReportsFolder:
     """The folder that contains the reports.
 
-    People keep it in git. A path that leads out of the folder, even through a link, is refused.
+    Users keep the folder in git. A path that leads out of the folder, even through a link, is refused.
     """
 
     def __init__(self, root: Path) -> None:
@@ -195,7 +195,7 @@ class ReportsFolder:
     def write(self, name: str, text: str | Iterable[str]) -> Path:
         """Write a report atomically, and return its absolute path. The text can be given in parts.
 
-        Raises `DataError`, `AccessError` or `UnavailableError` if it cannot be written.
+        Raises `DataError`, `AccessError` or `UnavailableError` if the report cannot be written.
         """
         target = self._inside(name)
         try:
@@ -244,7 +244,7 @@ class ReportsFolder:
     def require_repository(self) -> None:
         """Check that reports can be committed.
 
-        Called before any paid work. Raises `UsageError` with the reason if they cannot be committed.
+        Call this method before any paid work. Raises `UsageError` with the reason if reports cannot be committed.
         """
         command.require_git()
         folder = next(parent for parent in (self.root, *self.root.parents) if parent.is_dir())
@@ -308,7 +308,10 @@ class ReportsFolder:
     def versions_of(
         self, names: Iterable[str], ref: str | None = None
     ) -> Iterator[tuple[str, tuple[FileVersion, ...]]]:
-        """Yield the names and versions of several reports, as in `versions`. The repository is opened only once."""
+        """Yield the name and the merged versions of each report. `ref` has the same meaning as in `versions`.
+
+        The repository is opened only once for all reports.
+        """
         command.require_git()
 
         with history.open_git(self.root) as repo:

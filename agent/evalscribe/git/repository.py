@@ -54,7 +54,7 @@ class Trees:
         return next((blob for blob in self.list_blobs(commit, "--", path) if blob.path == path), None)
 
     def changed(self, base: str, files: Mapping[str, str]) -> str:
-        """Write a tree with the files of a commit, in which the given files have the given texts.
+        """Write a copy of the tree of commit `base`. In the copy, each path in `files` has the given text.
 
         Return the id of the tree.
         """
@@ -119,8 +119,9 @@ def _check_merged(err: str) -> None:
     both = dict.fromkeys(re.findall(r"^(.+): unmerged \(", err, re.MULTILINE))
     if both:
         raise DataError(
-            f"the main branch and ours both changed {', '.join(both)[:300]} since they diverged, as far as this clone "
-            "shows (if the clone is shallow, run `git fetch --unshallow`); merge the main branch into ours by hand"
+            f"the main branch and our branch both changed {', '.join(both)[:300]} since they diverged, as far as this "
+            "clone shows (if the clone is shallow, run `git fetch --unshallow`); merge the main branch into our "
+            "branch by hand"
         )
 
 

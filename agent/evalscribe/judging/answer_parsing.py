@@ -103,7 +103,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"the key {duplicate[:80]!r} stands there twice")
+        raise ValueError(f"the key {duplicate[:80]!r} occurs twice in an object")
     return members
 
 
@@ -146,7 +146,8 @@ def parse_answer(text: str, rubric: Rubric, repeats: Callable[[str], bool] = lam
     """Return the output in a judge's answer, or a list of problems if the answer has no valid output.
 
     If the answer has tags, the first tag with a valid output counts; otherwise the whole text is searched. An output is
-    valid if it is the only complete JSON object in the tag or text that fits the schema. If `repeats` returns True for
+    valid if it is a complete JSON object that fits the schema, and no different object in the same tag or text fits the
+    schema. If `repeats` returns True for
     the text of a tag, the judge might have quoted this tag from the subject. The output of such a tag is only used if
     no other tag has a valid output.
     """
@@ -187,7 +188,7 @@ class _Tags:
         self._remaining, self._extensions = MOST_OBJECTS, MOST_EXTENDED
 
     def more(self) -> bool:
-        """Advance to the next closed tag. Return False if there is none."""
+        """Advance to the next closed tag. Return False if no closed tag is left."""
         begin = self._text.find(self._opening, self._end)
         if begin < 0 or not self._remaining:
             return False
@@ -206,10 +207,10 @@ class _Tags:
         return self._text[self._begin : self._end]
 
     def object_lists(self) -> list[list[JsonSpan]]:
-        """Return a list of the JSON objects between the current opening tag and its closing tag.
+        """Return one or two lists of JSON objects.
 
-        If further opening tags come before the closing tag, also return a list of the objects after the last of these
-        opening tags.
+        The first list has the objects between the current opening tag and its closing tag. If further opening tags come
+        before the closing tag, the second list has the objects after the last of these opening tags.
         """
         begin, end = self._begin, self._end
         outer_objects = self._extend(_objects(self._text, begin, end))

@@ -229,7 +229,7 @@ class FailureJudge:
 
     judge: Judge
     cascade: FailureCascade | None = None
-    """The same object as `judge` if it is a cascade; otherwise None."""
+    """The same object as `judge` if the judge is a cascade; otherwise None."""
     models: tuple[str, ...] = ()
     """Names of the models that the judge calls."""
     own_prompts: bool = False
@@ -376,8 +376,8 @@ class JudgeBuilder:
     def _expensive(self) -> str:
         """Return the name of the expensive model of a cascade.
 
-        If `judge` is set on the command line, it names this model. Otherwise, the `judge` of `[cascade]` in
-        evalscribe.toml names it.
+        If `judge` is set on the command line, the value of `judge` is this name. Otherwise, the name is the value of
+        `judge` in the section `[cascade]` of evalscribe.toml.
         """
         if self._settings.judge.origin.trust != COMMAND_LINE:
             return self._settings.cascade.judge
@@ -437,7 +437,10 @@ def _is_customised(rubric: Rubric) -> bool:
 
 
 def estimating_judge() -> Judge:
-    """Return a judge that uses the default model and can only estimate costs. It has no API key, so it cannot judge."""
+    """Return a judge that uses the default model and can only estimate costs.
+
+    The judge has no API key, so it cannot give a verdict.
+    """
     from evalscribe.llm.anthropic import AnthropicModel
 
     model = AnthropicModel(DEFAULT_MODEL.model_name, key="")

@@ -73,7 +73,9 @@ class FailureCascade:
         return sum(stages, Estimate())
 
     def estimates(self, case: Failure) -> dict[Stage, Estimate]:
-        """Return an estimate for each stage: the call of the cheap model, and the second judge that reads the most.
+        """Return an estimate for each stage: `tag` for the cheap model, and `judge` for the second judge.
+
+        `judge` is the estimate of the possible second judge that reads the most input tokens.
 
         If the rules are certain of their verdict, there are no estimates.
         """
@@ -104,7 +106,7 @@ class FailureCascade:
         return _undecided(best, second, first.usage + second.usage) if best else second.model_copy(update=update)
 
     async def _ask(self, judge: Judge, case: Failure) -> Verdict | Unclassified:
-        """Return the stored answer to the same question. If there is none, ask the judge and store the answer."""
+        """Return the stored answer to the same question. If no answer is stored, ask the judge and store the answer."""
         key = judge.key(case)
         stored = self._store.get_verdict(key) if self._store is not None and not self._fresh else None
         if isinstance(stored, Verdict) or (stored and stored.final):
@@ -159,7 +161,7 @@ class CascadeResult(Frozen):
 class SubjectCascade:
     """Judges a subject and tags it with one call of a cheap model.
 
-    An expensive model only judges the subjects that are tagged or of which the cheap model is uncertain.
+    An expensive model then judges a subject only if the subject has a tag or the cheap model is uncertain.
     """
 
     def __init__(self, first: RubricJudge, tagged: Mapping[str, RubricJudge], judge: RubricJudge) -> None:

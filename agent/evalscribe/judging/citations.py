@@ -153,7 +153,10 @@ class _Reader:
         return mark if is_citation else None
 
     def _longest_path(self, role: str, at: int) -> str | None:
-        """Return the longest path of a document with this role that is found at an offset of the text."""
+        """Return the longest document path that the text contains at offset `at`; None if no path is there.
+
+        Only paths of documents with the given role are considered.
+        """
         paths = self._paths.get(role, {})
         # A path can contain `:3-4, ` itself, so the longest known path decides where the path ends.
         for length in self._lengths.get(role, ()):
@@ -213,7 +216,7 @@ def _lines(match: re.Match[str]) -> tuple[int, int]:
 
 
 SHORTEST_QUOTE = 3
-"""Minimum number of visible characters of a quotation. Shorter quotations are found everywhere."""
+"""Minimum number of visible characters of a quotation. Shorter quotations would occur almost everywhere."""
 LONGEST_QUOTE = 20_000
 """Maximum characters of a quotation."""
 _Location = tuple[CitationStatus, CitationTarget | None]
@@ -268,7 +271,7 @@ def _locate_quote(mark: Mark, quote: str, subject: Subject) -> _Location:
 
 
 def _of_value(mark: Mark, quote: str) -> _Location | None:
-    """Locate the quotation in the cited metadata value."""
+    """Locate the quotation in the cited metadata value; None if the value does not contain the quotation."""
     span = next(Haystack((value_text(mark.value),)).spans(quote, 0), None)
     if mark.item is None or mark.key is None or span is None:
         return None

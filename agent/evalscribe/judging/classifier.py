@@ -316,7 +316,8 @@ class Investigation:
     def _take(self, reply: Reply) -> Verdict | Unclassified | None:
         """Process one answer of the model.
 
-        Return a verdict, or the reason why there will be none. Return None if the conversation continues.
+        Return a verdict, or an `Unclassified` with the reason why no verdict follows. Return None if the conversation
+        continues.
         """
         match reply.stop:
             case "refusal":

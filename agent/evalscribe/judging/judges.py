@@ -109,7 +109,8 @@ class LoadedRubricJudge:
 class LoadedCascade:
     """A judge with two models.
 
-    The cheap model judges and tags every subject. The expensive model only judges tagged and uncertain subjects.
+    The cheap model judges and tags every subject. The expensive model judges a subject only if the subject has a tag
+    or the cheap model is uncertain.
     """
 
     def __init__(self, cascade: SubjectCascade) -> None:

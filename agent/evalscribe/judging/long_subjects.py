@@ -281,8 +281,8 @@ class PartReader:
     async def ask(self, question: str, room: int) -> tuple[str, ...]:
         """Ask for observations with at most `room` tokens. Check their citations, and return the observations.
 
-        Raises `PartTooLong` if the prompt is too long, and `CallFailed` if there is no answer. The usage is counted in
-        both cases.
+        Raises `PartTooLong` if the prompt is too long, and `CallFailed` if there is no answer. Usage is counted
+        even if one of these errors is raised.
         """
         try:
             texts, usage = await ask_observations(self._model, question, self._subject, min(self.answer_tokens, room))
@@ -373,7 +373,7 @@ WORDS_PER_TOKEN = 0.5
 async def merge_observations(reader: PartReader, observed: tuple[str, ...], room: int) -> tuple[str, ...]:
     """Merge observations until they have at most `room` tokens.
 
-    Observations that still do not fit are left out, and the reader records this as a gap.
+    Observations that still do not fit are left out, and the reader records the omission as a gap.
     """
     for _ in range(ROUNDS):
         tokens_before = total_tokens(observed)

@@ -92,7 +92,7 @@ def merge_ranges(ranges: Iterable[Range], length: int, near: int = NEAR) -> list
 
 
 def head_range(document: Document, budget: int) -> Range:
-    """Return the range of a document's first lines that fit in the budget. Return (1, 0) if not even one line fits."""
+    """Return the range of a document's first lines that fit in `budget` tokens; (1, 0) if not even one line fits."""
     return 1, fitting_lines(document.lines, budget, longest_line(document.role))
 
 
@@ -475,9 +475,9 @@ EXPLANATION = 720
 def log_excerpts(evidence: Evidence, diagnosis: Diagnosis) -> list[Excerpt]:
     """Return the log lines that explain the failure.
 
-    Lines about failed tests, with the test runner's counts, take precedence. Without failed tests, the errors are
-    returned or, if there are none, the end of the log. For every other failed step, its errors or the end of its log
-    are added.
+    For the failed step of the eval, the lines about failed tests are returned, with the test runner's counts. If no
+    test failed, the lines of the located errors are returned. If no error is located, the end of the log is returned.
+    Lines about every other failed step are selected in the same way and appended.
     """
     selected = _step_excerpts(evidence, diagnosis, TAIL)
     for step in evidence.steps:

@@ -17,7 +17,7 @@ _UNSEEN_OR_BREAK = re.compile(f"{_HIDDEN}|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 class Delimiter:
-    """A delimiter that is derived from a question's content and does not occur in it."""
+    """A delimiter that is derived from the content of a question and does not occur in that content."""
 
     def __init__(self, digest: str, contents: Sequence[str]) -> None:
         """Derive a delimiter from `digest`.

@@ -80,7 +80,7 @@ def _spans(lines: list[tuple[int, str]], quote: list[tuple[int, str]]) -> Iterat
 SEPARATOR = "\uffff"
 """Separates texts that are joined in order to search them together.
 
-The separator is a Unicode noncharacter. If a text contains the separator, it is replaced there.
+The separator is a Unicode noncharacter. If a text contains this character, the character is replaced in that text.
 """
 _REACH = 24
 """Number of characters before a quoted span that are searched for a negation."""

@@ -122,7 +122,7 @@ def transcript_with_blocks(mark: str, transcript: Transcript, run: AgentRun, who
 def result_item(mark: str, result: Result) -> SubjectItem:
     """Return a result as an item.
 
-    The citations in the result refer to another prompt, so each is replaced by its quotation.
+    The citations in the result refer to another prompt, so each citation is replaced by the text that it quotes.
     """
     target = CitationTarget(kind="result", item=mark, result_id=result.id)
     return SubjectItem(mark=mark, about="earlier result", text=render_output(result.output or {}), target=target)
@@ -177,8 +177,8 @@ class RequestPrompt:
     text: str
     """Text of the prompt.
 
-    The first reference to a run or result is replaced by its content between delimiters. Later references to the same
-    run or result are replaced by its mark, such as `[R0]`.
+    The first reference to a run or result is replaced by the content of the run or result, between delimiters. Later
+    references to the same run or result are replaced by the mark of the run or result, such as `[R0]`.
     """
     subject: Subject
     """The items that an answer can cite."""
@@ -241,7 +241,7 @@ class _Namer:
 def _subject(parts: Sequence[_Part]) -> Subject:
     """Build the subject of a prompt.
 
-    The digest covers the entire prompt, so that the author of one part of it cannot predict the delimiter.
+    The digest covers the entire prompt, so that the author of one part of the prompt cannot predict the delimiter.
     """
     items = [item for part in parts if isinstance(part, tuple) for item in part]
     subject = Subject.of("prompt", items)
@@ -300,7 +300,7 @@ FREE = {
 
 
 class RequestAnswer(Frozen):
-    """Answer to a question, or the reason why there is none."""
+    """Answer to a question, or the reason why there is no answer."""
 
     output: dict[str, Any] | None = None
     """The output with resolved citations. Without a schema, it is `{"output": text, "citations": […]}`."""
@@ -367,7 +367,10 @@ class RequestModel:
         )
 
     def again(self, output: dict[str, Any], question: RequestPrompt) -> dict[str, Any]:
-        """Return a cached answer to the same prompt, after resolving its citations in the items of this question."""
+        """Return a cached answer to the same prompt, with its citations resolved in the items of this question.
+
+        `output`: the cached answer. The citations that were resolved for the earlier question are discarded.
+        """
         return self._cited(strip_citations(output), question)
 
     async def ask(self, question: RequestPrompt, request: Request) -> RequestAnswer:

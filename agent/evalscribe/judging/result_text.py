@@ -21,7 +21,7 @@ def headline(result: JudgeResult, label: Mapping[str, Any]) -> str:
 
 
 def _label_values(label: Mapping[str, Any]) -> Iterator[str]:
-    """Yield all values of a label that are not boolean. If all are boolean, yield each value with its field's name."""
+    """Yield all values of a label that are not boolean. If all values are boolean, yield each with its field's name."""
     values = [_scalar_text(value) for value in label.values() if not isinstance(value, bool)]
     yield from values or (f"{name}: {_scalar_text(value)}" for name, value in label.items())
 
@@ -111,7 +111,7 @@ def stored_result_text(result: Result) -> str:
     """Render a stored result.
 
     The first line has the number and the metadata, such as `7  task: 3`. The answer follows, or the reason why there is
-    none.
+    no answer.
     """
     return "\n".join(_lines(result))
 

@@ -66,7 +66,7 @@ def _with_closing(messages: Sequence[Message], citation_help: str) -> tuple[Mess
 
 
 def build_request(rubric: Rubric, subject: Subject, max_tokens: int, subject_text: str | None = None) -> Request:
-    """Build the request to a judge. If `subject_text` is given, it is shown in place of the subject's own text."""
+    """Build the request to a judge. If `subject_text` is given, it replaces the text of `subject`."""
     system, messages = fill_templates(
         rubric, subject.text() if subject_text is None else subject_text, subject.citation_help
     )
@@ -95,7 +95,7 @@ MOST_NAMED = 10
 
 
 class Rollout(Frozen):
-    """Result of one conversation: an output, or the reason why there is none."""
+    """Result of one conversation: an output, or the reason why there is no output."""
 
     number: int
     """Number of the rollout, from 0. All rollouts of a panel ask the same question, each in its own call."""

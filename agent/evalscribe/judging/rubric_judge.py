@@ -70,13 +70,17 @@ LEAST_ROOM = 1_000
 LEAST_WINDOW = 2_000
 """Minimum tokens for question and answer.
 
-A question that was too long for the model is shortened and asked again, unless fewer tokens than these would remain.
+If a question was too long for the model, the question is shortened and asked again, as long as at least
+`LEAST_WINDOW` tokens remain.
 """
 NO_ROOM = "the rubric leaves no room for a subject in the model's window"
 
 
 def whole_request(rubric: Rubric, subject: Subject, max_tokens: int, window: int) -> Request:
-    """Return the question with the whole subject, even if that exceeds the context window."""
+    """Return the request that shows the whole subject, even if the request exceeds the context window.
+
+    `window`: context window of the model in tokens.
+    """
     return build_request(rubric, subject, min(max_tokens, int(ANSWER_SHARE * window)))
 
 
@@ -267,7 +271,7 @@ class RubricJudge:
     def estimate(self, subject: Subject) -> Estimate:
         """Estimate the usage of all rollouts.
 
-        If the subject exceeds the context window, the estimate includes reading it once in parts.
+        If the subject exceeds the context window, the estimate includes the usage of reading the subject once in parts.
         """
         request = self._request(subject, self._max_tokens)
         tokens, answer = prompt_tokens(request), min(LIKELY_ANSWER, request.max_tokens)
@@ -291,7 +295,7 @@ class RubricJudge:
         )
 
     async def judge(self, subject: Subject) -> JudgeResult:
-        """Return the stored result of the same question. If there is none, judge the subject.
+        """Return the stored result of the same question. If no result is stored, judge the subject.
 
         If the subject cannot be judged, the result has the type `FAILURE`.
 
@@ -321,7 +325,7 @@ class RubricJudge:
         return await SubjectSession(self._setup, subject, request, timeout_s).decide()
 
     def _request(self, subject: Subject, max_tokens: int) -> Request:
-        """Return the request that was built for the estimate. If there is none, build a new request."""
+        """Return the request that was built for the estimate. If no request was built, build a new request."""
         request, tokens = self._estimated.pop(subject.digest, (None, 0))
         self._room += tokens
         if request is not None and max_tokens == self._max_tokens:
@@ -366,7 +370,7 @@ class RubricJudge:
     def _has_other_reader(self, stored: JudgeResult) -> bool:
         """Return whether the subject of a stored result was read in parts by another model or with other templates.
 
-        The key of the result only shows this if the subject was expected to be too long.
+        The key of a result depends on the reader model and templates only if the subject was expected to be too long.
         """
         reader = (stored.result_metadata or {}).get("read_by")
         return reader is not None and reader != self._reader_id()

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 def parse_rubric(text: str, name: str, where: str) -> Rubric:
     """Parse the text of a rubric file. The rubric gets the id `name`.
 
-    Raises `RubricError` with `where`, the line and the path of the field if the rubric is invalid.
+    Raises `RubricError` if the rubric is invalid. The error contains `where`, the line, and the path of the field.
     """
     if len(text.encode(errors="replace")) > LARGEST:
         raise RubricError("", f"is larger than {LARGEST // 1024} KiB", where)
@@ -47,7 +47,8 @@ def parse_rubric(text: str, name: str, where: str) -> Rubric:
 def load_rubric(name_or_path: str, prompts: Prompts) -> Rubric:
     """Load a rubric by name, or from the file at a path.
 
-    Raises `NotFoundError` with the available rubrics if the rubric is not found, and `RubricError` for an invalid file.
+    Raises `NotFoundError` if the rubric or file does not exist. For a name, the message lists the available rubrics.
+    Raises `RubricError` if the file is invalid.
     """
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
         return _from_file(Path(name_or_path))
@@ -64,9 +65,9 @@ def rubric_names(prompts: Prompts) -> tuple[str, ...]:
 
 
 def to_yaml(rubric: Rubric) -> str:
-    """Return a rubric as YAML without default values.
+    """Return a rubric as YAML. Fields with default values are left out.
 
-    Parsing this YAML gives the same rubric again. Only the id and the version can differ.
+    Parsing this YAML gives an equal rubric, except that the id and the version can differ.
     """
     return dump_yaml(_explicit_fields(rubric))
 
@@ -163,7 +164,7 @@ LABEL_FIELD = "classification"
 
 
 def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
-    """Return the labels that a rubric for failures allows, in the default order.
+    """Return the labels that a rubric for failures allows, in the order of `CLASSIFICATIONS`.
 
     Raises `UsageError` if the rubric is not for failures.
     """
@@ -171,13 +172,13 @@ def failure_labels(rubric: Rubric) -> tuple[Classification, ...]:
     labels = field.get("enum") if field else None
     if not labels:
         raise UsageError(
-            f"rubric {rubric.id} judges no failures: its schema has no `{LABEL_FIELD}` with an enum of labels\n"
-            f"(of {', '.join(CLASSIFICATIONS)}); any question can be asked with `evalscribe judge {rubric.id}`"
+            f"rubric {rubric.id} does not judge failures: its schema has no `{LABEL_FIELD}` with an enum of labels\n"
+            f"(allowed: {', '.join(CLASSIFICATIONS)}). To ask another question, use `evalscribe judge {rubric.id}`"
         )
     unknown = [str(label) for label in labels if label not in CLASSIFICATIONS]
     if unknown:
         raise UsageError(
-            f"rubric {rubric.id} judges no failures: its `{LABEL_FIELD}` allows {unknown[0]!r}, "
+            f"rubric {rubric.id} does not judge failures: its `{LABEL_FIELD}` allows {unknown[0]!r}, "
             f"but an analysis only accepts {', '.join(CLASSIFICATIONS)}"
         )
     return tuple(label for label in CLASSIFICATIONS if label in labels)
@@ -193,8 +194,8 @@ def default_rubric() -> Rubric:
 def judge_id(model: str, rubric: Rubric) -> str:
     """Return the id of a judge.
 
-    The id begins with the model's name. For every rubric except the default rubric, the rubric follows, as in
-    ` with unfair-check@2`.
+    The id begins with the model's name. If the rubric is not the default rubric, the id continues with the name and
+    version of the rubric, as in ` with unfair-check@2`.
     """
     return model if rubric.digest == default_rubric().digest else f"{model} with {rubric.id}@{rubric.version}"
 
@@ -207,7 +208,7 @@ _VERSIONED = re.compile(r"(?P<name>.+)@(?P<version>[0-9]{1,18})")
 class CreatedRubric(Frozen):
     rubric: Rubric
     new: bool
-    """True if a new version was stored. False if the latest stored version is equal."""
+    """True if a new version was stored. False if the file equals the latest stored version."""
 
 
 class ListedRubric(Frozen):
@@ -257,9 +258,10 @@ def create_rubric(
 def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubric:
     """Return a stored rubric: version 2 for the name `NAME@2`, the latest version for the name `NAME`.
 
-    If no version of `NAME` is stored, its file is stored first.
+    For the name `NAME`, if no version is stored yet, the rubric's file is stored as the first version.
 
-    Raises `NotFoundError` with the available rubrics if the rubric is not found, and `RubricError` for an invalid file.
+    Raises `NotFoundError` if the rubric does not exist. The message lists the available rubrics. Raises `RubricError`
+    if the file is invalid.
     """
     rubric_id, version = parse_rubric_name(name)
     _make_default(store, DEFAULT_COLLECTION)
@@ -270,7 +272,10 @@ def store_rubric(store: "CollectionStore", prompts: Prompts, name: str) -> Rubri
 
 
 def outdated_note(prompts: Prompts, rubric: Rubric, name: str) -> str | None:
-    """Return a note if the file of a rubric differs from the stored version that is used. Otherwise, return None."""
+    """Return a note if a rubric's file differs from the stored version that is used.
+
+    Return None if they are equal, if there is no valid file, or if `name` asks for a version, as in `NAME@2`.
+    """
     if parse_rubric_name(name)[1] is not None:
         return None
     try:
@@ -318,14 +323,14 @@ def find_rubric(store: "CollectionStore", prompts: Prompts, name: str, collectio
 
 
 def validate_rubrics(prompts: Prompts, files: Iterable[str]) -> tuple[ValidatedRubric, ...]:
-    """Validate rubrics, each given as a path or a name. Return the problem of each invalid rubric."""
+    """Validate rubrics, each given as a path or a name. Return one result for each rubric, valid or not."""
     return tuple(ValidatedRubric(file=file, problem=_problem(prompts, file)) for file in files)
 
 
 def diff_rubrics(
     store: "CollectionStore", prompts: Prompts, old: str, new: str | None = None, collection: str = DEFAULT_COLLECTION
 ) -> str:
-    """Return the unified diff of two rubrics as YAML; empty if they are equal.
+    """Return the unified diff between the YAML of two rubrics; empty if the two are equal.
 
     If `new` is None, compare `old` with the file of the same rubric.
     """

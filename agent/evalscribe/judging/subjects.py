@@ -26,12 +26,15 @@ from evalscribe.redaction.redact import redact_json
 _INDEX = re.compile(r"[0-9]{1,9}")
 _ENDS = ("]", ",", ";", ":<RANGE>", ": <RANGE>")
 MOST_STEPS = 10_000
-"""Maximum number of steps in matching one cited key. Hostile metadata can make a key ambiguous."""
+"""Maximum number of steps in matching one cited key.
+
+Hostile metadata can contain ambiguous keys, for which matching would otherwise take very long.
+"""
 
 
 @dataclass(frozen=True)
 class KeyedValue:
-    """The value of a cited key. `end` is the offset of the first character after the key in the text that cites it."""
+    """The value of a cited key. `end` is the offset of the first character after the key in the citing text."""
 
     value: Any
     end: int
@@ -263,9 +266,9 @@ MAX_PRECEDENTS = 6
 
 
 def select_precedents(precedents: Sequence[Precedent]) -> tuple[Precedent, ...]:
-    """Return the precedents that people reviewed or for which they took action.
+    """Return the first `MAX_PRECEDENTS` precedents that people reviewed or acted on.
 
-    If nobody reviewed a precedent, the judge's label is left out, because it proves nothing.
+    If nobody reviewed a precedent, the judge's label, cause and reasoning are left out, because they prove nothing.
     """
     relevant = (precedent for precedent in precedents if precedent.by_person or precedent.action)
     return tuple(precedent if precedent.by_person else _unconcluded(precedent) for precedent in relevant)[
@@ -310,7 +313,7 @@ def metadata_items(mark: str, run: AgentRun) -> Iterator[SubjectItem]:
 
 
 def transcript_items(mark: str, transcript: Transcript, run: AgentRun) -> Iterator[SubjectItem]:
-    """Yield a transcript's items. With the mark `T0`, these are its metadata `T0M` and its blocks `T0B0` …"""
+    """Yield a transcript's items. For the mark `T0`, the items are the metadata `T0M` and the blocks `T0B0` …"""
     if transcript.metadata or transcript.name:
         about = _heading("metadata of the transcript", transcript.name)
         yield _metadata(f"{mark}M", about, transcript.metadata, run, transcript)
@@ -357,7 +360,7 @@ def _about(message: ChatMessage) -> str:
 def _parts(message: ChatMessage) -> Iterator[tuple[str, str]]:
     """Yield the texts of a message, each with a label.
 
-    The message's content only has a label if the message also has reasoning.
+    The label of the message's content is empty unless the message also has reasoning.
     """
     if isinstance(message, AssistantMessage) and message.reasoning:
         yield "reasoning", message.reasoning

@@ -37,7 +37,7 @@ def tool_of(name: str, fields: type[BaseModel]) -> Tool:
 
 
 def describe_misuse(error: ValidationError) -> str:
-    """Describe the problem of a tool call for the model."""
+    """Describe to the model what is wrong with the arguments of its tool call."""
     return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()[:10])
 
 
@@ -174,8 +174,9 @@ def reply_messages(reply: Reply) -> list[Message]:
 
 
 def answer_calls(reply: Reply, answer: Callable[[ToolCall], ToolResult | T]) -> Message | T:
-    """Answer all tool calls and return the results as one message.
+    """Answer all tool calls of a reply and return the results as one message.
 
+    Calls beyond the first `MOST_CALLS` are answered with an error.
     If `answer` returns a value that is not a `ToolResult`, return this value immediately.
     """
     results: list[ToolResult] = []

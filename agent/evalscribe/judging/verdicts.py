@@ -39,7 +39,7 @@ verdict in place of a case, and no judge is asked.
 FindOutliers = Callable[[Sequence[Finding]], Mapping[str, tuple[TrialVerdict, ...]]]
 """Function that finds outliers: trials whose label differs from the label of the other trials of the same task.
 
-For the group of each outlier, the function returns the verdicts on these other trials. The keys are group ids.
+The result maps the id of each outlier's group to the verdicts on these other trials.
 """
 WORKERS = 4
 # A cascade takes at most 50 s for its first pass (`FIRST_PASS_S`) and 600 s for an investigation
@@ -127,10 +127,12 @@ class FailureVerdict(Frozen):
 async def classify(
     case: Failure | UnreadableEvidence, judge: Judge, store: "AnalysisStore", terms: JudgingOptions
 ) -> FailureVerdict:
-    """Return the stored answer to the same question. If there is none, ask the judge and store the answer at once.
+    """Return the stored answer on a case.
+
+    If no final answer is stored, or if `terms.fresh` is true, ask the judge and store the answer at once.
 
     Raises:
-        EvalscribeError: An error that affects all failures. The only other exception is a cancellation.
+        EvalscribeError: If an error affects all failures. Apart from a cancellation, nothing else is raised.
     """
     try:
         return await _answer(case, judge, store, terms)
@@ -189,7 +191,7 @@ async def _ask(judge: Judge, case: Failure, timeout_s: float | None) -> Verdict 
 def cancelled_from_outside() -> bool:
     """Return whether another task cancelled the current task.
 
-    A judge can also raise `CancelledError` itself.
+    If a judge raised `CancelledError` itself, the result is False.
     """
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
@@ -267,8 +269,9 @@ class JudgeQueue:
             stream: Function that receives each answer of this worker, after `on_event`.
 
         Returns:
-            Number of groups that this worker answered. An error that affects all failures is stored in `error` and not
-            raised, because LangGraph loses the answers of the other workers if a node raises an error.
+            Numbers of groups that this worker answered, by outcome. Groups that are judged again do not count a second
+            time. An error that affects all failures is stored in `error` and not raised,
+            because LangGraph loses the answers of the other workers if a node raises an error.
         """
         counts = Counts()
         while (group := await self._take()) is not None:
@@ -296,8 +299,8 @@ class JudgeQueue:
     async def _answer(self, group: FailureGroup, stream: Callable[[JudgedGroup], None]) -> Counts:
         """Answer one group.
 
-        An error that affects all failures stops all workers. The cancellations that this causes are not raised, but any
-        other cancellation is raised.
+        An error that affects all failures stops all workers. Cancellations that result from this stop are
+        not raised. Any other cancellation is raised.
         """
         task = asyncio.ensure_future(self._classify(group))
         self._running.add(task)
@@ -395,7 +398,7 @@ JudgeRemotely = Callable[[Failure], Awaitable[Verdict | Unclassified | LostWork]
 
 
 class RemoteJudge:
-    """A `Judge` that computes keys and estimates locally, and lets a worker judge through `decide`."""
+    """A `Judge` that computes keys and estimates locally, and calls `decide` to have a worker judge a case."""
 
     def __init__(self, local: Judge, decide: JudgeRemotely) -> None:
         self.id = local.id

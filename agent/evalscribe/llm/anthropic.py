@@ -250,7 +250,7 @@ class AnthropicModel:
         return params
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Return the exception that is raised in place of an exception of the SDK. It does not contain the key."""
+        """Return the exception to raise in place of an SDK exception. The new exception does not contain the key."""
         from evalscribe.llm.anthropic_errors import map_anthropic_error
 
         return without_key(

@@ -33,7 +33,7 @@ CONNECT_S = 10.0
 async def attempt(work: Awaitable[T], timeout_s: float, mapped: Callable[[Exception], Exception]) -> T:
     """Await a call within a time limit.
 
-    If the SDK raises an exception, raises the exception that `mapped` returns for it. No other function converts
+    If the SDK raises an exception, raise the exception that `mapped` returns for it. No other function converts
     exceptions of the SDK.
     """
     try:
@@ -66,7 +66,7 @@ def host_of(base_url: str, name: str) -> str:
 
 
 def sendable(text: str) -> str:
-    """Make a text that UTF-8 can encode.
+    """Return the text in a form that UTF-8 can encode.
 
     Pairs of surrogates are joined to one character, and each lone surrogate is replaced by `?`.
     """
@@ -289,8 +289,8 @@ async def stream_text(
 ) -> AsyncGenerator[str]:
     """Yield the text in each event until the stream ends. Each event must arrive within `timeout_s`.
 
-    If the stream fails before the first text, raises the exception that `mapped` returns. If it fails later, raises
-    `CallFailed`.
+    If the stream fails before the first text, the exception that `mapped` returns is raised. If the stream fails
+    later, `CallFailed` is raised.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + MAX_STREAM_FACTOR * timeout_s

@@ -44,7 +44,7 @@ class BatchPacing(Frozen):
     poll_s: float = 5.0
     longest_poll_s: float = 60.0
     settle_s: float = 30.0
-    """Number of seconds after an interruption in which the submission of a batch can still reach the service."""
+    """Number of seconds for which an interrupted submission of a batch can still reach the service."""
     failures: int = 8
     """Maximum number of consecutive failed calls to the service."""
 
@@ -71,7 +71,7 @@ class BatchDelivery:
         The id of the batch is stored and returned. Call this method only once, in the process that claimed the intent.
         If no response arrived but the batch might have been created, the batch is searched for before the next attempt.
         Raises `CallFailed` or `EvalscribeError` if the submission fails. The intent is then dropped, unless a batch for
-        it might exist.
+        the intent might exist.
         """
         for failures in count(1):
             try:
@@ -255,11 +255,11 @@ class BatchModel:
 
         Args:
             adapter: The model to ask.
-            intents: The store for batches, before they are submitted, and for their results.
+            intents: The store for batches and their results. A batch is stored before it is submitted.
             price: Price of the model in single calls. The price in batches is derived from this price.
             pace: Waiting times; None for the defaults.
             fresh: True to ask a question again if its stored answer was used before. A stored answer that was never
-                used, because the process was killed, is still taken.
+                used, because the process was killed, is returned without asking again.
         """
         self.id = adapter.id
         self.context_tokens = adapter.context_tokens
@@ -273,7 +273,7 @@ class BatchModel:
         self._wave_bytes = 0
         self._quiet: asyncio.TimerHandle | None = None
         self._followed: set[str] = set()
-        """Keys of the questions in those batches for which a task is already waiting."""
+        """Keys of all questions in batches for which a task is already waiting."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
@@ -469,7 +469,7 @@ def with_batches(
 ) -> Model:
     """Return a model that asks questions in batches, and in single calls if the batch did not answer.
 
-    Both kinds of call share the budget. A single call only reserves its maximum cost after the batch did not answer.
+    Both kinds of call share the budget. A single call reserves its maximum cost only after the batch did not answer.
     Batched calls that do not fit into the budget wait for the next batch.
     """
     return BatchOrSingleModel(BudgetedModel(waves, budget, price.batch() if price else None, stage), single)

@@ -22,7 +22,7 @@ READ_S = 120.0
 PAGE = 100
 RESULTS_AT_ONCE = 100
 RESULTS_BYTES = 16_000_000
-"""Maximum number of characters of results that are held in memory at once. A single line of results can have 8 MiB."""
+"""Number of characters of results after which a chunk is complete. A single line of results can have 8 MiB."""
 MAX_LISTED = 10_000
 """Maximum number of batches that are read from a listing. Without this limit, a faulty server could repeat the same
 page forever."""

@@ -62,7 +62,7 @@ class Price(Frozen):
         return rate.cost(usage)
 
     def worst(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the maximum cost of a call of this size in US dollars.
+        """Return the maximum cost, in US dollars, of a call with these numbers of tokens.
 
         If writing to the cache costs more, the whole prompt counts as written to the cache.
         """
@@ -103,10 +103,10 @@ def _prices() -> dict[str, Price]:
 
 
 BYTES_PER_TOKEN = 2
-"""Minimum number of bytes per token in ASCII text. Ids, hashes and minified code have this number; prose and ordinary
+"""Minimum number of bytes per token in ASCII text. Ids, hashes and minified code reach this minimum; prose and ordinary
 code have 3 to 4 bytes per token.
 
-In other text than ASCII, every byte can need a token of its own.
+In text other than ASCII, every byte can need a token of its own.
 """
 TOKENS_PER_CALL = 64
 """Maximum number of tokens that a provider adds to a message, for example for roles and separators."""
@@ -118,7 +118,7 @@ Settle = Callable[[Usage], None]
 
 
 class Budget:
-    """Limit in dollars, in tokens or in both on all calls of one command.
+    """Limit on the usage of all calls of one command: in dollars, in tokens, or in both.
 
     The budget also checks that the user has consented to calls of the model.
     """
@@ -151,7 +151,7 @@ class Budget:
     async def hold(self, worst: Usage, stage: str, model: str = "") -> AsyncIterator[Settle]:
         """Reserve the maximum usage of a call while the call runs.
 
-        If it does not fit into the budget yet, wait until calls in progress end. A waiting call reserves nothing.
+        If the call does not fit into the budget yet, wait until calls in progress end. A waiting call reserves nothing.
         Raises `BudgetExceeded` if the call does not fit even when all other calls have ended. Raises `ConsentError` if
         the model may not be called. Every call of a model must use this method.
         """
@@ -217,7 +217,7 @@ class BudgetedModel:
     ) -> None:
         """Store the arguments.
 
-        Raises `UsageError` if the price of the model is unknown and the budget only has a limit in dollars.
+        Raises `UsageError` if the price of the model is unknown and the budget has only a limit in dollars.
         """
         if price is None and budget.usd is not None and budget.tokens is None:
             raise UsageError(
@@ -235,7 +235,8 @@ class BudgetedModel:
     async def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
         """Make the call within the budget.
 
-        If a reply or failure contains no usage, the maximum usage of the call is entered into it and counted.
+        If a reply or failure contains no usage, the call's maximum usage is counted and stored in the reply or failure,
+        unless the call was free.
 
         A reply that was billed before keeps its usage, but this usage is not counted again.
         """
@@ -308,7 +309,7 @@ def _consumed(error: CallFailed, worst: Usage) -> Usage:
 class BudgetHold(Frozen):
     """A worker's request to reserve the maximum usage of a call.
 
-    The answer is the number of the reservation. It is sent as soon as the usage is reserved.
+    The parent process answers with the number of the reservation as soon as the usage is reserved.
     """
 
     worst: Usage

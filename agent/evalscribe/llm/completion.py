@@ -220,7 +220,7 @@ def _count(reported: dict[str, Any], name: str) -> int:
 
 def _stop(reason: object, message: dict[str, Any]) -> StopReason:
     if not isinstance(reason, str):
-        raise TypeError("no reason to stop")
+        raise TypeError("no stop reason")
     if message.get("refusal"):
         return "refusal"
     # Some services append details, as in `content_filter: PROHIBITED_CONTENT`, or write `SAFETY` in capitals.
@@ -283,8 +283,8 @@ class StreamError(Exception):
 class StreamedCompletion:
     """A `StreamedBody` for chat completions.
 
-    The text of a refusal is not forwarded while it is streamed, because it only becomes the answer if there is no other
-    text.
+    The text of a refusal is not forwarded while it is streamed, because a refusal becomes the answer only if
+    there is no other text.
     """
 
     def __init__(self) -> None:
@@ -358,7 +358,7 @@ class StreamedCompletion:
             self._arguments[number].append(arguments if isinstance(arguments, str) else json.dumps(arguments))
 
     def _number(self, index: object, call_id: object, name: object) -> int:
-        """Return the position, in our list, of the tool call that a delta extends."""
+        """Return the position in `self._calls` of the tool call that a delta extends or begins."""
         # The index is not enough: some services send 0 for every call, and some send none. Another id, or a name
         # without an index, therefore begins a new call.
         for number in reversed(range(len(self._calls))):

@@ -195,9 +195,9 @@ class OpenAIModel:
         )
 
     def _adapt(self, params: dict[str, Any], message: str) -> bool:
-        """Adapt the parameters of all further calls to an error of the service.
+        """Change the parameters of all further calls so that an error of the service does not occur again.
 
-        Returns True if a parameter could be adapted. Raises `NotStreamed` if the service only accepts calls without
+        Returns True if a parameter could be adapted. Raises `NotStreamed` if the service accepts only calls without
         streaming.
         """
         words = message.lower()
@@ -229,7 +229,7 @@ class OpenAIModel:
         return self._client
 
     def failure(self, error: Exception) -> CallFailed | EvalscribeError:
-        """Return the exception that is raised in place of an exception of the SDK. It does not contain the key."""
+        """Return the exception to raise in place of an SDK exception. The new exception does not contain the key."""
         from evalscribe.llm.openai_sdk import map_openai_error
 
         # `NotStreamed` is raised inside the attempt, and is not an exception of the SDK.

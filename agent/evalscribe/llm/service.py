@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class RateLimitPause:
-    """A pause after rate limits. It is shared by all calls to one provider, whatever their model and stage."""
+    """A pause that all calls to one provider share, whatever their model and stage.
+
+    The pause begins after `MAX_REFUSALS` rate limits in a row, without an answered call in between.
+    """
 
     def __init__(self) -> None:
         self._refused = 0
@@ -35,7 +38,10 @@ class RateLimitPause:
         self._answered = asyncio.Event()
 
     def refused(self, wait_s: float) -> None:
-        """Record that a rate limit was reached. The next call should start `wait_s` seconds from now or later."""
+        """Record that a rate limit was reached.
+
+        If there is a pause, it lasts at least `wait_s` seconds from now, unless a call is answered earlier.
+        """
         self._refused += 1
         self._until = max(self._until, asyncio.get_running_loop().time() + wait_s)
 
@@ -76,7 +82,7 @@ class RetryPolicy(Frozen):
     longer wait."""
 
     def wait(self, failures: int) -> float:
-        """Return the number of seconds to wait after this number of failed attempts.
+        """Return the number of seconds to wait after `failures` failed attempts.
 
         The service can ask for a longer wait.
         """
@@ -87,7 +93,7 @@ class RetryingModel:
     """A `Model` that retries another model's calls after transient failures."""
 
     def __init__(self, model: Model, patience: RetryPolicy | None = None, pause: RateLimitPause | None = None) -> None:
-        """Wrap a model. Its `pause` is shared with all other models of the same provider."""
+        """Wrap a model. `pause` is shared by all models of one provider; None to share no pause."""
         self.id = model.id
         self.context_tokens = model.context_tokens
         self._model = model
@@ -172,8 +178,8 @@ class ModelService:
             patience: Retry limits; None for the defaults.
             timeout_s: Maximum seconds for one attempt.
             context_tokens: Context window, in tokens, of models whose context window is unknown.
-            intents: Store for batches. If it is given, every call is sent in a batch. The store is closed together with
-                the models.
+            intents: Store for batches; None to make only single calls. With a store, every call is first sent in a
+                batch, and the store is closed together with the models.
             fresh: True to ask questions again that a batch has answered before.
         """
         self._access = access

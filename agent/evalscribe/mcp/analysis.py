@@ -36,7 +36,7 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Maximum number of characters that the findings in one answer have together."""
+"""Maximum total number of characters of the findings in one answer."""
 Rubric = Annotated[
     str | None,
     Field(description="Rubric to judge failures by, `NAME` or `NAME@VERSION`; needs a model. Default: failure."),
@@ -90,7 +90,7 @@ class AnalysisAnswer(Frozen):
     report: str | None = None
     """Name of the report, for the tool get_report.
 
-    Null if the report was not written, unless the existing report is up to date.
+    Null if no report was written and no existing report is up to date.
     """
     spent: CostSummary | None = None
     notes: tuple[str, ...] = ()

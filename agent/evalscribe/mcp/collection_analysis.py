@@ -40,7 +40,7 @@ class JudgedSubject(Frozen):
     """Id of an agent run, or `run id/eval name` of a failed eval."""
     judge: str
     label: dict[str, JsonValue]
-    """Values of the output fields in which judges are compared."""
+    """Values of those output fields that are used to compare judges."""
     output: dict[str, JsonValue]
     """The output, in the schema of the rubric.
 
@@ -187,7 +187,7 @@ class ComparedRuns(Frozen):
     passes: MeanDifference | None = None
     """Difference between the pass rates of the candidate and the base, and whether the difference might be noise.
 
-    Null unless two sides are compared.
+    Null unless a base is compared with a candidate.
     """
     regressed: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()

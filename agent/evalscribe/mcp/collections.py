@@ -186,7 +186,7 @@ class CollectionLine(Frozen):
 class CollectionList(Frozen):
     collections: tuple[CollectionLine, ...]
     next: str | None = None
-    """What to do next if there is no collection; otherwise null."""
+    """Next step if there is no collection; otherwise null."""
 
 
 class RunLine(Frozen):
@@ -226,7 +226,7 @@ class EvalLine(Frozen):
     reason: str | None
     """Reason for the result, from the recorded metadata; cut if it is long.
 
-    The author of the eval or the model under test wrote it.
+    The author of the eval or the model under test wrote this text.
     """
     classification: str | None
     """Label of the eval in the latest report of its run: MODEL_FAULT, OVERLY_STRICT, AMBIGUOUS_TASK or KNOWN_GAP."""
@@ -385,7 +385,7 @@ def _line(collection: Collection, runs: Sequence[Run]) -> CollectionLine:
 TIMEOUT_S = 20.0
 LONGEST_CELL = 2_000
 MOST_CHARACTERS = 40_000
-"""Maximum number of characters that the rows of an answer have together."""
+"""Maximum total number of characters of the rows in one answer."""
 MARK = "… [cut: {left:,} more characters]"
 
 
@@ -529,7 +529,7 @@ class QueryTools:
 
 
 def _bounded(rows: Sequence[tuple[JsonValue, ...]]) -> tuple[tuple[tuple[JsonValue, ...], ...], int]:
-    """Return the rows that fit into one answer, and the number of cells in them that were cut."""
+    """Return the rows that fit into one answer, and the number of cells in these rows that were cut."""
     fitting_rows = list[tuple[JsonValue, ...]]()
     size = cells = 0
     for row in rows:

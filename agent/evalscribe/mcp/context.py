@@ -49,7 +49,7 @@ class ServerWorkspace:
     def stored(self) -> Iterator[Workspace]:
         """Open the workspace for reading.
 
-        If there is no store, raises `NotFoundError` instead of creating one.
+        Raises `NotFoundError` if there is no store. No store is created.
         """
         with Workspace() as workspace:
             if not workspace.has_store:
@@ -75,15 +75,15 @@ class ServerWorkspace:
         """Open the collection with this id or name.
 
         Without a name, open the server's default collection, otherwise the configured collection, otherwise the only
-        one.
+        collection.
         """
         with self.stored() as workspace:
             yield workspace, choose_collection(workspace, name or self.collection)
 
     def run(self, name: str) -> str:
-        """Return the name if it is not a file, or a file inside the workspace.
+        """Return the name unchanged. The name can be a file or folder inside the workspace, or not an existing path.
 
-        Raises `UsageError` for any other file.
+        Raises `UsageError` if the name is a file or folder outside of the workspace.
         """
         return name if self._path(name) is None else self.inside(name)
 

@@ -51,9 +51,9 @@ from evalscribe.text import pluralise
 from evalscribe.workspace import Workspace
 
 MOST_CHARACTERS = 40_000
-"""Maximum number of characters that the trials in one answer have together."""
+"""Maximum total number of characters of the trials in one answer."""
 MOST_OF_CHANGES = {"regressed": 16_000, "fixed": 8_000, "flaky": 6_000}
-"""Maximum number of characters that the changed items in one answer have together, by kind of change."""
+"""Maximum total number of characters of the changed items in one answer, keyed by kind of change."""
 MOST_NAMED = 50
 Wanted = Literal["not passed", "failed", "error", "unscored", "all"]
 

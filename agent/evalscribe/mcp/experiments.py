@@ -87,7 +87,7 @@ class ExperimentList(Frozen):
     experiments: tuple[ExperimentLine, ...]
     next_offset: int | None
     next: str | None = None
-    """What to do next if there is no experiment; otherwise null."""
+    """Next step if there is no experiment; otherwise null."""
 
 
 class BuildLine(Frozen):
@@ -329,7 +329,7 @@ class DatasetList(Frozen):
     total: int
     next_offset: int | None
     next: str | None = None
-    """What to do next if there is no dataset; otherwise null."""
+    """Next step if there is no dataset; otherwise null."""
 
 
 class DatasetItemLine(Frozen):
@@ -492,7 +492,7 @@ class DatasetTools:
 def _version_items(datasets: "DatasetStore", dataset: Dataset, version: str | None) -> tuple[str, Iterator[Item]]:
     """Return the name and the items of a version.
 
-    By default, this is the latest version or, if no version was published, the draft.
+    If `version` is None, this is the latest version or, if no version was published, the draft.
     """
     if version == DRAFT or (version is None and not datasets.versions(dataset.id)):
         return DRAFT, datasets.draft(dataset.id)

@@ -58,7 +58,7 @@ async def run_in_own_loop(work: Callable[[], Coroutine[Any, Any, ThreadResult]])
 def ignore_outcome(future: asyncio.Future[Any]) -> None:
     """Retrieve the exception of work that nobody waits for.
 
-    If the exception were not retrieved, asyncio would log a message about that.
+    Otherwise, asyncio would log that the exception was never retrieved.
     """
     if not future.cancelled():
         future.exception()
@@ -67,7 +67,7 @@ def ignore_outcome(future: asyncio.Future[Any]) -> None:
 def _start_thread(work: Callable[[], ThreadResult]) -> Future[ThreadResult]:
     """Start a daemon thread.
 
-    The program can exit without waiting for the thread. Results that are finished by then are already stored.
+    The program can exit without waiting for the thread. Results that were finished before the exit are stored.
     """
     future: Future[ThreadResult] = Future()
     # A future that is not marked as running can be cancelled. `set_result` would then raise an exception in the thread.

@@ -29,7 +29,7 @@ Models = Annotated[
     list[str] | None, Field(description=("Only reports on these models, as `provider/model`. Default: all."))
 ]
 MOST_CHARACTERS = 60_000
-"""Maximum number of characters that the rows in one answer have together."""
+"""Maximum total number of characters of the rows in one answer."""
 
 
 class ReportLine(Frozen):

@@ -109,7 +109,7 @@ class JudgeOptions(Frozen):
 
     @property
     def only_plans(self) -> bool:
-        """True if a model is named but no budget. Tools then return only the estimated cost."""
+        """True if a model is named and no budget is set. Tools then return only the estimated cost."""
         return not self.by_rules and not self.budget_usd
 
     def options(self, reports: Path | None = None) -> Options:
@@ -239,7 +239,7 @@ class _Tool(Tool):
         except ValidationError as error:
             argument_names = ", ".join(self.parameters["properties"])
             usage_error = UsageError(
-                f"{describe_validation_error(self.name, error)}\nIts arguments: {argument_names or 'none'}"
+                f"{describe_validation_error(self.name, error)}\nArguments of this tool: {argument_names or 'none'}"
             )
             raise ToolError(describe_error(usage_error)) from None
         return await super().run(arguments, context, convert_result)
@@ -281,7 +281,7 @@ def tool(function: Callable[..., Any], hints: ToolAnnotations) -> Tool:
 
 
 def describe_error(error: EvalscribeError, arguments: Container[str] = ()) -> str:
-    """Return the message of an error, without secrets and invisible characters.
+    """Return the message of an error, with secrets and invisible characters removed.
 
     Fields in the message become arguments of the tool or, if the tool does not have them, command-line options.
     Commands that the message recommends are replaced by tools.

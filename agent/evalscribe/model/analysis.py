@@ -55,7 +55,7 @@ class AnalyzedRun(Frozen):
     listed: int | None = None
     """Number of failures that the source listed."""
     names_all: bool | None = None
-    """Whether the source names every eval of the run. If not, it only names the failures."""
+    """Whether the source names every eval of the run. If not, the source names only the failures."""
     url: str | None = None
     started_at: str | None = None
     """Time at which the run started, in ISO 8601."""
@@ -66,8 +66,8 @@ class AnalyzedRun(Frozen):
     unread: tuple[str, ...] | None = None
     """Descriptions of the evals in the run's file that could not be read, with counts."""
     trials: TrialRates | None = None
-    """Pass rates of the tasks that have several trials. They are null if there are no such tasks, or if the source
-    names only failures."""
+    """Pass rates of the tasks that have several trials. This field is null if no task has several trials, or if the
+    source names only failures."""
 
 
 class JudgeOpinion(Frozen):
@@ -77,7 +77,8 @@ class JudgeOpinion(Frozen):
     stage: Stage | None = None
     """The cascade's stage that gave the verdict; null if the judge is not a cascade."""
     cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
-    """Cost of the verdict for the whole group. Missing if the rules gave the verdict, or if the cost is unknown."""
+    """Cost in USD of the verdict for the whole group. The field is left out if the rules engine gave the verdict, or if
+    the cost is unknown."""
 
 
 class RecurrenceSummary(Frozen):
@@ -87,7 +88,7 @@ class RecurrenceSummary(Frozen):
 
 
 class CrossModelSummary(Frozen):
-    """Results of other models on the same eval. The experiment, the task and the grader must be the same."""
+    """Results of other models on the same eval. Only models with the same experiment, task and grader are counted."""
 
     failing: int
     """Number of models that fail in the same way, including the model of this run."""
@@ -139,7 +140,7 @@ class FindingSummary(Frozen):
     replay: ReplayOutcome | None = None
     """Result of replaying the failure; null if the failure was not replayed."""
     contradicted: JudgeOpinion | None = None
-    """The judge's verdict, if a proof from replays has replaced it."""
+    """The judge's verdict that a proof from replays has replaced; null if no proof replaced the verdict."""
     judge: JudgeOpinion | None = None
     """The label that the judge gave; null in reports written by people."""
     error: str | None = None
@@ -163,8 +164,8 @@ class FindingSummary(Frozen):
     scored: FailedScore | None = None
     """The score and the threshold of the failed step; null if the score or the threshold is unknown."""
     never_passed: bool = False
-    """Whether all known trials of this task failed, whatever the model was. True only if several trials are known.
-    Findings for which this is true come first."""
+    """Whether all known trials of this task failed, no matter which model ran them. It is true only if several trials
+    are known. Findings with the value true come first."""
     message: int | None = None
     """Number, from 1, of the message in which the agent run went wrong. It is null if the message is unknown, or if the
     eval is not an agent run."""
@@ -333,9 +334,9 @@ def finding_summaries(report: Report) -> Iterator[FindingSummary]:
 
 
 def analyzed_run(run: RunHeader | Run) -> AnalyzedRun:
-    """Convert a run, or a report's header that describes the run, to the form of the JSON document.
+    """Convert a run to the form that the JSON document uses.
 
-    Fields that the argument lacks become null.
+    `run` is the run itself, or the header of the run's report. Fields that `run` lacks become null.
     """
     return AnalyzedRun(**{name: getattr(run, name, None) for name in AnalyzedRun.model_fields})
 

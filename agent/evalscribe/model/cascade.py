@@ -25,14 +25,14 @@ class Tag(Frozen):
 
 
 class CascadeParts(Frozen):
-    """A copy of everything that determines a cascade's verdicts. It is made when the cascade is chosen."""
+    """A copy of everything that determines a cascade's verdicts. The copy is made when the cascade is chosen."""
 
     tag: str
     """The cheap model, as `provider/name`."""
     judge: str
     """The expensive model, as `provider/name`."""
     rules: bool
-    """Whether the rules engine judges first. It judges only failures."""
+    """Whether the rules engine judges first. The rules engine judges only failures."""
     tags: tuple[Tag, ...] = ()
     """The tags. Their rubrics are given as `NAME@VERSION`."""
 
@@ -57,7 +57,7 @@ class CascadeSaving(Frozen):
     """Estimated amount saved because the expensive model did not have to judge every failure; 0 if the cascade cost
     more."""
     against: text.Name
-    """The expensive model, with which the cost is compared."""
+    """The expensive model. The cascade's cost is compared with the cost of asking only this model."""
 
     @field_validator("spent", "saved")
     @classmethod

@@ -85,7 +85,7 @@ class Reply(Frozen):
     raw: Any = None
     """The assistant's content in the provider's own format, for use as `Message.raw`."""
     billed_before: bool = False
-    """True if the answer is from a batch and an earlier call already counted its cost."""
+    """True if the answer is from a batch and an earlier call already counted the cost of this answer."""
 
 
 FailureCause = Literal["service", "budget", "answer"]
@@ -130,7 +130,7 @@ class TransientFailure(CallFailed):
     """Raised if a call failed for a reason that might be temporary. The call is then retried.
 
     `after` is the number of seconds to wait before the retry, if the service gives such a number. `limited` is true if
-    a rate limit was reached. If `ends_all` is given, this other exception is raised after the last retry.
+    a rate limit was reached. If `ends_all` is given, `ends_all` is raised after the last retry.
     """
 
     def __init__(
@@ -155,10 +155,10 @@ class BatchIntent(Frozen):
     keys: tuple[str, ...]
     """Content ids of the requests. The batch that is sent uses the same ids."""
     created: datetime
-    """Time, with time zone, at which this object was created; it is before the creation of the batch."""
+    """Time, with time zone, at which this object was created. The batch is created later."""
     batch_id: str | None = None
-    """Id of the batch that the service returned. If it is None, the service returned no id but might have created the
-    batch nevertheless."""
+    """Id that the service returned for the batch. None if the service returned no id. In that case, the service might
+    have created the batch nevertheless."""
 
 
 class UnansweredQuestion(Frozen):

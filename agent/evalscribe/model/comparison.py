@@ -13,8 +13,8 @@ EvalChange = Literal["regressed", "fixed", "both-failed", "both-passed", "unstea
 """How the result of one eval changed. `unsteady`: both sides have the same pass rate over several trials, and this rate
 is neither 0 nor 1."""
 ExclusionReason = Literal["only-base", "only-candidate", "changed", "not-judged"]
-"""Why an eval is not compared: only one side has the eval, the task or grader changed, or an output was never judged.
-"""
+"""Why an eval is not compared. `only-base` and `only-candidate`: the other side does not have the eval. `changed`: the
+task or the grader changed. `not-judged`: an output was never judged."""
 
 
 class Trial(Frozen):
@@ -106,7 +106,8 @@ class MeanDifference(Frozen):
     """Mean difference between the candidate and the base, with the uncertainty of the difference."""
 
     difference: float
-    """Mean of the differences in all tasks, with equal weights. It is above 0 if the candidate is better."""
+    """Mean of the differences of all tasks. Each task has the same weight. The mean is above 0 if the candidate is
+    better."""
     low: float
     high: float
     """Upper bound of the 95 % confidence interval; `low` is the lower bound."""
@@ -121,7 +122,7 @@ class MeanDifference(Frozen):
 
 
 class ScoreDifference(Frozen):
-    """Difference in a score whose values are not only passed and failed."""
+    """Difference between the sides in a score that has values other than passed and failed."""
 
     name: str
     base: float
@@ -132,11 +133,11 @@ class ScoreDifference(Frozen):
 
 
 class CategoryFlips(Frozen):
-    """The changes of results in one category of evals."""
+    """How the results in one category of evals changed."""
 
     category: str
     evals: int
-    """Number of evals with known names in the category."""
+    """Number of evals in the category whose names are known."""
     base: float | None
     candidate: float | None
     """Mean pass rate of the candidate; None if the names of some evals in the category are unknown. `base` is the same
@@ -169,7 +170,7 @@ class ComparisonSide(Frozen):
     experiments: tuple[str, ...]
     runs: tuple[str, ...]
     unexplained: tuple[str, ...] = ()
-    """Beginnings of the ids of runs with failures that no report explains."""
+    """Shortened ids of this side's runs that have failures without an explanation in a report."""
     passed: int
     trials: int
     """Number of this side's trials of the compared evals."""
@@ -188,7 +189,7 @@ class Comparison(Frozen):
     """Number of evals that passed on both sides but are named by neither source. They are included in `passes`."""
     apart: tuple[ExcludedEval, ...] = ()
     incomplete: int = 0
-    """Number of evals that one side did not complete and no source names. They are not included in `passes`."""
+    """Number of evals that one side did not complete and that no source names. They are not included in `passes`."""
     passes: MeanDifference
     by_eval: float | None = None
     """p-value of the differences in single evals, in either direction. It is the probability of differences at least
@@ -216,8 +217,7 @@ class WithinRunComparison(Frozen):
     pairs: tuple[EvalPair, ...]
     """One pair of a failed and a passed trial for each failed trial."""
     without: tuple[str, ...] = ()
-    """Evals that never passed in this run, so there is no passed trial with which their failed trials can be compared.
-    """
+    """Evals that never passed in this run. Their failed trials cannot be compared with a passed trial."""
     behaviours: tuple[Behaviour, ...] = ()
     judge: str | None = None
     notes: tuple[str, ...] = ()
@@ -226,8 +226,8 @@ class WithinRunComparison(Frozen):
 class MatrixRow(Frozen):
     """One eval in a matrix of results.
 
-    Each cell has two numbers for one column: the passed trials and the graded trials of the eval. A cell without trials
-    is None.
+    Each cell belongs to one column. The cell contains two numbers: how many trials of the eval passed, and how many
+    were graded. The cell is None if the column has no trials of the eval.
     """
 
     eval: str
@@ -287,7 +287,8 @@ class RunSide(Frozen):
     experiment_version_id: str
     dataset_version_id: str
     build: str | None = None
-    """Name of the deployment and version of its source code; None if the target is not a component."""
+    """Name of the deployment, and the version of the deployment's source code. None if the target is not a
+    component."""
     state: RunState
     repetitions: int
     tries: int
@@ -370,8 +371,8 @@ class RunComparison(Frozen):
     judged: int = 0
     """Number of compared items. These are the items with a verdict on both sides."""
     coverage: float = 0.0
-    """Share of the trials that have a verdict. For each item, the side with the smaller share counts; the result is the
-    mean over all items."""
+    """Share of the trials that have a verdict. For each item, the smaller share of the two sides is
+    used. The result is the mean over all items."""
     clusters: int | None = None
     """Number of clusters to which the compared items belong; None if each item is an independent observation."""
     passes: MeanDifference | None = None
@@ -380,7 +381,7 @@ class RunComparison(Frozen):
     regressed: tuple[ItemChange, ...] = ()
     fixed: tuple[ItemChange, ...] = ()
     flaky: tuple[ItemChange, ...] = ()
-    """Items that have both passed and failed trials on one side. It is not certain that the results of such an item
+    """Items that have both passed and failed trials on the same side. It is not certain that the results of these items
     changed."""
     several: tuple[PassAtKPair, ...] = ()
     """pass@k and pass^k of both sides; empty if each item has a single trial."""
@@ -400,5 +401,5 @@ def format_points(difference: float) -> str:
 
 
 def format_p_value(p: float, *, exact: bool) -> str:
-    """Format a p-value, such as `p 0.008`. Add `, drawn` if it was estimated by random sampling."""
+    """Format a p-value, such as `p 0.008`. Add `, drawn` if the p-value was estimated by random sampling."""
     return f"p {'< 0.0001' if p < 0.0001 else f'{p:.2g}'}{'' if exact else ', drawn'}"

@@ -20,7 +20,7 @@ class FailureFingerprint(Frozen):
     model: str
     experiment: str
     eval: str
-    """Path of the eval, without the trial."""
+    """Path of the eval, without the number of the trial."""
     eval_id: str
     step: str | None = None
     passed: tuple[str, ...] = ()
@@ -88,11 +88,10 @@ class Evidence(Frozen):
     steps: tuple[Step, ...] = ()
     documents: tuple[Document, ...] = ()
     missing: tuple[str, ...] = ()
-    """Evidence that the source does not have, with one phrase for each kind, such as `output files were never stored`.
-    """
+    """One phrase for each kind of evidence that the source does not have, such as `output files were never stored`."""
     version: str | None = None
-    """Content id of the version number that the source gives the task and the grader; None if the source has no such
-    number."""
+    """Content id of the version number that the source gives for the task and the grader; None if the source gives no
+    version number."""
 
     def of(self, *roles: Role) -> tuple[Document, ...]:
         return tuple(document for document in self.documents if document.role in roles)
@@ -100,7 +99,7 @@ class Evidence(Frozen):
     def version_of(self, role: Role) -> str | None:
         """Return an id for the version of the eval's task or grader.
 
-        Returns None if the source has neither a version number nor the text.
+        Returns None if the source has neither a version number nor the text of the task or grader.
         """
         return self.version or files_digest(self.documents, role)
 
@@ -111,7 +110,7 @@ class Evidence(Frozen):
     def never_graded(self) -> bool:
         """Whether grading never began.
 
-        This is the case if there are no steps. A missing `failed_step` does not prove it.
+        True if the eval has no steps. A missing `failed_step` does not prove that grading never began.
         """
         return not self.steps
 
@@ -158,10 +157,10 @@ class PackedEvidence(Frozen):
 
     excerpts: tuple[Excerpt, ...]
     differences: str = ""
-    """Differences between the output and the reference as hunks of limited size, and the names of files that exist only
-    in one of them."""
+    """Differences between the output and the reference, as hunks of limited size. The names of files that exist only in
+    the output or only in the reference are also listed."""
     left_out: tuple[str, ...] = ()
-    """Evidence that the source no longer has, or that did not fit into the token budget. Each kind is one phrase."""
+    """One phrase for each kind of evidence that the source no longer has, or that did not fit into the token budget."""
     tokens: int = 0
     """Estimated number of tokens (see `tokens.estimate`). No tokenizer is used."""
 
@@ -186,14 +185,14 @@ class LocatedError(Frozen):
     """Lint rule or error code, such as `prefer-const`, `TS2554` or `attr-defined`."""
     severity: Severity = "error"
     citation: Citation | None = None
-    """The log lines that contain the error, as a verified citation. They are None if the error comes from the reason
-    that the source recorded."""
+    """Verified citation of the log lines that contain the error. It is None if the error comes from the reason that the
+    source recorded."""
     places: tuple[OutputLine, ...] = ()
     test: str | None = None
     """Name of the test that reported the error, if any."""
     exact: bool = False
-    """Whether two such errors only count as the same if they are equal in every character. This is so if the error is a
-    grader's description of an agent's work."""
+    """Whether this error counts as the same as another error only if both are equal in every character. True if the
+    error is a grader's description of an agent's work."""
 
 
 class FailedTest(Frozen):
@@ -276,7 +275,7 @@ class PreparedFailure(Frozen):
     def compressed(self) -> bytes:
         """This object as compressed JSON.
 
-        It is compressed because thousands of failures can wait for the judge, each with up to 25 kB of excerpts.
+        The JSON is compressed because thousands of failures can wait for the judge, each with up to 25 kB of excerpts.
         """
         return zlib.compress(self.model_dump_json().encode(), 1)
 
@@ -286,7 +285,7 @@ class PreparedFailure(Frozen):
 
 
 CLOSE = 0.1
-"""Maximum distance between a score and the threshold for the score to count as close, as a share of the threshold."""
+"""A score counts as close to its threshold if the distance is at most this share of the threshold."""
 
 
 class FailedScore(Frozen):
@@ -317,14 +316,13 @@ class GatheredEvidence(Frozen):
     failed_step: str | None = None
     """The failed step according to the evidence. The run's list of failures might not name this step."""
     missing: tuple[str, ...] = ()
-    """Evidence that the source no longer has, as in `Evidence.missing`."""
+    """One phrase for each kind of evidence that the source does not have, as in `Evidence.missing`."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     scored: FailedScore | None = None
     """The score of the failed step; None if the source gives no score, or if no threshold is known."""
     agent_run: bool = False
-    """Whether the eval is an agent run. This is so if the model called tools or exchanged several messages with a user.
-    """
+    """Whether the eval is an agent run: the model called tools or exchanged several messages with a user."""
     prepared: bytes | None = None
     """The compressed `PreparedFailure`; None if the evidence is unreadable."""
 
@@ -333,7 +331,8 @@ class EvidenceSnapshot(Frozen):
     """A frozen copy of the evidence that a judge reads. It does not change if the run is read or analysed again."""
 
     evidence: Evidence
-    """The evidence. The URL of its eval is removed, because URLs depend on the place from which the run was read."""
+    """The evidence, without the URL of the eval. The URL is removed because it depends on the place from which the run
+    was read."""
     provider: str
     model: str
     experiment: str = "default"
@@ -353,7 +352,7 @@ class EvidenceSnapshot(Frozen):
             first = error.errors(include_input=False, include_url=False)[0]
             place = ".".join(map(str, first["loc"]))
             message = f"{place}: {first['msg']}" if place else first["msg"]
-            raise DataError(f"no evidence of a failed eval: {one_line(message)}") from None
+            raise DataError(f"not the evidence of a failed eval: {one_line(message)}") from None
 
     @property
     def written(self) -> JsonValue:

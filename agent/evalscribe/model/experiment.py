@@ -92,7 +92,7 @@ def parse_bound(text: str) -> Bound | None:
 
 
 PREVIOUS = "previous"
-"""Name of a baseline that stands for the latest earlier run."""
+"""Special name of a baseline. It stands for the latest earlier run."""
 
 
 class GateConfig(Frozen):
@@ -140,7 +140,7 @@ class GateConfig(Frozen):
 
     @property
     def compared(self) -> frozenset[str]:
-        """Ids or names, as in the config, of the runs with which clauses compare."""
+        """Ids or names of the runs with which the clauses compare, as written in the config."""
         by_base = self.max_regressions is not None or isinstance(self.min_pass_rate, str)
         return frozenset(filter(None, (self.no_new_failures_vs, self.base if by_base else None)))
 
@@ -204,7 +204,7 @@ class Experiment(Frozen):
 
 
 class ExperimentVersion(Frozen):
-    """A definition of an experiment that runs execute.
+    """One version of an experiment's definition. A run executes one version.
 
     The id is a content id, so equal definitions are the same version.
     """
@@ -285,7 +285,7 @@ class ExperimentRun(Frozen):
 
 ItemVerdict = Literal["passed", "failed", "error", "unscored"]
 """Verdict on a trial of an item. `error`: the target gave no answer. `unscored`: no required scorer failed the item,
-but one of them broke or abstained."""
+but a required scorer broke or abstained."""
 
 
 class RunItem(Frozen):
@@ -360,7 +360,7 @@ class TrialCounts(Frozen):
 
 
 class TrialErrors(Frozen):
-    """Trials whose target gave no answer for the same reason."""
+    """Trials in which the target gave no answer, all for the same reason."""
 
     reason: str
     """The reason, such as `raised NameError (agent.py:5)` or `gave no answer: exit code 1`."""
@@ -408,7 +408,7 @@ class PassAtK(Frozen):
 
 
 class LabelRow(Frozen):
-    """One expected label: the number of items that expect this label, and how many of them got each label."""
+    """One expected label: the number of items with this expected label, and how many of these items got each label."""
 
     label: str
     expected: int
@@ -467,10 +467,10 @@ class RunSummary(Frozen):
     failed_items: int = 0
     """Number of items with at least one trial that did not pass."""
     flaky: tuple[str, ...] = ()
-    """Keys of items that passed in some trials only."""
+    """Keys of items that passed in some but not all of their trials."""
     observations: int = 0
-    """Number of observations on which the interval is based. An observation is a trial. If items or clusters have
-    several trials, an observation is an item or a cluster."""
+    """Number of observations on which the interval is based. If items or clusters have several
+    trials, each item or cluster is one observation. Otherwise, each trial is one observation."""
     at_k: tuple[PassAtK, ...] = ()
     """pass@k and pass^k for every k up to the number of repetitions; empty if there is only one repetition."""
     scorers: tuple[ScorerSummary, ...] = ()
@@ -529,7 +529,8 @@ class TrialDetail(Frozen):
 def percent(share: float) -> str:
     """Format a share as a percentage, such as `90.0 %`.
 
-    Rounding never gives `0.0 %` or `100.0 %` for other shares than 0 and 1.
+    Only a share of exactly 0 becomes `0.0 %`, and only a share of exactly 1 becomes `100.0 %`. Other
+    shares that would round to these values become `under 0.1 %` or `over 99.9 %`.
     """
     shown = f"{100 * share:.1f}"
     if shown == "100.0" and share < 1:

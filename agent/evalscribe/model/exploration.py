@@ -12,7 +12,7 @@ class Member(Frozen):
     id: str
     run_id: str
     eval: str
-    """Path of the eval, with the trial if the eval has several."""
+    """Path of the eval. The path includes the number of the trial if the eval has several trials."""
     provider: str
     model: str
     task: str
@@ -39,8 +39,8 @@ class Passage(Frozen):
     text: str
     """The quoted text at `place`; empty if a whole message or value is cited."""
     status: Literal["verified", "relocated"] = "verified"
-    """Status of the quotation. `relocated`: the cited place does not contain the quotation, but `place`, in the same
-    agent run, does."""
+    """Status of the quotation. `relocated`: the judge cited a place that does not contain the quotation. The quotation
+    was found at `place` in the same agent run."""
 
 
 class Observation(Frozen):
@@ -57,7 +57,7 @@ class Observation(Frozen):
 
 
 class ClusterShare(Frozen):
-    """The share of the agent runs of one model, task or trial that are in a cluster."""
+    """How many of the agent runs of one model, task or trial are in a cluster."""
 
     of: Literal["model", "task", "trial"]
     name: str

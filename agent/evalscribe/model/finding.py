@@ -43,7 +43,7 @@ class Precedent(Frozen):
     # Verdicts that were paid for are stored under keys that include precedents. The field below was added later. It is
     # excluded if it is None, so that it does not change existing keys.
     cause_kind: CauseKind | None = Field(default=None, exclude_if=lambda kind: kind is None)
-    """Kind of cause that the person gave. Only known if `alike` is true."""
+    """Kind of cause that the person gave. It is known only if `alike` is true."""
     error: str | None = None
     reasoning: str | None = None
     """The reasoning in the earlier report. Free-form reports often name the error only in the reasoning."""
@@ -52,8 +52,8 @@ class Precedent(Frozen):
     reviewer: str | None = None
     """The person who gave the label; None if the label is not committed to git."""
     model: str | None = None
-    """The model of the earlier report, as `provider/model`, if it is another model. From reports on other models, only
-    labels that people gave to the same failure in the same version of the eval are used."""
+    """The model of the earlier report, as `provider/model`, if the report is on another model. Such a report is used
+    only if a person labelled the same failure in the same version of the eval."""
     note: str | None = None
     """The person's comment on the label."""
     alike: bool = False
@@ -88,7 +88,7 @@ MIN_MODELS = 3
 
 
 class CrossModelFailures(Frozen):
-    """Results of other models on the same eval. The experiment, the task and the grader must be the same."""
+    """Results of other models on the same eval. Only models with the same experiment, task and grader are counted."""
 
     alike: tuple[str, ...] = ()
     """Other models that fail in the same way. Each is named `provider/model`, like the folder of its reports."""
@@ -117,7 +117,7 @@ class CrossModelFailures(Frozen):
 
 
 class TrialVerdict(Frozen):
-    """A judge's verdict on another trial of the same task. The judge sees it when a trial is judged again."""
+    """A judge's verdict on another trial of the same task. It is shown to the judge when a trial is judged again."""
 
     trial: int
     classification: Classification
@@ -140,13 +140,13 @@ class Failure(Frozen):
     across: CrossModelFailures | None = None
     """Results of other models on the same eval; None if no other model is known to fail in the same way."""
     passable: bool | None = None
-    """Whether any model's trial or a reference answer passed this task with the same grader. It is None if nobody
-    looked for such a trial or answer."""
+    """Whether a trial of any model, or a reference answer, passed this task with the same grader. It is None if nobody
+    looked for a passed trial or reference answer."""
     scored: FailedScore | None = None
-    """The score of the failed step with the threshold; None if either is unknown."""
+    """The score of the failed step with the threshold; None if the score or the threshold is unknown."""
     others: tuple[TrialVerdict, ...] = ()
-    """Verdicts on other trials of the task. They are only given if this trial is judged again, because these verdicts
-    agree with each other but not with the first verdict on this trial."""
+    """Verdicts on other trials of the task. They are given only if this trial is judged again. A trial is judged
+    again if the verdicts on the other trials agree with each other but not with the first verdict on this trial."""
 
     @property
     def is_agent_run(self) -> bool:
@@ -208,8 +208,8 @@ class Verdict(Frozen):
     """Whether the verdict is provisional because another stage of the cascade should have given it but could not
     answer. A later answer of that stage replaces this verdict."""
     gave_up: Unclassified | None = None
-    """The reason why the stage of a cascade that should have given the verdict did not give it. It is None if this
-    stage gave the verdict, or if the judge is not a cascade."""
+    """The reason why the last stage of a cascade gave no verdict, so that the verdict of an earlier stage is used. It
+    is None if the last stage was not needed or gave the verdict, or if the judge is not a cascade."""
     usage: Usage = Usage()
     """Model usage of the judge, or of all stages if the judge is a cascade."""
     before: Usage = Usage()
@@ -227,9 +227,9 @@ class Verdict(Frozen):
 
 
 def undecided(verdict: Verdict | Unclassified) -> Unclassified | None:
-    """Return the reason why the judge gave no verdict of its own, or None if it gave one.
+    """Return the reason why the judge gave no verdict of its own, or None if the judge gave a verdict.
 
-    If the rules engine judged only because a model gave no answer, this counts as no verdict.
+    If the rules engine judged only because a model gave no answer, the judge counts as having given no verdict.
     """
     if isinstance(verdict, Unclassified):
         return verdict
@@ -253,7 +253,7 @@ def proves(judge: str) -> bool:
 def by_people(judge: str) -> bool:
     """Return whether a judge id stands for people.
 
-    Such verdicts are taken from people's corrections of the same failure.
+    Verdicts with this judge id are taken from people's corrections of the same failure.
     """
     return judge.startswith("people@")
 
@@ -270,8 +270,8 @@ def label_and_confidence(label: str, confidence: float, judge: str) -> str:
 
 ReplayedAnswer = Literal["reference", "output"]
 CORRECTED = "the corrected expectation"
-"""Name of the change to a grader that is the eval authors' correction of the expected result. If an output passes with
-this correction, the model was not at fault."""
+"""Name of one change to a grader: the eval authors' correction of the expected result replaces that result. If an
+output passes with the correction, the model was not at fault."""
 REPLAY_JUDGE = "replay@1"
 """Judge id of verdicts that replays proved. Increase the number by hand if the meaning of replays changes."""
 PEOPLE_JUDGE = "people@1"
@@ -320,14 +320,14 @@ class Replay(Frozen):
 
 
 REPEAT = 3
-"""Default number of replays of an answer whose result can depend on chance."""
+"""Default number of replays of an answer if the result can depend on chance."""
 
 
 class ReplayOptions(Frozen):
     """Options for replaying failures."""
 
     repeat: int = REPEAT
-    """Number of replays of an answer whose result can depend on chance."""
+    """Number of replays of an answer if the result can depend on chance."""
     fresh: bool = False
     """Whether to ignore stored replays and run them again."""
     expectations: Path | None = None
@@ -365,13 +365,17 @@ def fixes(proof: Proof, change: str) -> bool:
 
 
 def replay_log_name(replays: Sequence[Replay], index: int) -> str:
-    """Return the document name with which citations refer to the log of a replay."""
+    """Return the document name that citations use for the log of the replay `replays[index]`."""
     answer = replays[index].answer
     return f"replay-{answer}-{sum(replay.answer == answer for replay in replays[: index + 1])}.log"
 
 
 def counted(replays: Iterable[Replay], answer: ReplayedAnswer, change: str | None = None) -> tuple[int, int]:
-    """Count the conclusive replays of an answer: return how many of them passed, and how many there are."""
+    """Return how many conclusive replays of an answer passed, and the total number of conclusive replays.
+
+    Only replays with the given `change` to the grader are counted. If `change` is None, only replays with the
+    unchanged grader are counted.
+    """
     outcomes = [
         replay.passed for replay in replays if replay.answer == answer and replay.change == change and not replay.broken
     ]
@@ -410,7 +414,7 @@ class TrialCount(Frozen):
 
 
 class TrialRates(Frozen):
-    """Pass rates of the tasks in a run that have several trials, as means over these tasks."""
+    """Mean pass rates over the tasks that have several trials in a run."""
 
     tasks: int
     k: int
@@ -428,8 +432,8 @@ class FailureGroup(Frozen):
     id: str
     """Id of the group: the content id of the properties that its members have in common."""
     eval_ids: tuple[str, ...]
-    """Ids of the evals in the group, in the order of the run. A judge sees only the first failure, and its verdict
-    applies to all."""
+    """Ids of the evals in the group, in the order of the run. The judge sees only the first eval, and the
+    judge's verdict applies to all evals in the group."""
     signature: str | None = None
 
 
@@ -465,19 +469,19 @@ class Finding(Frozen):
     recurrence: Recurrence = Recurrence()
     across: CrossModelFailures | None = None
     missing: tuple[str, ...] = ()
-    """Evidence that the source no longer has, with one phrase for each kind. If only some evals of the group lack it,
-    the phrase names these evals."""
+    """One phrase for each kind of evidence that the source no longer has. If only some evals of the group lack a kind
+    of evidence, its phrase names these evals."""
     reference_passes: bool = False
     """Whether a recorded reference answer passes the task."""
     scored: FailedScore | None = None
-    """The score of the failed step with the threshold; None if either is unknown."""
+    """The score of the failed step with the threshold; None if the score or the threshold is unknown."""
     never_passed: bool = False
-    """Whether all known trials of this task failed, whatever the model was, and no reference answer passed it. True
-    only if several trials are known."""
+    """Whether all known trials of this task failed, no matter which model ran them, and no reference answer passed the
+    task. It is true only if several trials are known."""
     proof: Proof | None = None
     """Result of replaying the failure; None if the failure was not replayed."""
     contradicted: Verdict | None = None
-    """The judge's verdict, if a proof from replays has replaced it."""
+    """The judge's verdict that a proof from replays has replaced; None if no proof replaced the verdict."""
     joined: tuple["Finding", ...] = ()
     """Findings on single trials that this finding combines. They have the same label and cause. The other fields of
     this finding come from the first trial."""
@@ -522,7 +526,7 @@ class HumanLabel(Frozen):
     """The error as the report prints it."""
     step: str | None = None
     note: str | None = None
-    """The person's comment on `Reviewer:` lines."""
+    """The comment that the person wrote on `Reviewer:` lines."""
     reviewer: str
     """Name of the reviewer, who is the author of the commit. The e-mail address is added if two people have the same
     name."""
@@ -536,7 +540,7 @@ class HumanLabel(Frozen):
     judge: str | None = None
     """Id of the judge that the person corrected or confirmed; None in reports that people wrote."""
     judged: Classification | None = None
-    """The label that the judge gave; None if unclassified or if there is no judge."""
+    """The label that the judge gave; None if the judge gave no label, or if there is no judge."""
     confidence: Confidence | None = None
     """The judge's confidence, at most `UNCERTAIN_CONFIDENCE` for an uncertain verdict; None if unknown."""
     stage: Stage | None = None
@@ -574,8 +578,8 @@ class Recommendation(Frozen):
     """One recommendation: a proposed change. Each recommendation is in one of four groups."""
 
     id: str | None = None
-    """Id of the recommendation, such as `R1`. It stays the same in all revisions of a report for the same cause. It is
-    None in groups of recommendations that propose no change."""
+    """Id of the recommendation, such as `R1`. All revisions of a report use the same id for the same cause. The id
+    is None in groups whose recommendations propose no change."""
     group: RecommendationGroup
     text: str
     evals: tuple[str, ...] = ()
@@ -589,7 +593,7 @@ class FollowUp(Frozen):
     """An action that people took because of an earlier report, and whether the fix worked in this run."""
 
     report: str
-    """File name of the report that names the action, or the report's path if it is on another model."""
+    """File name of the report that names the action. If the report is on another model, this is the report's path."""
     text: str
     """The action in the words of the report, in one line."""
     evals: tuple[str, ...]
@@ -598,8 +602,8 @@ class FollowUp(Frozen):
 
 
 class NetImpact(Frozen):
-    """Pass rates of a run in three ways: as run, without failures that say nothing about the model, and with all
-    recommended changes."""
+    """Pass rate of a run, computed in three ways: for the run as it is, without the failures that say nothing about the
+    model, and as if all recommended changes were made."""
 
     passed: int
     total: int

@@ -35,7 +35,8 @@ def _enum(member: str) -> dict[str, Any]:
 def _of_type(keys: dict[str, Any], *required: str) -> dict[str, Any]:
     """Return the meta-schema for schemas of one type.
 
-    It is built from the keys that such schemas may have and must have.
+    Such schemas must have `type` and the keys in `required`. They may also have `title`, `description` and the other
+    keys in `keys`.
     """
     return {
         "properties": {"type": True, **_WORDS, **keys},
@@ -103,9 +104,9 @@ _NAMES: dict[type, str] = {dict: "an object", list: "a list"}
 
 
 def validate_schema(schema: object, path: str = "output_schema") -> None:
-    """Raise `RubricError` unless rubrics and label sets may use the schema.
+    """Raise `RubricError` if the schema is not allowed in rubrics and label sets.
 
-    The place that the error names begins with `path`.
+    The error names the place of the problem. This place begins with `path`.
     """
     _check_json(schema, path)
     for place, node in _nodes(schema, path):
@@ -337,7 +338,7 @@ def validate_answer(output: Any, schema: dict[str, Any]) -> list[str]:
 
 
 def cited_strings(output: object, schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
-    """Yield each string in an answer for which the schema asks for citations, as its path and its text."""
+    """Yield the path and the text of each string in an answer, if the schema asks for citations in this string."""
     if isinstance(output, str) and schema.get("citations"):
         yield path, output
     for part, inner in _inner(output, schema):
@@ -371,7 +372,7 @@ def agreement_keys(schema: dict[str, Any]) -> tuple[str, ...]:
 def provider_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Convert a schema to the form that is sent to providers for structured output.
 
-    Its objects allow no additional properties. Keys that some provider does not support are removed.
+    In the new form, objects allow no additional properties. Keys that some provider does not support are removed.
     """
     supported = {key: schema[key] for key in _FOR_PROVIDERS if key in schema}
     if schema["type"] == "array":

@@ -126,7 +126,7 @@ class Tables(Protocol):
             values: The values of the parameters `:name` in the statement.
 
         Raises:
-            UsageError: The database refuses the statement. The message is the one that the database gave.
+            UsageError: The database refuses the statement. The message is the database's own message.
             UnavailableError: The statement took longer than `timeout_s`.
         """
 
@@ -158,13 +158,13 @@ R = TypeVar("R")
 Worker = Callable[[T], Awaitable[R]]
 """Processes one work item."""
 AskParent = Callable[[object], Awaitable[object]]
-"""Function with which a worker sends a picklable question to the process that distributes the work. Returns the answer.
-If the answer is an exception, raises it."""
+"""Function with which a worker sends a picklable question to the process that distributes the work. The function
+returns the answer or, if the answer is an exception, raises this exception."""
 WorkerFactory = Callable[[AskParent], AbstractAsyncContextManager[Worker[T, R]]]
 """Picklable function that creates a worker and its resources on the machine on which the worker runs."""
 QuestionHandler = Callable[[], AbstractAsyncContextManager[AskParent]]
-"""Answers the questions of one worker in the process that distributes the work. It is closed when the worker ends or
-dies."""
+"""Function that is called for each worker, in the process that distributes the work. It opens an `AskParent` that
+answers the worker's questions. This `AskParent` is closed when the worker ends or dies."""
 
 
 class LostWork(Frozen):
@@ -174,7 +174,7 @@ class LostWork(Frozen):
 
 
 WorkerPool = Callable[[T], Awaitable[R | LostWork]]
-"""Function that processes a work item on a free worker. If the worker dies, it is replaced and the item is tried again.
+"""Function that processes a work item on a free worker. If the worker dies, another worker tries the item again.
 
 Exceptions of the worker are raised. Cancelling the call also cancels the worker.
 """
@@ -200,7 +200,7 @@ class Engine(Protocol):
     def map(self, factory: "WorkerFactory[T, R]", work: Iterable[T]) -> AsyncIterator[tuple[T, R | LostWork]]:
         """Yield each work item with its result, in order of completion.
 
-        An item is only taken from the input when a worker is free. An exception in a worker ends the iteration and is
+        An item is taken from the input only when a worker is free. An exception in a worker ends the iteration and is
         raised.
         """
 

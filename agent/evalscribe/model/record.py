@@ -96,7 +96,7 @@ class TableReading(Frozen):
     unused: tuple[str, ...] = ()
     """Columns from which no field is read. Their values become metadata."""
     likely: dict[str, str] = Field(default_factory=dict)
-    """For a field without a column, the unused column that might be meant for this field."""
+    """For each field without a column, the unused column that might be meant for this field."""
     notes: tuple[str, ...] = ()
 
     @property
@@ -159,7 +159,7 @@ class Records(Protocol):
 
 
 class AddedCounts(Frozen):
-    """Number of new, changed and unchanged records or items in what was stored."""
+    """How many of the stored records or items are new, changed and unchanged."""
 
     new: int = 0
     changed: int = 0
@@ -180,8 +180,8 @@ class SweptRows(Frozen):
 
 
 def evidence_of(record: Record) -> Evidence:
-    """Return the record's documents in order, followed by one document of the role `transcript` for each of its
-    transcripts."""
+    """Return the record's documents in order, followed by one document of the role `transcript` for each
+    transcript of the record."""
     return Evidence(
         eval=record.eval,
         steps=record.steps,

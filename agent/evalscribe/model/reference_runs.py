@@ -1,4 +1,4 @@
-"""Describe how a task's verifier graded the reference answer, and the empty answer of an agent that did nothing.
+"""Describe how a verifier graded the reference answer and, separately, the empty answer of an agent that did nothing.
 
 Benchmarks check their tasks with such runs: the reference answer has to pass, and an empty answer has to fail. The
 description becomes a document in the eval's evidence. Judges read it, findings quote it, and rules parse it.
@@ -18,9 +18,9 @@ PATH = "reference-runs.log"
 """Path of the document about reference runs. Only code that reads reference runs creates a document with this path and
 the role `log`."""
 VERIFIER = "tests"
-"""Name that is given to the only step of a verifier that does not name its tests."""
+"""Name of the step for a verifier that does not name its tests. Such a verifier has only this step."""
 ENDINGS = ("limit", "agent")
-"""Endings of the names of steps that are not tests. Such steps describe how the agent's work ended."""
+"""A step whose name has one of these endings is not a test. It describes how the agent's work ended."""
 AnswerKind = Literal["reference answer", "empty answer"]
 MAX_TRIALS = 5
 """Maximum number of trials in the document. Failed trials come first."""
@@ -37,8 +37,8 @@ class GradedTrial(Frozen):
 
     name: str
     failed_at: tuple[str, ...] = ()
-    """The tests or the output with which the trial failed, as returned by `failed_parts`. This is empty if the trial
-    passed."""
+    """Result of `failed_parts` for the trial: the names of the failed tests, or the verifier's output if the verifier
+    does not name its tests. Empty if the trial passed."""
     output: str = ""
     """Output of the verifier."""
 
@@ -53,7 +53,7 @@ class GradedAnswer(Frozen):
     passed: int = 0
     total: int = 0
     judged: bool = False
-    """Whether the trial that is being judged is one of these trials."""
+    """Whether the trial that is being judged is one of the trials of this answer."""
 
 
 def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def failed_parts(steps: Iterable[Step]) -> tuple[str, ...]:
 def prints_the_same(output: str, expected: str) -> bool:
     """Return whether two outputs of a verifier are equal, apart from timings and white space.
 
-    Empty output is not equal to any other output.
+    If `output` is empty, it counts as different from any `expected`, even from an empty one.
     """
     return bool(output.strip()) and _comparable(output) == _comparable(expected)
 
@@ -101,9 +101,9 @@ def _lines(answer: GradedAnswer, judged_trial: str) -> Iterator[str]:
 
 
 def read_reference_runs(documents: Iterable[Document]) -> tuple[GradedAnswer, ...]:
-    """Find and parse the document that `reference_document` returned.
+    """Find the document that `reference_document` returned, and parse it.
 
-    The result is empty if this document is not among the documents.
+    The result is empty if `documents` does not contain this document.
     """
     document = next((document for document in documents if document.role == "log" and document.path == PATH), None)
     answers: list[GradedAnswer] = []

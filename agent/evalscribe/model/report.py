@@ -75,7 +75,7 @@ class RunHeader(Frozen):
     """Number of failures that the source listed. It can be lower than `failed`."""
     url: prose.WebUrl = None
     names_all: bool = False
-    """Whether the source names every eval of the run. If not, it only names the failures."""
+    """Whether the source names every eval of the run. If not, the source names only the failures."""
     started_at: str | None = None
     """Time at which the run started, in ISO 8601; None if the source does not give it."""
     duration_s: float | None = None
@@ -85,8 +85,8 @@ class RunHeader(Frozen):
     unread: tuple[prose.Prose, ...] = ()
     """Descriptions of the evals and lines in the run's file that could not be read."""
     trials: TrialRates | None = None
-    """Pass rates of the tasks that have several trials. They are None if there are no such tasks, or if the source
-    names only failures."""
+    """Pass rates of the tasks that have several trials. This is None if no task has several trials, or if
+    the source names only failures."""
 
     @field_validator("status_reason")
     @classmethod
@@ -189,9 +189,10 @@ class ReportEntry(Frozen):
     """Number of the message that contains the agent run's first mistake. It is None if this message is unknown or does
     not come before `message`."""
     scored: FailedScore | None = Field(default=None, exclude_if=lambda scored: scored is None)
-    """The score of the failed step with the threshold; None if either is unknown."""
+    """The score of the failed step with the threshold; None if the score or the threshold is unknown."""
     never_passed: bool = Field(default=False, exclude_if=lambda never: not never)
-    """Whether all known trials of this task failed, whatever the model was. True only if several trials are known."""
+    """Whether all known trials of this task failed, no matter which model ran them. It is true only if several trials
+    are known."""
     missing: prose.Prose = ""
     """Evidence that the source no longer has, such as `the model's output is no longer stored`."""
     snippets: tuple[Snippet, ...] = ()
@@ -236,9 +237,9 @@ class ReportEntry(Frozen):
     @field_validator("across")
     @classmethod
     def _first_names(cls, across: CrossModelFailures | None) -> CrossModelFailures | None:
-        """Remove duplicate names of models, sort the names, and keep only the first ones.
+        """Remove duplicate names of models, sort the names, and keep only the first `MODELS_NAMED` names.
 
-        The number of all models is kept.
+        Names beyond this number stay included in the counts of models.
         """
         if across is None:
             return None
@@ -280,7 +281,7 @@ class ReportEntry(Frozen):
     def each(self) -> tuple["ReportEntry", ...]:
         """The entries in `joined`, each with the label and notes of this entry.
 
-        If `joined` is empty, only this entry.
+        If `joined` is empty, the result contains only this entry.
         """
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         shared_values = {name: getattr(self, name) for name in shared}
@@ -316,7 +317,7 @@ class ReportEntry(Frozen):
 def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
     """Join entries with the same label into one entry.
 
-    If the entries differ in other fields, they are kept in its `joined`.
+    If the entries differ in other fields, the new entry keeps them in `joined`.
     """
     joined: list[ReportEntry] = []
     for entry in entries:
@@ -333,7 +334,7 @@ def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
 
 
 class ReplaySummary(Frozen):
-    """Summary of the replays of one answer that had the same result."""
+    """Summary of replays of one answer. All of these replays had the same result."""
 
     answer: ReplayedAnswer
     times: int
@@ -350,7 +351,7 @@ class ReplaySummary(Frozen):
     note: str = ""
     """Description of how the answer was reconstructed, or the reason why the replays are not conclusive."""
     document: str = ""
-    """Document name with which citations refer to the log of the first replay."""
+    """Document name that citations use for the log of the first replay."""
     first: int = 1
     """Number, in the whole log, of the first line of `log`."""
     log: str = ""
@@ -414,7 +415,7 @@ class ReplayCount(NamedTuple):
     notes: tuple[str, ...]
     """Distinct notes on the replays that were executed."""
     shown: int
-    """Index of the replay with the most informative log in the proof's `replays`."""
+    """Index, in the proof's `replays`, of the replay with the most informative log."""
 
 
 SHOWN_LOG = 8_000
@@ -621,7 +622,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Remove duplicate paths and sort the others. Paths that are in entries come first, in the order of the entries."""
+    """Remove duplicate paths, and move the paths that are in `entries` to the front, in the order of the entries."""
     unique = dict.fromkeys(prose.path(path) for path in paths)
     reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in unique), *(path for path in unique if path not in reported))
@@ -658,7 +659,8 @@ class Problem(Frozen):
 class CheckedReport(Frozen):
     file: SafeLine
     name: SafeLine
-    """Path of the report, relative to the reports folder. If the file is outside this folder, only its file name."""
+    """Path of the report, relative to the reports folder. If the file is outside this folder, this is only the
+    file name."""
     ours: bool
     """Whether evalscribe wrote the report. If not, it is a free-form report that people wrote."""
     page_url: prose.WebUrl = None
@@ -668,8 +670,8 @@ class CheckedReport(Frozen):
     quotations: int = 0
     """Number of quotations in the report."""
     not_compared: SafeLine | None = None
-    """The reason why the quotations were not compared with the evidence. It is None if the quotations were compared or
-    there are none."""
+    """The reason why the quotations were not compared with the evidence. It is None if the quotations were compared,
+    or if the report has no quotations."""
 
 
 class CheckResult(Frozen):

@@ -44,13 +44,13 @@ def data_name(page: str) -> str:
 def max_bytes(name: str) -> int:
     """Return the maximum size of a file in bytes.
 
-    It depends on whether the file is a page or a data file. Larger files are not read.
+    The maximum depends on whether the file is a page or a data file. Larger files are not read.
     """
     return MAX_DATA_BYTES if name.endswith(".json") else MAX_REPORT_BYTES
 
 
 def is_of_another_kind(text: str) -> bool:
-    """Return whether evalscribe wrote the document as something other than a report, such as a comparison."""
+    """Return whether the document was written by evalscribe but is not a report, for example a comparison."""
     front = _FRONT.match(text)
     return front is not None and not front[1].startswith("report/")
 
@@ -117,7 +117,7 @@ class UnmergedReport(Frozen):
     text: str
     data: str | None = None
     base: str | None
-    """The report at the merge base; None if there was none."""
+    """Text of the report at the merge base; None if the report did not exist there."""
     base_data: str | None = None
 
 
@@ -166,7 +166,7 @@ class Edit(Frozen):
 
 
 class Proposal(Frozen):
-    """The edits that a model proposes. They contain only those parts of the repository's text that are replaced."""
+    """The edits that a model proposes. Of the repository's text, they contain only the parts that they replace."""
 
     edits: tuple[Edit, ...]
     summary: str

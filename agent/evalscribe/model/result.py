@@ -235,8 +235,8 @@ class ResolvedCitation(Frozen):
     quote: str | None = None
     """The text that the judge wrote between `<RANGE>` and `</RANGE>`."""
     status: CitationStatus
-    """Status of the citation. `verified`: the cited item contains the quotation. `relocated`: another item contains it.
-    `unverified`: no item contains it."""
+    """Status of the citation. `verified`: the cited item contains the quotation. `relocated`: another item
+    contains the quotation. `unverified`: no item contains the quotation."""
     target: CitationTarget | None = None
     """The item that contains the quotation; None if the citation is unverified."""
 
@@ -279,7 +279,7 @@ class JudgeResult(Frozen):
     judge has no result, this contains the `errors`."""
     result_type: ResultType
     reason: str | None = None
-    """The reason why the judge has no result, in one line; None if it has a result."""
+    """The reason why the judge has no result, in one line; None if the judge has a result."""
     citations: CitationCounts = CitationCounts()
     confidence: float | None = None
     """Share of the rollouts that agree with the result. Failed rollouts count as disagreeing. It is None if there was a

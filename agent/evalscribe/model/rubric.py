@@ -44,7 +44,7 @@ class ValidatedModel(Frozen):
 
 
 def validate_part(path: str, make: Callable[[Any], Any], value: object) -> Any:
-    """Create a part of a rubric by calling `make`. In its errors, the place of the problem begins with `path`."""
+    """Create a part of a rubric by calling `make`. The place in each `RubricError` begins with `path`."""
     try:
         return make(value)
     except RubricError as error:
@@ -189,7 +189,7 @@ def _checked_provider(provider: str) -> str:
 
 def _tag_name(key: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", key):
-        raise ValueError(f"{key!r} is not a tag name: letters, digits, '_', '-' and '.', at most 64")
+        raise ValueError(f"{key!r} is not a tag name: use at most 64 letters, digits, '_', '-' and '.'")
     return key
 
 
@@ -270,7 +270,7 @@ class Rubric(ValidatedModel):
     n_rollouts_per_input: Annotated[int, Field(ge=1, le=MAX_ROLLOUTS)] = 1
     judge_variant: JudgeVariant = JudgeVariant.MAJORITY
     min_citations: Annotated[int, Field(ge=0)] = 0
-    """Minimum number of verified or relocated citations for an answer to count."""
+    """An answer counts only if it has at least this number of verified or relocated citations."""
     id: NonEmptyText = Field(default_factory=lambda: str(uuid4()))
     version: Annotated[int, Field(ge=1)] = 1
 
@@ -280,7 +280,7 @@ class Rubric(ValidatedModel):
         if self.judge_variant is JudgeVariant.SINGLE and self.n_rollouts_per_input != 1:
             raise RubricError("n_rollouts_per_input", f"must be 1 for a single judge, not {self.n_rollouts_per_input}")
         if self.min_citations and not has_citations(self.output_schema):
-            raise RubricError("min_citations", 'no string of output_schema has "citations": true, so none is possible')
+            raise RubricError("min_citations", 'output_schema allows no citations: no string has "citations": true')
         return self
 
     @property
@@ -317,7 +317,7 @@ class Collection(ValidatedModel):
 
 
 class LabelSet(ValidatedModel):
-    """A set of annotations by people or judges. Their schema follows the meta-schema of rubrics."""
+    """A set of annotations by people or judges. `label_schema` follows the meta-schema of rubrics."""
 
     id: str = Field(default_factory=lambda: str(uuid4()))
     name: NonEmptyText

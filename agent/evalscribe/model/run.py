@@ -46,7 +46,7 @@ class Eval(Frozen):
     """Name of the failed step; None if grading never began."""
     reason: str | None = None
     """The full reason that the source gives for the failure. It is the reason of the failed step or, if the step has no
-    reason, that of the eval."""
+    reason, the reason of the eval."""
     url: str | None = None
 
     @property
@@ -74,13 +74,13 @@ class Run(Frozen):
     """Number of failed evals according to the source. `failures` can contain fewer evals."""
     total: int = 0
     failures: tuple[Eval, ...] = ()
-    """The failed evals that the source lists, in its order."""
+    """The failed evals that the source lists, in the order of the source."""
     evals: tuple[str, ...] | None = None
     """Paths of all evals of the run; None if the source names only failures."""
     url: str | None = None
     started_at: str | None = None
-    """Start of the run, in ISO 8601 with a time zone; None if unknown. The next four fields are also None if unknown.
-    """
+    """Start of the run, in ISO 8601 with a time zone; None if unknown. `duration_s`, the numbers of
+    tokens and `cost_usd` are also None if unknown."""
     duration_s: float | None = None
     """Duration of the run in seconds, from its start to its end."""
     input_tokens: int | None = None

@@ -60,7 +60,7 @@ def _multiple_of(_: Validator, step: float, value: object, __: object) -> Iterat
 
 def _pattern(_: Validator, pattern: str, value: object, __: object) -> Iterator[ValidationError]:
     if isinstance(value, str) and not pattern_matches(pattern, value):
-        yield ValidationError(f"the text does not match {pattern}, or nobody can tell")
+        yield ValidationError(f"the text does not match {pattern}, or the search took too long")
 
 
 _FROM_JSONSCHEMA = ("date", "ipv4", "ipv6", "uuid")

@@ -28,8 +28,8 @@ class ScorerSpec(Frozen):
     address: str | None = None
     """Address of a custom scorer, as `package.module:function`; otherwise None."""
     code: str | None = None
-    """Content id of the source of a custom scorer, or name and version (such as `contains/1`) of a built-in scorer that
-    uses no model."""
+    """For a custom scorer, the content id of its source code. For a built-in scorer that uses no model, its name and
+    version, such as `contains/1`."""
     rubric: Rubric | None = None
     """If the scorer is a judge, the stored version of its rubric."""
     model: str | None = None
@@ -178,7 +178,7 @@ class ScoreQuery(Frozen):
     status: str | None = None
     since: str | None = None
     until: str | None = None
-    """Time in ISO 8601. Only scores that were created before it match."""
+    """Time in ISO 8601. Only scores that were created before this time match."""
     superseded: bool = False
     """Whether superseded scores are also returned."""
 

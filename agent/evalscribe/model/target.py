@@ -197,7 +197,7 @@ class TargetCall(Frozen):
 
 
 class TargetReply(Frozen):
-    """A target's answer. Scorers use the other fields than `output` to check how the answer was produced."""
+    """A target's answer. Scorers use the fields other than `output` to check how the answer was produced."""
 
     output: JsonValue
     transcript: Transcript | None = None

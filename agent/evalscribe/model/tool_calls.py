@@ -46,7 +46,7 @@ class ToolCallDifference(NamedTuple):
     """Index in the list of expected calls; None for an unexpected call."""
     actual: int | None = None
     """Index in the list of actual calls. For an expected call that was never made, this is the index of the last call
-    of its tool if that call failed; otherwise None."""
+    of the same tool if that last call failed; otherwise None."""
     arguments: tuple[str, ...] = ()
     """Names of the arguments that differ. Arguments with plain values come before arguments with lists and objects."""
 
@@ -130,8 +130,8 @@ def innermost_mismatch(name: str, actual: Mapping[str, JsonValue], expected: Map
 def name_call(action: Action, other_calls: Sequence[Action] = ()) -> str:
     """Describe a call by its tool and by an argument that distinguishes it from other calls.
 
-    This is the first argument that no successful call of the tool in `other_calls` has. Arguments with plain values
-    come before lists and objects.
+    The argument is the first one that no successful call of the tool in `other_calls` has with the same value.
+    Arguments with plain values come before lists and objects.
     """
     other_arguments = [call.arguments for call in other_calls if call.tool == action.tool and not call.failed]
     ordered = sorted(action.arguments.items(), key=lambda item: isinstance(item[1], dict | list))

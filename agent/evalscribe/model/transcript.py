@@ -33,7 +33,7 @@ def normalise_role(message: Any) -> Any:
         return {**message, "role": "system", "spoken by": role}
     if role not in ROLES:
         problem = f"unknown role {json.dumps(role, default=str)[:60]}" if "role" in message else "no role"
-        raise ValueError(f"{problem}; known are {', '.join(ROLES)} and developer")
+        raise ValueError(f"{problem}; known roles are {', '.join(ROLES)} and developer")
     return message
 
 
@@ -74,7 +74,8 @@ def _with_name(name: str, transcript: Any) -> Any:
 def normalise_tool_call(value: Mapping[str, Any]) -> dict[str, Any]:
     """Normalise a tool call.
 
-    Its `function` can be an object that contains the name and the arguments, and the arguments can be JSON text.
+    The field `function` of `value` can be an object that contains the name and the arguments. The arguments can be
+    JSON text.
     """
     fields = dict(value)
     if isinstance(fields.get("function"), dict):
@@ -116,7 +117,8 @@ def normalise_tool_result(value: Mapping[str, Any]) -> dict[str, Any]:
 def join_content(value: Mapping[str, Any], *, with_reasoning: bool) -> dict[str, Any]:
     """Join a message's content into one text.
 
-    Parts that are not text are replaced by placeholders and moved into `metadata`.
+    Parts that are not text are replaced by placeholders and moved into `metadata`. Reasoning is put into the field
+    `reasoning` if `with_reasoning` is true; otherwise, it becomes part of the text.
     """
     fields = dict(value)
     if with_reasoning and isinstance(fields.get("reasoning_content"), str):
@@ -310,7 +312,7 @@ class AgentRun(_NormalisedModel):
     @classmethod
     def _some(cls, transcripts: tuple[Transcript, ...]) -> tuple[Transcript, ...]:
         if not transcripts:
-            raise ValueError("an agent run has at least one transcript")
+            raise ValueError("an agent run must have at least one transcript")
         return transcripts
 
     @classmethod

@@ -23,7 +23,7 @@ _WORDS: tuple[tuple[str, str], ...] = (
 the second word is empty."""
 _ENCODED = tuple((word, word.encode(), needed) for word, needed in _WORDS)
 Following = Mapping[str, bytes]
-"""For each lower-case word, the characters that can follow it. If they are empty, any character can follow."""
+"""For each lower-case word, the characters that can follow the word. If there are none, any character can follow."""
 
 
 class ScannedText:
@@ -462,7 +462,7 @@ def _credentials(match: re.Match[str]) -> str:
 
 
 def _is_opaque(value: str) -> bool:
-    """Return whether a bearer token is a secret, and not readable words such as `test-token` or an expression."""
+    """Return whether a bearer token is a secret. Readable words, such as `test-token`, and expressions are not."""
     expression = _CHAIN.fullmatch(value) and max(map(len, value.split("."))) < LONG_PART
     return len(value) >= 8 and any(c.isdigit() for c in value) and not readable(value) and not expression
 

@@ -32,10 +32,10 @@ class RedactionPass(NamedTuple):
 
 
 class Hints(NamedTuple):
-    """The redaction passes that a text and its parts need. They are found by scanning the text once."""
+    """The redaction passes that a text and its parts need. `find_hints` finds them by scanning the text once."""
 
     passes: tuple[RedactionPass, ...] = ()
-    """The redaction passes that found something in the text."""
+    """The redaction passes that changed the text."""
     has_secret_names: bool = False
     """True if the text is JSON and might contain a member whose name shows that its value is a secret."""
 
@@ -46,7 +46,7 @@ NO_HINTS = Hints()
 def redact(text: str, hints: Hints | None = None) -> str:
     """Replace every secret by `[redacted:<kind>]`. The number of lines does not change. Redaction takes linear time.
 
-    `hints` are the hints of a larger text that contains this text. They are None if no such text was scanned.
+    `hints` are the hints of a larger text that contains this text. None if no larger text was scanned.
     """
     redacted = _applied(text, _PASSES if hints is None else hints.passes)
     for _ in range(_ROUNDS):
@@ -206,7 +206,8 @@ def safe_message(message: str, *secrets: str) -> str:
 def require_no_secret(value: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
     """Raise `UsageError` if a value contains a secret.
 
-    The message refers to the value as `where` and does not quote it.
+    The message refers to the value as `where`, does not quote the value, and ends with the advice `instead`. `fields`
+    is passed to the error.
     """
     if redact_json(value) != value:
         raise UsageError(f"{where} contains what looks like a secret, which would be stored: {instead}", fields=fields)

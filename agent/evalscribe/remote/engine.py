@@ -236,8 +236,8 @@ class RayPool(Generic[T, R]):
     async def _least_busy_worker(self) -> "RayWorker":
         """Return the worker that has the least work.
 
-        Dead workers are removed. If every worker is busy, another one is started, up to the concurrency and the number
-        of processors. Raises `UnavailableError` if the cluster cannot be joined.
+        Dead workers are removed. If every worker is busy and their number is below the concurrency and the number
+        of processors, another worker is started. Raises `UnavailableError` if the cluster cannot be joined.
         """
         # Pieces that start at the same time must not each start a worker for one free place.
         async with self._starting:
@@ -366,7 +366,7 @@ class RayEngine:
             raise UsageError(MISSING_PACKAGE, fields=("engine",))
         if address is not None and "://" in address:
             raise UsageError(
-                f"`ray_address` {address}: use HOST:PORT of the cluster's head, on a machine of the cluster",
+                f"`ray_address` {address}: use HOST:PORT of the cluster's head; this machine must be in the cluster",
                 fields=("ray_address",),
             )
         self.concurrency = concurrency
@@ -396,7 +396,7 @@ class RayEngine:
     async def close(self) -> None:
         """Leave the cluster that this engine has joined.
 
-        If the process had already joined a cluster by other means, it stays in that cluster.
+        If the process had already joined a cluster by other means, the process stays in that cluster.
         """
         if self._joined is None:
             return

@@ -31,7 +31,7 @@ from evalscribe.model.reference_runs import ENDINGS, failed_parts, prints_the_sa
 AT_FAULT: tuple[CauseKind, ...] = ("grader", "harness", "lint", "infrastructure")
 """Kinds of cause that a proof can name."""
 COMPARED = 40
-"""Number of characters of an error, from its start, that are searched for in a replay's log."""
+"""Number of characters at the start of an error that are searched for in a replay's log."""
 
 
 class FailureSignature(NamedTuple):
@@ -154,8 +154,9 @@ def conclude(case: Failure, replays: Sequence[Replay], *, same_grader: bool | No
     Args:
         case: The failure in the form that judges receive.
         replays: Replays of the failure, including the recorded trials of the reference answer.
-        same_grader: True if the grader is the same as in the run; None if the run has no record of it.
-        note: Reason why one of the answers could not be run; empty if there is none.
+        same_grader: True if the grader is the same as in the run, and False if it changed. None if the run has no
+            record of its grader.
+        note: Reason why one of the answers could not be run; empty if all answers could be run.
     """
     facts = _Replays(case, replays, note)
     outcome, reason, reasoning = facts.changed_grader() if same_grader is False else facts.conclusion()
@@ -395,9 +396,9 @@ class _Replays:
         return bool(diagnosis.tests.failures or failed_parts(self._case.evidence.steps))
 
     def _citations(self, proof: Proof) -> tuple[Citation, ...]:
-        """Cite a line of the log of a replay on which the conclusion depends.
+        """Cite one line from the log of the first replay that decides the conclusion.
 
-        The line with the error is cited or, if there is none, the last line.
+        The line with the error is cited. If no line contains the error, the last line is cited.
         """
         index = next(
             (n for n, replay in enumerate(proof.replays) if replay.log.strip() and _decides(replay, proof)), None

@@ -1,6 +1,6 @@
 """Copy to a folder the files that a Dockerfile would copy into its image.
 
-Dockerfiles that do anything else that affects a task are refused.
+Dockerfiles are refused if they affect a task in any other way.
 """
 
 import json

@@ -29,7 +29,7 @@ MAX_LOG = 64 * 1024
 The end of the log is stored, because test runners report failures there.
 """
 NEVER_STARTED = "not started"
-"""First words of the reason for replays whose command could not be started."""
+"""First words of `Replay.broken` if the replay's command could not be started."""
 SUITE, ANSWER = "/suite", "/answer"
 """Paths of the suite's folder and of the answer's folder inside a sandbox."""
 
@@ -54,7 +54,7 @@ class ReplayPlan(NamedTuple):
 
     jobs: tuple[ReplayJob, ...] = ()
     same_grader: bool | None = None
-    """True if the grader is the same as in the run; None if the run has no record of it."""
+    """True if the grader is the same as in the run; None if the run has no record of its grader."""
     note: str = ""
     """Reason why there are no jobs, or why there is no job for one of the answers."""
 
@@ -81,7 +81,7 @@ class Grader(Protocol):
         """
 
     def compare(self, evidence: Evidence, replay: Replay) -> Replay:
-        """Complete a failed replay with its error, and with whether it failed in the same way as the stored failure."""
+        """Add to a failed replay its error, and whether it failed in the same way as the stored failure."""
 
 
 class CommandGrader:
@@ -230,9 +230,7 @@ FIELDS = ("eval", "suite", "answer", "reference", "python", "attempt")
 
 
 def compare_logs(evidence: Evidence, replay: Replay) -> Replay:
-    """Complete a failed replay with the error in its log, and with whether it failed in the same way as the stored
-    failure.
-    """
+    """Add to a failed replay the error in its log, and whether it failed in the same way as the stored failure."""
     replayed = log_signature(evidence, replay.log)
     same_failure = fails_the_same(failure_signature(evidence), replayed)
     return replay.model_copy(

@@ -330,9 +330,9 @@ class _Output(NamedTuple):
         return f"the commands of its trajectory, run again{last}"
 
     def added(self, folders: tuple[Folder, ...], to: Path) -> tuple[Folder, ...]:
-        """Return copies of the folders, made below `to`, in which the collected files are added.
+        """Copy the folders to places below `to`, add the collected files to the copies, and return the copies.
 
-        Without collected files, return the folders themselves.
+        If there are no collected files, return the folders themselves.
         """
         if not self.files:
             return folders
@@ -402,7 +402,7 @@ def _failed_to_answer(done: Execution, run_output: str | None) -> str:
 
 
 def _missing_here(printed: str, run_output: str, *, files: bool = True) -> str:
-    """Return a message on what a replay lacked, if it failed because of something that was available in the run.
+    """Return a message about what a replay lacked, if it failed because something from the run was not available.
 
     Returns an empty text for any other failure.
 

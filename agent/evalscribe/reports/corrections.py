@@ -61,8 +61,8 @@ def labels_of_versions(versions: Sequence[FileVersion], read: Read, about: Label
     """Return the labels that people gave in a report. For each eval, the newest label of each person is returned.
 
     A label is in force as long as the report's current label equals it. A label that another person replaced is
-    returned, but it is not in force. If the report has the judge's label again and no person's, nothing is returned for
-    the eval.
+    returned, but it is not in force. If the report has the judge's label again and no label from a person, nothing is
+    returned for the eval.
 
     Args:
         versions: Versions of the report, oldest first. If a version cannot be read, its changes are attributed to the
@@ -217,7 +217,7 @@ def judge_facts(finding: FindingSummary) -> dict[str, Any]:
 def _now(label: HumanLabel, now: FindingSummary) -> HumanLabel:
     """Return a label with `in_force` set for the current version of the report.
 
-    If the label is in force, lines that people have removed from the report are also removed from its note.
+    If the label is in force, lines that people have removed from the report are also removed from the label's note.
     """
     in_force = label.label == now.classification
     current_lines = set(map(_bare, _lines(now)))
@@ -249,7 +249,7 @@ def _judged(finding: FindingSummary) -> Classification | None:
 def run_of(analysis: Analysis, name: str) -> str:
     """Return the run id that the report states.
 
-    If it states none, return the id in its file name, which can be abbreviated.
+    If the report states no run id, return the id in the report's file name. That id can be abbreviated.
     """
     return analysis.run.id or PurePosixPath(name).stem.partition("_")[0]
 
@@ -362,8 +362,8 @@ def _names(path: str) -> Iterator[str]:
 def _kind(entry: ReportEntry, label: Classification, kind: CauseKind | None) -> CauseKind | None:
     """Return the kind of cause to print after the label.
 
-    The requested kind is used, otherwise the old kind. Returns None if the label implies the kind, because it is not
-    printed in that case.
+    The requested kind is used. If `kind` is None, the old kind of the entry is used. Returns None if the label implies
+    the kind, because an implied kind is not printed.
     """
     old = labels_of(entry)
     if kind:
@@ -506,7 +506,7 @@ def correct_label(
 
 
 def undo_label(workspace: Workspace, written: LabelWritten) -> None:
-    """Undo a correction by restoring the report's text from before it.
+    """Undo a correction by restoring the text that the report had before the correction.
 
     Raises `ChangedError` if the report has been changed since the correction.
     """
@@ -520,7 +520,7 @@ def undo_label(workspace: Workspace, written: LabelWritten) -> None:
 def label_state(label: str | None, kind: str | None, uncertain: bool, statements: Iterable[str]) -> str:
     """Return an id of a finding's label and of its reviewers' statements.
 
-    The id changes whenever one of them changes.
+    The id changes whenever the label, the kind of cause, the certainty or a statement changes.
     """
     return content_id([label, kind, uncertain, list(statements)])
 

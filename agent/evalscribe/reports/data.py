@@ -32,7 +32,7 @@ from evalscribe.reports.freeform.sections import actions_in
 from evalscribe.reports.outline import snippets
 
 OF_ONE_COMMAND = ("report_path", "changed", "usage")
-"""Fields that describe a single command, such as its usage. Such fields are not written to the data file."""
+"""Fields that describe a single command, such as the command's usage. They are not written to the data file."""
 
 
 def write_data(analysis: Analysis) -> str:
@@ -46,7 +46,7 @@ def write_data(analysis: Analysis) -> str:
 def data_parts(analysis: Analysis) -> Iterator[str]:
     """Yield the text of a report's data file in parts, about one for each finding.
 
-    The text of 10,000 findings takes 70 MB of memory while it is made as a whole.
+    Building the text of 10,000 findings as a whole would take 70 MB of memory.
     """
     # Git compares and merges lines, so each fact has a line of its own.
     frame = analysis.model_copy(update={"findings": analysis.findings[:1]})
@@ -65,7 +65,7 @@ def _lines(finding: FindingSummary) -> str:
 
 
 def consists_of(text: str, parts: Iterable[str]) -> bool:
-    """Return whether a text consists of the parts."""
+    """Return whether a text equals the parts joined in order."""
     at = 0
     for part in parts:
         if not text.startswith(part, at):

@@ -74,7 +74,7 @@ class PlacedDocument(Frozen):
     """Path of the document in the reports folder."""
     state: Literal["new", "updated", "unchanged"]
     note: str | None = None
-    """Reason why the new text is not in the document's usual file. None if it is."""
+    """Reason why the new text is not in the document's usual file. None if the new text is in that file."""
 
 
 def place_document(
@@ -88,7 +88,7 @@ def place_document(
         kind: Name of the document in messages, such as `comparison`.
         short: Preferred file name without suffix.
         full: Unique file name without suffix.
-        text: Text of the document. It does not replace an earlier text with fewer unanswered questions.
+        text: Text of the document. An existing unedited document that has fewer unanswered questions is not replaced.
         same_subject: Function that takes the text of an existing document and returns whether its subject is the same.
 
     Raises:

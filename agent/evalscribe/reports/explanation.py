@@ -19,7 +19,7 @@ from evalscribe.model.report import summarise_proof
 from evalscribe.text import pluralise, printable
 
 LOG_LINES = 12
-"""Number of lines displayed from the end of a replay's log. Test runners state there what failed."""
+"""Number of lines displayed from the end of a replay's log. Test runners state what failed at the end of the log."""
 
 
 def explanation(

@@ -66,8 +66,8 @@ class PastReport(Frozen):
     def is_of(self, run_id: str) -> bool:
         """Return whether this report is about a given run.
 
-        The run is compared with the ids that the report states. If it states none, it is compared with the id in its
-        file name.
+        The run is compared with the ids that the report states. If the report states no id, the run is compared with
+        the id in the report's file name.
         """
         ids = self.run_ids or (PurePosixPath(self.name).stem.partition("_")[0],)
         return any(_names(word, run_id) for word in ids)
@@ -332,8 +332,8 @@ def action_outcome(
 
     The result is "did not hold" if the eval fails again for the same cause. The result is "held" if the eval ran and
     passed, or failed at a later step or for another cause. The result is "not yet seen" if the run shows nothing about
-    the action. That is so if the run is older than the action, if it did not reach the model's work or the step that
-    failed, or if its task and grader do not have the change that the action describes.
+    the action. A run shows nothing if the run is older than the action, if the eval did not reach the model's work or
+    the step that failed, or if the eval's task and grader do not have the change that the action describes.
 
     Args:
         text: Description of the action.
@@ -535,7 +535,7 @@ def _newest_first(reports: Iterable[PastReport]) -> list[PastReport]:
 
 
 def actions_done(report: PastReport) -> Iterator[tuple[str, FindingSummary]]:
-    """Yield each action in a report together with each of the report's failures that it concerns."""
+    """Yield pairs of an action in a report and a failure of that report that the action concerns."""
     failures = {finding.eval: finding for finding in report.analysis.findings}
     for action in report.analysis.actions_taken:
         for eval in action.evals:
@@ -559,7 +559,7 @@ def _without_open_span(text: str) -> str:
 def stored_records(store: "AnalysisStore", run: Run) -> tuple[FailureFingerprint, ...]:
     """Return the fingerprint of each failure of a stored run.
 
-    If a fingerprint is missing or outdated, all are computed again from the evidence.
+    If a fingerprint is missing or outdated, all fingerprints are computed again from the evidence.
     """
     stored = store.sightings(run.id)
     if len(stored) == len(run.failures) and all(record.method == RECORD_VERSION for record in stored):

@@ -77,11 +77,12 @@ def kind_in_force(
 ) -> CauseKind | None:
     """Return the kind of cause that is in force for a label on the page.
 
-    If the label states a kind, that kind is returned. If it states none, the entry's `kind` is returned, unless a
-    person removed the kind from the page.
+    If the label states a kind, that kind is returned. If the label states no kind, the entry's `kind` is returned,
+    unless a person removed the kind from the page. After a removal, the kind that the label implies is returned.
 
-    `written` is the label as evalscribe wrote it last. If it states the kind, a person has removed the kind. If
-    `written` is None, the kind counts as removed if the label differs from the judge's label.
+    `written` is the label as evalscribe wrote it last. If `written` states the entry's kind and the label states none,
+    a person has removed the kind. If `written` is None, the kind counts as removed if the label differs from the
+    judge's label.
     """
     if label.kind or kind not in NOT_THE_MODEL:
         return label.kind or kind

@@ -173,8 +173,8 @@ def _still_visible(new: ReportEntry, old: ReportEntry, written: ReportEntry | No
 def numbered(
     new: Sequence[Recommendation], old: Sequence[Recommendation], actions: str = ""
 ) -> tuple[Recommendation, ...]:
-    """Give each new recommendation the id of the similar old recommendation. If there is none, give it the next unused
-    number.
+    """Give each new recommendation the id of the most similar old recommendation. A new recommendation that is similar
+    to no old one gets the next unused number.
 
     Ids that occur in `actions`, the text of the section `Actions taken`, are not given to other recommendations.
     """
@@ -262,7 +262,7 @@ def reconcile(ours: PageSource, theirs: PageSource, bases: Sequence[str] = ()) -
     ours_lead = mine.written.revision >= other.written.revision
     copies = ReportCopies(mine, other, True) if ours_lead else ReportCopies(other, mine, False)
     if not copies.lead.mergeable:
-        raise DataError("it is in the older report format; run `evalscribe analyze` on its run again")
+        raise DataError("the report is in the older report format; run `evalscribe analyze` on its run again")
     if ours.data == theirs.data and has_data(ours.text):
         for copy, edits, same in ((theirs, other, mine), (ours, mine, other)):
             # The data is the same, and only one page was edited. The next analysis updates the data.
@@ -311,7 +311,7 @@ def _of_both(lead: Sequence[T], other: Sequence[T], base: Sequence[T], other_bas
     """Return the items of both copies, without items that people removed from one of them.
 
     `base` and `other_base` have the items in the data of the copies. An item was removed from a copy if the data of
-    this copy has it and its page does not.
+    this copy has the item but the page of this copy does not.
     """
     lead_items = [item for item in lead if item in other or item not in other_base]
     return tuple(dict.fromkeys((*lead_items, *(item for item in other if item not in lead and item not in base))))

@@ -60,7 +60,7 @@ def parse(text: str, written: Report | None = None) -> Report:
     Args:
         text: Text of the page.
         written: The report as evalscribe last wrote it. A label on the page counts as edited if it differs from the
-            label in this report. If None, it counts as edited if it differs from the judge's label.
+            label in this report. If `written` is None, a label counts as edited if it differs from the judge's label.
 
     Raises:
         UnreadableReport: The page is not in this format, or a part of it cannot be parsed. The message has the line.
@@ -327,7 +327,7 @@ def _label_in_force(
 ) -> PageLabel:
     """Return the label that is in force.
 
-    Of the labels in the heading and in the table row, this is the one that a person edited.
+    The heading and the table row both have a label. The label in force is the one that a person edited.
     """
     if heading == row.label:
         return heading
@@ -515,8 +515,8 @@ _PATTERN = re.compile(
     r"([^(]+) \((?:(cause|rule|category|known-gaps|recurring|across-models|not-the-model)(?:: ([^()]+))?|([^()]+))\):"
     r"(?: (.*))?"
 )
-"""Matches a printed pattern. The groups are its name, its kind (if printed), its evals after a kind, its evals without
-a kind, and its text.
+"""Matches a pattern of the report as printed on the page. The groups are the pattern's name, its kind (if printed), its
+evals if a kind is printed, its evals if no kind is printed, and its text.
 """
 _PATTERN_NAMES: dict[str, PatternKind] = {
     "Not the model": "not-the-model",

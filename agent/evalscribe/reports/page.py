@@ -196,9 +196,9 @@ def _replayed(report: Report) -> str:
 
 
 def _with_basis(report: Report, basis: VerdictBasis) -> tuple[int, list[int]]:
-    """Return the number of failures whose verdict has the given basis, without those whose label a person changed.
+    """Return the number of failures whose verdict has the given basis, and the numbers of their findings.
 
-    Also return the numbers of the findings that have these failures.
+    Failures whose label a person changed are not counted.
     """
     counts = Counter[int]()
     for number, entry in enumerate(report.entries, 1):
@@ -421,8 +421,8 @@ def _effect(item: Recommendation, report: Report) -> str:
 
 
 def _is_proved(item: Recommendation, report: Report) -> bool:
-    """Return whether every eval that the recommendation concerns has replays with exactly this change, and all of these
-    replays passed.
+    """Return whether every eval that the recommendation concerns has replays with exactly the recommended change, and
+    all of these replays passed.
     """
     proofs = {proof.eval: [replay for replay in proof.replays if replay.change == item.text] for proof in report.proofs}
     tried = [proofs.get(path, []) for path in item.evals]
@@ -483,7 +483,8 @@ class _Text(NamedTuple):
 def _texts(report: Report) -> list[_Text]:
     """Return the text of each finding.
 
-    A summary or an error that an earlier finding already has, for example finding 3, becomes `as 3`.
+    If an earlier finding, such as finding 3, already has the same summary, the summary becomes `as 3`. If an earlier
+    finding already has the same error, the error becomes `Error: as 3.`.
     """
     texts: list[_Text] = []
     firsts: dict[str, int] = {}

@@ -28,13 +28,13 @@ FINDING = re.compile(r"###\s+(\d{1,9})[.)]\s")
 FACTS = ("|", "# ", "### ", "**", "As run ")
 """Prefixes of the generated lines, outside fences, that state facts from the data."""
 MOST_EDITED = 10
-"""Maximum number of changed lines that are reported as a problem each. The remaining lines are reported together."""
+"""Maximum number of changed lines that are reported separately. All remaining lines are reported as one problem."""
 
 
 def naming(report: Report, name: str) -> Iterator[LineProblem]:
     """Check the file name of a report.
 
-    `name` is the report's path in the reports folder. For a file outside that folder, it is only the file name.
+    `name` is the report's path in the reports folder. For a file outside that folder, `name` is only the file name.
     """
     path = PurePosixPath(name)
     run = report.run
@@ -75,7 +75,7 @@ LINK = re.compile(r"\[[^\[\]\n]*\]\(\s*<?([^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)
 REFERENCE = re.compile(r" {0,3}\[[^\[\]]+\]:\s*<?([^\s<>]+)>?.*")
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 LONGEST = 20_000
-"""Maximum number of characters of a line in which links are looked for. Longer lines are skipped."""
+"""Maximum number of characters of a line that is searched for links. Longer lines are skipped."""
 MOST_LISTED = 5
 """Maximum number of further lines that are listed for a repeated link."""
 
@@ -162,8 +162,8 @@ def linked_reports(report: Report) -> frozenset[str]:
 
 KIND = re.compile(r"""kind:\s*["']?evalscribe-report/""")
 HEAD = 40
-"""Number of lines at the start of a page in which the kind of the report is looked for. The lines are searched as plain
-text, because the front matter can be invalid.
+"""Number of lines at the start of a page that are searched for the kind of the report. The lines are searched as
+plain text, because the front matter can be invalid.
 """
 MARKER = re.compile(r"<{7}(?: .*)?|\|{7}(?: .*)?|={7}|>{7}(?: .*)?")
 
@@ -193,7 +193,7 @@ def check_page(source: PageSource, name: str, exists: Callable[[str], bool], bas
         source: The page and its data file.
         name: Path of the report relative to the reports folder.
         exists: Function that returns whether a file with the given path exists in the reports folder.
-        bases: Candidates for the text of the page before people edited it.
+        bases: Texts that the page could have had before people edited it.
     """
     text = source.text
     conflicts = tuple(markers(text))
@@ -297,7 +297,7 @@ def _findings(text: str, report: Report) -> tuple[PagePart, ...]:
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text without trailing white space, because an editor can change that."""
+    """Return the lines of a text without trailing white space, because editors can change the white space there."""
     return [line.rstrip() for line in text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")]
 
 

@@ -51,7 +51,8 @@ reworded.
 class TextPart(Frozen):
     """A block of the page, or some lines of a block.
 
-    If a block has a label or `Reviewer:` lines, the part has only its other lines. Line numbers are counted from 1.
+    If a block has a label or `Reviewer:` lines, the part has only the other lines of the block.
+    Line numbers are counted from 1.
     """
 
     owner: int | Section
@@ -156,7 +157,7 @@ def read_edits(text: str, written: Report, bases: Iterable[str] = ()) -> PageEdi
     Args:
         text: Text of the page.
         written: The report in the page's data file.
-        bases: Candidates for the text of the page before people edited it, from the store and from git.
+        bases: Texts, from the store and from git, that the page could have had before people edited it.
 
     Raises:
         UnreadableReport: An editable part cannot be parsed. The message has the line.
@@ -270,7 +271,7 @@ def parse_page(text: str) -> ParsedPage:
 
 
 def _parts(owner: int | Section, block: PageBlock) -> Iterator[TextPart]:
-    """Yield a block as one part. For a list, yield each item as a part of its own."""
+    """Yield a block as one part. For a list, yield each item as a separate part."""
     # An added item then changes no other part.
     for item in block.items if block.kind == "bullet_list" else (block,):
         text = f"{'#' * item.level} {item.text}" if item.kind == "heading" else item.source
@@ -542,7 +543,7 @@ class _Reading:
     def _departed(self, numbers: Mapping[int, int], texts: set[str]) -> Iterator[ReportNote]:
         """Yield notes that keep people's edits of findings that are on the page but no longer in the data.
 
-        Findings can be missing in the data if it is newer than the page.
+        Findings can be missing in the data if the data is newer than the page.
         """
         for now, then in self._both():
             if then.number in numbers:
@@ -631,7 +632,7 @@ _SECTIONS: tuple[Section, ...] = ("summary", *SECTIONS.values())
 
 
 def _quotations(page: ParsedPage) -> dict[int | Section, list[str]]:
-    """Return the notes that were on the page when evalscribe wrote it."""
+    """Return the notes on the page as evalscribe wrote it, keyed by finding number or section."""
     notes: dict[int | Section, list[str]] = {}
     for part in page.parts:
         # Evalscribe generates no other text as a blockquote.
@@ -906,7 +907,7 @@ def with_front(page: str, lines: Sequence[str]) -> str:
 
 
 def merge_lines(mine: str, base: str, theirs: str) -> str | None:
-    """Return the three-way merge of the texts that `git merge-file` computes. Return None if it has conflicts.
+    """Return the three-way merge of the texts, as computed by `git merge-file`. Return None if there are conflicts.
 
     Raises `UsageError` if git is not installed.
     """

@@ -464,7 +464,7 @@ def _unseen(text: str) -> Counter[str]:
 
 
 def _apply(edit: Edit, files: dict[str, str], read: ReadFileText, existing: Container[str]) -> str | None:
-    """Apply an edit to the text of its file in `files`. If that is not possible, return the problem.
+    """Apply an edit to the text of its file in `files`. If the edit cannot be applied, return the problem.
 
     If a file in `existing` cannot be read with `read`, it is too large or not text.
     """
@@ -520,7 +520,7 @@ MOST_SEARCHED = 400
 class CommitFiles:
     """Files of a commit. A file is read when its text is needed.
 
-    Only the files in `paths` can be read, without those that hold keys.
+    Only the files in `paths` can be read, except files that hold keys.
     """
 
     def __init__(self, paths: Sequence[str], read: ReadFileText) -> None:

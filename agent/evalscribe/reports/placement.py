@@ -29,7 +29,7 @@ class ReportPlacement(Frozen):
     current: PageSource | None = None
     """Text and data of the existing file. None if the file does not exist yet."""
     message: str | None = None
-    """Reason why the report is not written to its usual file. None if it is."""
+    """Reason why the report is not written to its usual file. None if it is written there."""
 
 
 def place_report(run: Run, date: str, files: Sequence[ReportFile], last_written: str | None = None) -> ReportPlacement:

@@ -452,7 +452,9 @@ class Proposer:
         return content_id([self._model.id, self._opening, self._scope.files])
 
     async def propose(self, store: "AnalysisStore", *, fresh: bool = False) -> Proposal:
-        """Return the cached proposal. If there is none, its edits no longer apply, or `fresh` is True, ask the model.
+        """Return the cached proposal, or ask the model for a new proposal.
+
+        The model is asked if no proposal is cached, if the cached edits no longer apply, or if `fresh` is True.
 
         Raises:
             DataError: The model submits no patch that applies.

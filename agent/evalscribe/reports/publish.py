@@ -39,7 +39,7 @@ class LocalReport:
     source: PageSource
     report: Report
     bases: Callable[[], Iterable[str]]
-    """Function that returns candidates for the text of the page before people edited it."""
+    """Function that returns texts that the page could have had before people edited it."""
     own_files: Mapping[str, str]
     """Texts of the files that evalscribe keeps in the reports folder, such as `labels.md`, keyed by path in the
     repository.
@@ -70,7 +70,7 @@ class BranchPlan(Frozen):
     own_files: Mapping[str, str]
     """Files that evalscribe keeps in the reports folder and that the commit `parent` does not have yet."""
     merged: bool = False
-    """True if the main branch has this text, and the run's branch has no other version that waits to be merged."""
+    """True if the main branch has the text to publish, and no other version waits to be merged on the run's branch."""
 
     @property
     def needed(self) -> bool:
@@ -190,12 +190,12 @@ class Publication(Frozen):
     pull_request: PullRequest | None = None
     """The pull request. None if the forge was not contacted: in a dry run, or if the report is already merged."""
     merged: bool = False
-    """True if the remote's main branch already has this text."""
+    """True if the remote's main branch already has the published text."""
     richer: bool = False
     """True if the published text contains edits from the remote that the local file does not have."""
     missing: tuple[str, ...] = ()
-    """Paths in the repository of earlier reports to which the report links and which the remote's main branch does not
-    have.
+    """Repository paths of earlier reports that are missing on the remote's main branch although the report links to
+    them.
     """
 
 
@@ -207,8 +207,8 @@ def publish_report(
     Args:
         workspace: Provides the report and the token for the forge.
         name: Name of the report, in any form that `find_report` accepts.
-        remote: Name of the remote. If None, the remote of the current branch is used, otherwise `origin`, otherwise the
-            only remote.
+        remote: Name of the remote. If None, the remote of the current branch is used. If that branch has no remote,
+            `origin` is used, and if there is no `origin`, the only remote.
         draft: True to open the pull request as a draft.
         dry_run: True to plan the publication without pushing.
 
@@ -246,7 +246,7 @@ def publish_report(
 
 
 def _bases(workspace: Workspace, file: ReportFile) -> Iterator[str]:
-    """Yield candidates for the text of the page before people edited it, from the store and from git."""
+    """Yield texts, from the store and from git, that the page could have had before people edited it."""
     run = run_of(file.text)
     stored = workspace.store.analyses.get_report(run) if run and workspace.has_store else None
     if stored:
@@ -324,7 +324,7 @@ def _publication(
 
 
 def _linked(path: str, report: Report) -> list[str]:
-    """Return the paths in the repository of the earlier reports to which a report links."""
+    """Return the repository paths of the earlier reports to which a report links."""
     return sorted(normpath(str(PurePosixPath(path).parent / name)) for name in linked_reports(report))
 
 
@@ -386,7 +386,7 @@ def _first_lines(report: Report) -> str:
 def _previous(library: ReportsFolder, report: Report) -> Analysis | None:
     """Load the newest of the earlier reports to which the report links.
 
-    Returns None if there is none or if it cannot be read.
+    Returns None if the report links to no earlier report, or if the newest one is missing or cannot be read.
     """
     name = PurePosixPath(report.earlier[0]).name if report.earlier else None
     files = library.of_model(report.run.provider, report.run.model) if name else ()

@@ -16,8 +16,8 @@ from evalscribe.model.finding import RecurrenceKind
 from evalscribe.model.report import Report, ReportEntry
 
 LIMIT = 40_000
-"""Maximum number of characters of the pull request's text. GitHub accepts 65,536. The rest is for evalscribe's markers
-and for text that people add.
+"""Maximum number of characters of the pull request's text. GitHub accepts 65,536. The difference leaves room for
+evalscribe's markers and for text that people add.
 """
 MOST_LISTED = 20
 """Maximum number of names or lines in a list."""
@@ -107,7 +107,7 @@ def _changes(report: Report, published: PublishedReport) -> Iterator[str]:
 
 
 def _followed(report: Report) -> Iterator[str]:
-    """Yield lines with the outcomes of actions that were taken after earlier reports on any model."""
+    """Yield a line for each action that followed an earlier report on any model. The line states the outcome."""
     for follow_up in report.follow_ups[:MOST_LISTED]:
         unless = _unless(report) if follow_up.outcome == "held" else ""
         text = prose.prose(follow_up.text, TEXT)

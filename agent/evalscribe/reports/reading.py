@@ -1,6 +1,6 @@
 """Find and read reports.
 
-A report whose front matter says so was written by evalscribe. Every other report is read as a free-form page.
+Reports that evalscribe wrote are recognised by their front matter. Every other report is read as a free-form page.
 """
 
 import re
@@ -38,7 +38,7 @@ class ParsedReport:
 
     analysis: Analysis
     date: str | None
-    """Date of the report in ISO format. If the report does not state its date, the date in its file name."""
+    """Date of the report in ISO format. If the report states no date, the date in its file name is used."""
     run_ids: tuple[str, ...]
     """Ids of the runs that the report is about."""
     other_experiments: tuple[str, ...]
@@ -65,7 +65,7 @@ def source_of(file: ReportFile) -> PageSource:
 def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
     """Read a page that evalscribe wrote, and apply people's edits.
 
-    `bases` are candidates for the text of the page before people edited it.
+    `bases` are possible versions of the page's text before people edited the page.
 
     Raises:
         UnreadableReport: An editable part cannot be parsed, or evalscribe did not write the page.
@@ -84,7 +84,7 @@ def _data(source: PageSource) -> Analysis:
     data = read_data(source.data, source.data_name)
     front = front_matter(source.text)
     if (run := front.get("run")) is not None and str(run) != data.run.id:
-        raise DataError(f"{source.data_name} is the data of run {data.run.id}, the page is about run {run}")
+        raise DataError(f"{source.data_name} is the data of run {data.run.id}, but the page is about run {run}")
     return data
 
 
@@ -237,7 +237,7 @@ def find_report(workspace: Workspace, name: str) -> ReportFile:
     """Find a report by its path, by its name in the reports folder, or by its run.
 
     A run is named by its id, the first characters of its id, its URL, or the name of the run in its experiment. Raises
-    `NotFoundError` if no report matches, or more than one.
+    `NotFoundError` if no report matches, or if several reports match.
     """
     try:
         path = Path(name)
@@ -260,8 +260,8 @@ def _file(path: Path, name: str) -> ReportFile:
 def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
     """Find a report like `find_report`, but only in the reports folder.
 
-    The function is for callers that must not read any other files. Raises `NotFoundError` if no report matches, or more
-    than one.
+    The function is for callers that must not read any other files. Raises `NotFoundError` if no report matches, or if
+    several reports match.
     """
     reports = list(workspace.reports.all())
     files = [file for file in reports if _means(name, file)]
@@ -283,7 +283,7 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
 
 
 def _last_parts(path: str) -> tuple[str, str]:
-    """Return the file name of a report, and the part of it that abbreviates the run's id."""
+    """Return the file name of a report, and the part of the file name that abbreviates the run's id."""
     file = path.rpartition("/")[2]
     return file, file.partition("_")[0]
 
@@ -307,9 +307,9 @@ def _runs_of(file: ReportFile) -> tuple[str, ...]:
 
 
 def _document(library: ReportsFolder, name: str) -> Iterator[ReportFile]:
-    """Yield the document with this name if it is not a report.
+    """Yield a document that is not a report, such as a comparison of runs.
 
-    For example, it can be a comparison of runs. Nothing is yielded if the reports folder has no such document.
+    The document is found by its name. Nothing is yielded if the reports folder has no such document.
     """
     for candidate in (name, f"{name}.md"):
         with suppress(DataError):

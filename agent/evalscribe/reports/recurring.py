@@ -53,7 +53,7 @@ class RecordedAction(Frozen):
     """An action taken on an eval's failure, and the outcome of this action."""
 
     model: str
-    """Model whose report records the action, as the name of the model's folder in the reports folder."""
+    """Model whose report records the action. The model is named like its folder in the reports folder."""
     report: ReportReference
     text: str
     outcome: FollowUpOutcome
@@ -123,7 +123,8 @@ class ModelReport:
     def follows(self, other: "ModelReport") -> bool:
         """Return whether this report's run is later than the run of another report.
 
-        If runs of two different models have the same date, neither counts as later.
+        If runs of two different models have the same date, neither counts as later. For runs of different experiments,
+        the result is False.
         """
         same = same_experiment(self.report.analysis.run.experiment, other.report.analysis.run.experiment)
         if self.report.run == other.report.run or not same:
@@ -200,7 +201,7 @@ def recurring_in_reports(
 def actions(
     eval: str, mine: Iterable[ModelReport], everywhere: Sequence[ModelReport], find_record: FindRecord
 ) -> Iterator[RecordedAction]:
-    """Yield the actions on an eval that the reports in `mine` record.
+    """Yield the actions that the reports in `mine` record for an eval.
 
     The outcomes are taken from later reports in `everywhere`.
     """
@@ -243,7 +244,7 @@ def _outline(report: PastReport) -> PastReport:
 
 
 def _paths_by_bare_name(evals: Iterable[str]) -> dict[str, str]:
-    """Map each bare name to the path that has this name. A bare name that several paths share is left out."""
+    """Map each bare name, which has no category, to its path. A bare name that several paths share is left out."""
     paths: dict[str, set[str]] = {}
     for path in evals:
         if "/" in path:
@@ -283,7 +284,7 @@ class AffectedModel(Frozen):
     """Name of the model: `provider/model`."""
     runs: tuple[str, ...]
     label: Classification | None = None
-    """Label in force in the newest report on a run that has this failure."""
+    """Label that a person gave this failure. If there is none, the label in the newest report on one of the runs."""
     by_person: bool = False
     """True if a person gave or confirmed the label."""
     proved: bool = False
@@ -304,7 +305,9 @@ class SharedFailure(Frozen):
     affected: tuple[AffectedModel, ...]
     """Models with which the eval fails in this way, sorted by name."""
     earlier: tuple[str, ...] = ()
-    """Models with which an earlier version of the eval failed in the same way. These models are not counted."""
+    """Models with which an earlier version of the eval failed in the same way. `failing` and `models` do not count
+    these models.
+    """
     actions: tuple[RecordedAction, ...] = ()
 
 
@@ -327,7 +330,7 @@ def find_shared_failures(
     """Find the evals that fail in the same way with at least `least` models.
 
     Args:
-        experiments: All failures in the stored runs of each experiment, and the complete runs of the experiment.
+        experiments: For each experiment, a pair: all failures in the stored runs, and the complete runs.
         files: Reports on all models.
         labels: Labels that people gave, as read from git.
         least: Minimum number of models with which an eval must fail in the same way.
@@ -507,7 +510,7 @@ def load_shared_failures(
 class _Gathered:
     """Failures and complete runs of each experiment in the store.
 
-    Only one run at a time is held in memory while they are collected.
+    The store is read run by run, so that only one whole run is in memory at a time.
     """
 
     def __init__(self, store: "AnalysisStore", keys: frozenset[Key]) -> None:

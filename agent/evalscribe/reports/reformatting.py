@@ -41,10 +41,10 @@ class NumberedLines(NamedTuple):
 
 
 def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
-    """Return the changes that turn one sequence into the other.
+    """Return the equal and the changed regions of two sequences.
 
-    Equal elements at both ends are matched first. Of the remaining elements, those that occur once in each sequence and
-    in the same order are matched next. `SequenceMatcher` compares only the rest.
+    Equal elements at both ends are matched first. Next, elements that occur exactly once in each sequence, and in the
+    same order, are matched. `SequenceMatcher` compares only the remaining elements.
     """
     shorter = min(len(old), len(new))
     head = next((at for at in range(shorter) if old[at] != new[at]), shorter)
@@ -71,8 +71,8 @@ def changes(old: Sequence[str], new: Sequence[str]) -> list[TextChange]:
 def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
     """Return the page without the changes that a formatter made.
 
-    If a line differs from a line of `base` only in its formatting, it is replaced by that line. Blank lines between
-    such lines are taken from `base`, too.
+    If a line of the page differs from a line of `base` only in formatting, the line of `base` replaces the line of the
+    page. The blank lines between two replaced lines are also taken from `base`.
     """
     page_forms, base_forms = _forms(page.lines), _forms(base)
     page_indexes = [at for at, form in enumerate(page_forms) if form is not None]
@@ -108,7 +108,7 @@ def undo_formatting(page: NumberedLines, base: Sequence[str]) -> NumberedLines:
 
 
 def _forms(lines: Sequence[str]) -> list[str | None]:
-    """Return the part of each line that a formatter does not change. For a blank line outside fences, this is None."""
+    """Return the part of each line that a formatter does not change; None for a blank line outside fences."""
     forms: list[str | None] = []
     fence = ""
     in_front = lines[:1] == ["---"]

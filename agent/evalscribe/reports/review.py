@@ -53,7 +53,7 @@ class Disagreement(Frozen):
 
 
 class PendingLabel(Frozen):
-    """The corrections in a report that are not merged yet."""
+    """Corrections of one report that are not merged yet, on one branch or in the working tree."""
 
     report: str
     branch: str | None
@@ -93,7 +93,7 @@ class ExportedLabels(Frozen):
     path: str
     subjects: int
     duplicates: int
-    """Number of failures that were not exported because an exported failure has the same verdict."""
+    """Number of failures that were not exported because a failure with the same group and label was exported."""
     contradicted: int
     """Number of failures that were not exported because two reports on the run label them differently."""
     not_stored: int
@@ -104,7 +104,7 @@ def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None 
     """Replace the stored labels with the labels in the merged reports.
 
     Raises:
-        UsageError: The reports folder is in no git repository.
+        UsageError: The reports folder is not in a git repository.
         DataError: git cannot read the history.
     """
     merged = library.merged(ref)
@@ -133,7 +133,7 @@ def sync_labels(library: ReportsFolder, store: "AnalysisStore", ref: str | None 
 def current_labels(library: ReportsFolder, store: "AnalysisStore") -> tuple[HumanLabel, ...]:
     """Return the labels in the merged reports, without storing them.
 
-    If the reports folder is in no git repository, or the merged reports have no labels, return the stored labels.
+    If the reports folder is not in a git repository, or the merged reports have no labels, return the stored labels.
     Raises `NotFoundError` if there are no stored labels either.
     """
     try:
@@ -199,7 +199,10 @@ class _Reader:
         self.newest: dict[str, Analysis] = {}
         """The newest readable version of each merged report, keyed by name."""
         self._since: dict[str, int] = {}
-        """For each report, the age of its first version. Of several reports on a run, the oldest is the original."""
+        """`FileVersion.age` of the first version of each report, keyed by name. A lower number means an older report.
+
+        Of several reports on a run, the oldest is the original.
+        """
 
     def labels(self, name: str, versions: Sequence[FileVersion]) -> tuple[HumanLabel, ...]:
         reading = cache(self.read)
@@ -223,7 +226,7 @@ class _Reader:
         return self._with_full_paths(labels_of_versions(versions, lambda page: _readable(reading(page)), about))
 
     def copies(self) -> Iterator[str]:
-        """Yield the name of each report by a judge whose run has an older report, and add the name to `unread`.
+        """Yield the names of judges' reports on runs that have an older report, and add the names to `unread`.
 
         The labels in a newer report repeat those in the older report and would be counted twice.
         """
@@ -258,7 +261,7 @@ class _Reader:
     def _run(self, run_id: str) -> str:
         """Return the id of the stored run to which an abbreviated id refers.
 
-        If no stored run, or more than one, fits the abbreviation, it is returned unchanged.
+        If the abbreviated id fits no stored run, or fits several stored runs, the abbreviated id is returned unchanged.
         """
         if self._store.get_run(run_id) or len(run_id) < SHORTEST_PREFIX:
             return run_id
@@ -279,7 +282,7 @@ def _readable(content: Analysis | str) -> Analysis | None:
 
 
 def _with_distinct_names(labels: Sequence[HumanLabel]) -> tuple[HumanLabel, ...]:
-    """If several people have the same name, add their e-mail addresses to the name."""
+    """Return the labels, with e-mail addresses added to the names that several people share."""
     emails: dict[str, set[str]] = {}
     for label in labels:
         emails.setdefault(label.reviewer, set()).add(label.email)
@@ -316,7 +319,8 @@ def _by_giver(labels: Iterable[HumanLabel]) -> Mapping[tuple[str, ...], tuple[ob
 def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
     """Yield the failures to which people gave different labels.
 
-    If several failures of a group have the same labels from the same people, they are yielded as one.
+    If several failures of a group have the same labels from the same people, only the first failure is yielded.
+    `Disagreement.more` counts the others.
     """
     groups: dict[tuple[str, str, tuple[ReviewerLabel, ...]], list[HumanLabel]] = {}
     for conflicting in disagreements(labels):
@@ -334,7 +338,7 @@ def _disagreements(labels: Sequence[HumanLabel]) -> Iterator[Disagreement]:
 def _pending(unmerged: Iterable[UnmergedReport], reader: _Reader) -> Iterator[PendingLabel]:
     """Yield the number of corrections that are not merged yet, for each report and branch.
 
-    If several branches have the same correction, it is counted once.
+    A correction that several branches have is counted once. Corrections of the evals in one group count as one.
     """
     reported: set[object] = set()
     for report in unmerged:

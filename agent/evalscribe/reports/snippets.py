@@ -1,9 +1,9 @@
 """Render and parse the quotations of a finding.
 
-If a finding quotes a single line, the quotation is a list item. In any other case, all its quotations are in one fence,
-and the place of each quotation is a comment at the end of its first line. A statement that extends over several lines
-is joined into one line if this changes nothing but white space. The line range of a joined statement is written with a
-dash instead of a hyphen.
+If a finding has a single quotation of one line, the quotation is a list item. In any other case, all quotations of the
+finding are in one fence. A comment at the end of each quotation's first line then states the place of the quotation. A
+statement that extends over several lines is joined into one line if only white space changes. The line range of a
+joined statement is written with a dash instead of a hyphen.
 """
 
 import re
@@ -22,8 +22,8 @@ PLACE = re.compile(rf"(.*?) *  (?:#|//|--) {_PLACE}")
 ITEM = re.compile(rf"- (`+.+`+) {_PLACE}")
 LONGEST = 4000
 ALIGNED = 80
-"""Maximum number of characters of a quoted line for its place to be aligned with the places of other lines. Only lines
-of output and expected output are aligned.
+"""Maximum number of characters of a quoted line whose place is aligned with the places of other lines. Only places in
+output and expected output are aligned.
 """
 SIDES = ("output", "expected")
 JOINED = 120

@@ -62,7 +62,8 @@ RULES = "rules"
 class Options(Frozen):
     """The options that the caller gave.
 
-    An unset option is None. No option contains a key, but `key_file` names a file that contains one.
+    An option that the caller did not give has its default, which is usually None. No option contains a key, but
+    `key_file` names a file that contains a key.
     """
 
     judge: str | None = None
@@ -84,7 +85,7 @@ class Options(Frozen):
     convex_dir: Path | None = None
     """Folder in which to run `npx convex run`."""
     batch: bool = False
-    """True to send model calls in Message Batches. They cost half as much, but answers can take up to a day."""
+    """True to send model calls in Message Batches. These calls cost half as much, but answers can take up to a day."""
     fresh: bool = False
     """True to ignore stored answers."""
     map: tuple[str, ...] | None = None
@@ -120,7 +121,7 @@ class Settings(Frozen):
     concurrency: SettingValue[int]
     max_tokens: SettingValue[int | None]
     context_tokens: SettingValue[int | None]
-    """Context window of models whose context window is unknown, as the maximum number of tokens of prompt and answer
+    """Context window to assume for models whose context window is unknown. The unit is tokens of prompt and answer
     together."""
     engine: SettingValue[str]
     """Engine that runs judges: `local` or `ray`."""
@@ -137,7 +138,7 @@ class Settings(Frozen):
     cascade: CascadeTable = CascadeTable()
     """Configuration of `--cascade`."""
     replay: ReplayTable | None = None
-    """Description of how an answer is graded again; None if evalscribe.toml does not contain it."""
+    """Description of how an answer is graded again; None if evalscribe.toml contains no such description."""
     replay_command: SettingValue[str] | None = None
     """Command that grades an answer outside the sandbox; None if the user did not name one."""
     places: SettingsSources
@@ -178,7 +179,7 @@ class Settings(Frozen):
 
     @property
     def judge_name(self) -> str:
-        """Name of the judge: `rules` or `provider/name`. Raises `UsageError` if the setting is anything else."""
+        """Name of the judge: `rules` or `provider/name`. Raises `UsageError` if the setting is invalid."""
 
         if self.judge.value is None:
             return DEFAULT_MODEL.id if self.provider(DEFAULT_MODEL.provider) else RULES
@@ -193,7 +194,8 @@ class Settings(Frozen):
     def user_names_judge(self) -> bool:
         """True if the command line or the environment names the judge.
 
-        Naming the judge there counts as consent to call it. Naming the judge in a file does not.
+        Naming the judge in one of these two places counts as consent to call the judge. Naming the judge in a file does
+        not.
         """
         # Files in the folder might come from a stranger, who cannot agree to costs.
         return self.judge.origin.trust in (COMMAND_LINE, ENVIRONMENT)

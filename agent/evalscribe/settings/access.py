@@ -1,6 +1,6 @@
 """Parse model names, and decide which key may be sent to which host.
 
-This concerns model providers, Convex and GitHub.
+The hosts are those of model providers, Convex and GitHub.
 """
 
 import difflib
@@ -66,7 +66,8 @@ def price_rows() -> tuple[dict[str, Any], ...]:
 def full_model_name(name: str) -> str:
     """Return a model's name as `provider/name`. The provider can be left out for models in the price file.
 
-    Raises `UsageError`, which suggests the most similar known name, if the name is anything else.
+    Raises `UsageError` if the name neither states a known provider and a model nor fits exactly one model in the price
+    file. If the name fits no model, the message suggests the most similar known name, if there is one.
     """
     provider, _, model = name.partition("/")
     if provider in PROVIDERS and model:
@@ -146,7 +147,7 @@ class _Key(Frozen):
 
     @property
     def deployment(self) -> str | None:
-        """Address of the deployment that the key names."""
+        """Address of the deployment that the key names; None if the key does not name a deployment."""
         match = _DEPLOYMENT_KEY.fullmatch(self.secret.get_secret_value())
         return f"https://{match[1]}.convex.cloud" if match else None
 
@@ -224,7 +225,7 @@ def npx_environment(places: SettingsSources) -> dict[str, str]:
     """Return the key of `key_file` as an environment variable for `npx convex`.
 
     All other settings are read by `npx convex` itself, from the environment and from its folder. Raises `UsageError` if
-    the command line names a deployment, because it cannot be passed to `npx convex`.
+    the command line names a deployment, because a deployment's address cannot be passed to `npx convex`.
     """
     command_line = next((place for place in places if place.origin.trust == COMMAND_LINE), None)
     if command_line is None:
@@ -258,9 +259,9 @@ def _convex_key(places: SettingsSources) -> _Key | None:
 
 
 def missing_key(value: str) -> str:
-    """If the value is a placeholder for a key, return the instruction to the user that it contains.
+    """Return the instruction to the user that a placeholder for a key contains.
 
-    The result is empty if the value is a real key.
+    The result is empty if the value is not such a placeholder.
     """
     return value.removeprefix(_MISSING).rstrip(">") if value.startswith(_MISSING) else ""
 

@@ -28,7 +28,7 @@ MAX_FILE_BYTES = 1024 * 1024
 class Origin(Frozen):
     """The source of a value.
 
-    `where` is its name in the output of `evalscribe doctor`, such as `environment`, `.env.local` or `default`.
+    `where` is the source's name in the output of `evalscribe doctor`, such as `environment`, `.env.local` or `default`.
     """
 
     where: str
@@ -117,14 +117,14 @@ class TagTable(Frozen):
 
 class CascadeTable(Frozen):
     tag: TableText = "anthropic/claude-haiku-5-5"
-    """The cheap model, as `provider/name`."""
+    """Cheap model that assigns tags and gives a first verdict, as `provider/name`."""
     judge: TableText = "anthropic/claude-opus-5-5"
-    """The expensive model, as `provider/name`."""
+    """Expensive model that judges whatever the cheap model passes on, as `provider/name`."""
     rules: Annotated[bool, Field(strict=True)] = True
-    """True to let the rules engine judge first, where it is certain. Only applies to analyses."""
+    """True to let the rules engine first judge the failures about which it is certain. Only applies to analyses."""
     tags: dict[TagName, TagTable] | None = None
-    """Tags in order of precedence. The first tag of a failure determines how it is judged. None means the built-in
-    tags."""
+    """Tags in order of precedence. The first tag of a failure determines how the failure is judged. None means the
+    built-in tags."""
 
     def issues(self) -> tuple[Tag, ...]:
         """Return the configured tags."""
@@ -139,7 +139,7 @@ class ConvexTable(Frozen):
     deployment: Text | None = None
     """Address of the deployment that contains the runs."""
     visualizer: Text | None = None
-    """Web address of the page that shows runs. It is only used in links."""
+    """Web address of the page that shows runs. The address is only used in links."""
 
 
 class GitHubTable(Frozen):
@@ -204,7 +204,7 @@ class ConfigFile(Frozen):
     store_url: Text | None = None
     """Address of a database that serves as the store, without a password."""
     page_url: Text | None = None
-    """Web address at which the pages of `view --bundle` are published. It is only used in links."""
+    """Web address at which the pages of `view --bundle` are published. The address is only used in links."""
     sources: SourcesTable = SourcesTable()
     github: GitHubTable = GitHubTable()
     cascade: CascadeTable = CascadeTable()

@@ -35,7 +35,7 @@ class Consent:
             permitted: Names of the models that the user named.
             ask: A function that asks the user a question and returns True if the answer is yes. None if nobody can be
                 asked.
-            limit: Text about the budget that is added to the question.
+            limit: Text about the budget. This text is added to the question.
         """
         self.agreed = agreed
         self.estimate: Estimate | None = None
@@ -49,7 +49,7 @@ class Consent:
         self._permitted.update(models)
 
     def check(self, *models: str, advice: str = ADVICE) -> None:
-        """Raise `ConsentError` if one of the models may not be called and nobody can be asked.
+        """Raise `ConsentError` if one of the models may not be called and no user can be asked for consent.
 
         The message includes `advice`.
         """
@@ -61,10 +61,10 @@ class Consent:
             )
 
     def require(self, *models: str, estimate: "Estimate | None" = None) -> None:
-        """Run `check`.
+        """Call `check`, then ask the user at the terminal for consent.
 
-        Then ask the user at the terminal, unless the user has already agreed. Raises `ConsentError` if the user does
-        not consent.
+        The user is not asked if the user has already agreed or cannot be asked, or if the estimate shows that no model
+        has to be called. Raises `ConsentError` if `check` raises it, or if the user does not consent.
         """
         self.check(*models)
         if estimate is not None:

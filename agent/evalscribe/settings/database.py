@@ -1,8 +1,8 @@
-"""Find the address of the store, which is a folder or a database on a server. Also find the database's password.
+"""Find the address of the store if the store is a database, and decide which password libpq may use.
 
 A password is only sent to a host that was named by the same source as the password or by a more trusted source. Libpq
 takes the password from the address. If the address contains none, it takes the password from PGPASSWORD or ~/.pgpass.
-These two belong to the user, so they are not used if only a file in the folder names the address.
+PGPASSWORD and ~/.pgpass belong to the user, so they are not used if only a file in the folder names the address.
 """
 
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
@@ -15,7 +15,7 @@ SCHEMES = ("postgresql", "postgres")
 PARAMETERS = ("host", "sslmode", "sslrootcert", "connect_timeout", "target_session_attrs", "application_name")
 """Parameters that an address may contain. Other parameters could refer to files and services of the user."""
 NO_FILE = "/dev/null/none"
-"""A path that can never exist. Libpq ignores a missing file."""
+"""Path of a password file that can never exist. Libpq ignores a missing password file."""
 _IN_GIT = "evalscribe.toml"
 
 
@@ -62,7 +62,7 @@ def _checked(address: str, where: str) -> str:
         )
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name not in PARAMETERS:
-            raise UsageError(f"{where} has a parameter {name!r}: allowed: {', '.join(PARAMETERS)}")
+            raise UsageError(f"{where} has an unknown parameter {name!r}; allowed: {', '.join(PARAMETERS)}")
         if name == "host" and "," in value:
             raise UsageError(f"{where} has several hosts in its parameter 'host': name one host")
     return address

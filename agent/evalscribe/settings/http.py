@@ -1,4 +1,4 @@
-"""Help to create HTTP clients that take settings from the environment. Limit the size of their answers."""
+"""Help to create HTTP clients that take settings from the environment. Limit the size of servers' answers."""
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
@@ -51,7 +51,7 @@ class AnswerLimits:
     """Maximum bytes of an answer that is read as a whole. Also the maximum bytes of a single line or server-sent event.
     """
     lines: int = 0
-    """Maximum bytes of an answer that is read line by line."""
+    """Maximum bytes of an answer that is read line by line. If this is 0, server-sent events are read as a whole."""
     json_lines: bool = False
     """True to read answers of any content type line by line. Otherwise, only server-sent events are read like this."""
 
@@ -66,7 +66,7 @@ BATCH_RESULTS = AnswerLimits(body=8 * MIB, lines=1024 * MIB, json_lines=True)
 def model_limits(request: httpx2.Request) -> AnswerLimits:
     """Return the limits for the answer to a request.
 
-    They depend on the request's path, because batch results have no content type of their own.
+    The limits depend on the path of the request, because batch results have no content type of their own.
     """
     return BATCH_RESULTS if request.url.path.endswith("/results") else MODEL_ANSWER
 
@@ -93,7 +93,10 @@ def limit_answers(
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """The decompressed body of a response. `AnswerTooLarge` is raised if more than the limits is read."""
+    """The decompressed body of a response.
+
+    Reading more than the limits allow raises `AnswerTooLarge`. A long body of an error response is truncated instead.
+    """
 
     def __init__(self, response: httpx2.Response, limits: AnswerLimits) -> None:
         self._is_error = response.status_code >= 400

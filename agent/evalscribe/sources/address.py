@@ -19,7 +19,7 @@ class Links(Frozen):
     """Addresses from which links to a run are built. Reports contain no links if neither address is set."""
 
     base: str | None = None
-    """The part of the address that the user gave before `/run/`, such as `https://host/experiment/default`."""
+    """The part before `/run/` of the address that the user gave, such as `https://host/experiment/default`."""
     visualizer: str | None = None
     """Address of the configured visualizer. Links append the run's experiment to this address."""
 
@@ -100,7 +100,7 @@ def parse_address(argument: str, cwd: Path) -> RunAddress:
 
 
 def _nearest(path: Path, cwd: Path) -> str:
-    """Return a suggestion with entries whose names are similar to that of a missing path; empty if there are none.
+    """Return a suggestion of entries whose names resemble the name of a missing path; empty if no name is similar.
 
     Only folders within `cwd` are searched.
     """
@@ -302,7 +302,7 @@ class RunOverrides(Frozen):
 
     @property
     def names_set(self) -> tuple[str, ...]:
-        """Return the names of the overrides that the user set.
+        """Return which of `provider`, `model` and `experiment` the user set.
 
         A model such as `openai/gpt-4o` also sets the provider.
         """
@@ -311,7 +311,7 @@ class RunOverrides(Frozen):
 
 
 def agent_metadata(run: Run) -> dict[str, JsonValue]:
-    """Return metadata about the tested agent that is added to every record."""
+    """Return metadata about the tested agent. This metadata is added to every record."""
     return {"model_name": run.model, "provider": run.provider}
 
 

@@ -70,7 +70,7 @@ class AgentRuns(RecordFile):
         place = f"line {number}" if self._by_line else f"[{number}]"
         try:
             if not isinstance(value, dict):
-                raise DataError("no object")
+                raise DataError("not an object")
             return _record(value, run, *trials.next(_name(value)))
         except DataError as error:
             reason = str(error).removeprefix(f"{IT}: ")
@@ -156,7 +156,7 @@ def _record(value: dict[str, object], run: Run, trial: int, trials: int) -> Reco
 
 
 def _name(value: Mapping[str, object]) -> str:
-    """Return the name of an agent run's task without secrets.
+    """Return the redacted name of an agent run's task.
 
     If no task is named, return the agent run's name or its id.
     """

@@ -40,12 +40,12 @@ class AtifTrajectory(NamedTuple):
     conversations: list[tuple[str | None, list[object]]]
     """Name and messages of each agent.
 
-    The main agent comes first, with None as its name. Its sub-agents come after it.
+    The main agent comes first, with None as its name. The sub-agents follow.
     """
     metrics: Mapping[str, object]
-    """`final_metrics` of the last file, which contain totals over all files of the trajectory.
+    """`final_metrics` of the last file that has them. They contain totals over all files of the trajectory.
 
-    If the file has no `final_metrics`, the sums over all steps are used.
+    If no file has `final_metrics`, the sums over all steps are used.
     """
     metadata: Mapping[str, object]
     times: tuple[str, ...]
@@ -126,8 +126,9 @@ def _sums(measured: Sequence[Mapping[str, object]]) -> dict[str, object]:
 def _beside(path: Path, reference: object, read_paths: set[Path]) -> Path | None:
     """Return the file that a trajectory refers to.
 
-    Returns None unless the file is in the trajectory's folder or in a subfolder. A copied trajectory can have a prefix
-    that is missing in its references. For example, `a.trajectory.json` can refer to `trajectory.cont-1.json`.
+    Returns None if the file was read before, or if it is neither in the trajectory's folder nor in a subfolder. The
+    file name of a copied trajectory can have a prefix that the references in the file lack. For example,
+    `a.trajectory.json` can refer to `trajectory.cont-1.json`.
     """
     name = text_of(reference) or text_of(object_of(reference).get("trajectory_path"))
     if not name:

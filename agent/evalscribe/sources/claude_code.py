@@ -38,7 +38,7 @@ _Line = Mapping[str, object]
 class _Conversation:
     """The lines of a session between two `/clear` commands.
 
-    The first conversation begins at the start of the file, and the last one ends at its end.
+    The first conversation begins at the start of the file. The last conversation ends at the end of the file.
     """
 
     lines: list[_Line] = field(default_factory=list)
@@ -142,7 +142,7 @@ class ClaudeCodeReader(EvalReader):
     def _indexed(self, files: Sequence[Path], *, only: bool) -> "_Index":
         """Group the session files by piece of work.
 
-        Raises `DataError` if there is only one file and it cannot be read.
+        Raises `DataError` if the source has only one session file and this file cannot be read.
         """
         index = _Index({}, [], [])
         for path in files:
@@ -159,12 +159,12 @@ class ClaudeCodeReader(EvalReader):
         return index
 
     def _conversations(self, path: Path, loaded: Sequence[_Conversation] = (), *, only: bool) -> list[_Conversation]:
-        """Read the conversations in a session file. Raises `DataError` if this is the only file and it cannot be read.
+        """Read the conversations in a session file. Raises `DataError` if the only file cannot be read.
 
         Args:
             path: The session file.
             loaded: Conversations of the same eval that are already in memory. The size of these conversations counts
-                towards the maximum.
+                towards `MAX_SESSION_CHARACTERS`.
             only: True if the source has no other session file.
         """
         conversations = [_Conversation()]
@@ -207,9 +207,9 @@ class ClaudeCodeReader(EvalReader):
         return line
 
     def _without_abandoned(self, lines: list[_Line], place: str) -> list[_Line]:
-        """Leave out lines that the user took back with a rewind.
+        """Return the lines without those that the user took back with a rewind.
 
-        After a rewind, the lines below the rewound line form several branches. Only the last branch is current.
+        After a rewind, several branches of lines follow the rewound line. Only the last branch is current.
         """
         lines_by_id = {id: line for line in lines if (id := text_of(line.get("uuid")))}
         children: dict[str, int] = {}

@@ -134,8 +134,8 @@ class _Session:
     def _call(self, call: dict[str, object]) -> None:
         """Add a tool call to the conversation.
 
-        The call is added to the last message if that is the model's and no reasoning followed it, otherwise to a new
-        message.
+        If the last message is from the model and no reasoning followed, the call is added to this message. Otherwise,
+        the call is added to a new message.
         """
         last = self.messages[-1] if self.messages else {}
         calls = last.get("tool_calls")

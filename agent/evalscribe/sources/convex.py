@@ -28,9 +28,9 @@ These ids have valid checksums and the table numbers of `runs` and `evals` in co
 _NO_FUNCTION = re.compile(r"could not find (?:public )?function", re.IGNORECASE)
 _BAD_ID = re.compile(r"ArgumentValidationError|does not match the table name|Unable to decode ID", re.IGNORECASE)
 _REQUEST = re.compile(r"\[Request ID: \w+\] Server Error\s*(?=\S)")
-"""Matches the beginning of an error message, which contains a request id.
+"""Matches the part at the beginning of an error message that contains a request id.
 
-This beginning is removed, because request ids would make reports differ between calls.
+This part is removed, because request ids would make reports differ between calls.
 """
 _WITHHELD = re.compile(r"\[Request ID: \w+\] (?=Server Error$)")
 """Matches an error message without a reason. Deployments with `--redact-logs-to-client` send only such messages."""
@@ -76,7 +76,7 @@ class ConvexFunctions(Protocol):
 
 
 def refuses_access(where: str, reason: str, *, has_key: bool = True) -> AccessError:
-    """Return the error for a key that is missing, wrong or lacks a permission.
+    """Return the error for a key that is missing or wrong, or that lacks a permission.
 
     `reason` is the deployment's message.
     """

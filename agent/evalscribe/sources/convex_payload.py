@@ -96,7 +96,7 @@ _ANSI = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 
 
 def step_of(reason: str | None) -> str | None:
-    """Return the step that an eval's failure reason names; None if it names none.
+    """Return the step that an eval's failure reason names; None if the reason names no step.
 
     The reason `convex dev fail` refers to the step `deploy`.
     """
@@ -124,8 +124,8 @@ def parse_steps(log: str) -> tuple[Step, ...]:
     """Return the outcomes of the steps that the log names, in the runner's order.
 
     Lines about the reference answer, which are marked `(answer)`, are ignored. If the log reports both a failure and a
-    success of a step, the step failed. Steps after a failure that ends the eval are ignored. These two rules are needed
-    because an error text can contain lines that look like the runner's marks.
+    success of a step, the step failed. Steps after a failure that ends the eval are ignored. The last two rules are
+    needed because an error text can contain lines that look like the runner's marks.
     """
     lines = log.split("\n")
     failed: dict[str, str] = {}
@@ -154,8 +154,8 @@ def parse_steps(log: str) -> tuple[Step, ...]:
 def reconcile_steps(rows: Sequence[Step], log: str | None, reason: str | None) -> tuple[Step, ...]:
     """Deduplicate and order the recorded steps, and fill in missing steps.
 
-    A step that is missing or still `running` is taken from the log. If the log does not name the step that the eval's
-    failure reason names, that step counts as failed. If any recorded step has an unknown name, the steps are returned
+    A step that is missing or still `running` is taken from the log. If the eval's failure reason names a step that
+    the log does not name, this step counts as failed. If any recorded step has an unknown name, the steps are returned
     unchanged.
     """
     if any(row.name not in STEPS for row in rows):

@@ -41,8 +41,9 @@ _INVALID = ("", "[invalid]")
 
 
 class EveryEvalEverReader(EvalReader):
-    """Reads a folder of evaluations, a file of instances, or the aggregate file in the same folder as a file of
-    instances.
+    """Reads a folder of evaluations, a file of instances, or an aggregate file.
+
+    An aggregate file can be read only if its file of instances is in the same folder.
     """
 
     format = NAME

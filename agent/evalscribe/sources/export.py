@@ -41,7 +41,7 @@ def render_line(item: Run | Record) -> str:
 def parse_line(value: object, run_id: str | None) -> Run | Record:
     """Redact and parse the JSON value of a line. Raises `DataError` if the value is invalid.
 
-    `run_id` is used as the run of a record that does not name its run.
+    If a record does not name its run, `run_id` is used.
     """
     fields = safe_json(value)
     if not isinstance(fields, dict):

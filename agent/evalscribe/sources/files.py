@@ -21,7 +21,7 @@ GZIP = b"\x1f\x8b"
 MAX_COMPRESSION = 200
 """Maximum compression ratio of a large file or zip member. The compression ratio of real text is lower."""
 UNCHECKED_BYTES = 16 * 1024 * 1024
-"""Maximum number of bytes up to which the compression ratio of a file or zip member is not checked."""
+"""Maximum decompressed size, in bytes, of a file or zip member whose compression ratio is not checked."""
 CHUNK_BYTES = 256 * 1024
 """Number of bytes read at once."""
 
@@ -69,7 +69,7 @@ class FileReader:
             piece = self._stream.read(size if self._remaining is None else min(size, self._remaining))
         self.bytes += len(piece)
         if self.bytes > UNCHECKED_BYTES and self.bytes > self._size * MAX_COMPRESSION:
-            raise DataError(f"{self._path} is compressed more than {MAX_COMPRESSION} times, which no real text is")
+            raise DataError(f"{self._path} is compressed by a factor above {MAX_COMPRESSION}, unlike real text")
         if self._remaining is not None:
             self._remaining -= len(piece)
         self._hash.update(piece)
@@ -102,7 +102,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 @contextmanager
 def read_errors(path: Path) -> Iterator[None]:
-    """Convert errors that occur while reading into errors that name the file."""
+    """Convert each error that occurs during reading to an error that names the file."""
     try:
         yield
     except EvalscribeError:
@@ -149,7 +149,7 @@ def is_folder(path: Path) -> bool:
 
 
 def is_entry(name: str) -> bool:
-    """Return whether a text is the name of an entry in a folder rather than a path to a different place."""
+    """Return whether a text can be the name of an entry directly in a folder. A path such as `../a` cannot."""
     return bool(name) and name not in (".", "..") and not any(character in name for character in "/\\\0")
 
 
@@ -170,7 +170,7 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 
 
 def read_lines(reading: FileReader) -> Iterator[tuple[int, str | None, bool]]:
-    """Yield the number and text of each line that is not blank, and whether it has a line end.
+    """Yield the number and text of each line that is not blank, and whether the line has a line end.
 
     The text of a line that is too long is None.
     """
@@ -344,4 +344,4 @@ def _check(packed: int, size: int) -> None:
     if size > MAX_MEMBER_BYTES:
         raise DataError(f"a member larger than {MAX_MEMBER_BYTES // 1024 // 1024} MiB")
     if size > UNCHECKED_BYTES and size > packed * MAX_COMPRESSION:
-        raise DataError(f"a member compressed more than {MAX_COMPRESSION} times, which no real text is")
+        raise DataError(f"a member compressed by a factor above {MAX_COMPRESSION}, unlike real text")

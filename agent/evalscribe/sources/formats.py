@@ -125,7 +125,7 @@ def open_records(path: Path, overrides: RunOverrides, *, in_folder: bool = False
 
 
 def format_of(name: str) -> Format | None:
-    """Return the format with the name that is stored in `FileImport.format`; None if it is the name of a deployment."""
+    """Return the format that `FileImport.format` names; None if `FileImport.format` is the name of a deployment."""
     return next((format for format in formats() if name in (format.name, *format.forms)), None)
 
 
@@ -196,7 +196,7 @@ def run_files(path: Path) -> tuple[Path, ...]:
     Raises:
         AccessError: There is no permission to read a folder.
         NotFoundError: The folder contains no files.
-        DataError: Its folders are nested too deeply.
+        DataError: The folders below `path` are nested too deeply.
     """
     try:
         files = tuple(_below(path, MAX_FOLDER_LEVELS))

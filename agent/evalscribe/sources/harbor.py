@@ -1,8 +1,8 @@
 """Read job folders of Harbor (Terminal-Bench 2 and others): a job, a folder of jobs, or a single trial.
 
 Jobs of the agent `oracle` show whether the reference answer passes, and jobs of the agent `nop` whether an empty answer
-fails. Jobs of these two agents are searched in the same folder. Each eval gets the results of these agents on the same
-version of its task.
+fails. The reader looks for jobs of these two agents in the same folder. Each eval gets the results of these agents on
+the same version of its task.
 """
 
 import hashlib
@@ -59,7 +59,10 @@ MAX_TASK_BYTES = 256 * 1024 * 1024
 """Maximum size in bytes of a task folder whose checksum is computed."""
 MAX_TASK_LEVELS = 50
 VERIFIER_FOLDER, VERIFIER_OUTPUT = "verifier", "test-stdout.txt"
-"""Folder with a verifier's files, in a trial's folder and in `/logs`; and name of the output file in this folder."""
+"""Name of the folder with a verifier's files, and name of the output file in this folder.
+
+The folder is in each trial's folder and in `/logs`.
+"""
 REFERENCE_AGENTS: dict[str, AnswerKind] = {"oracle": "reference answer", "nop": "empty answer"}
 LIMITS = ("AgentTimeoutError", "OutputTokenExceededError", "ContextWindowExceededError")
 """Exceptions which mean that the agent reached a limit. Harbor still grades the unfinished work."""
@@ -133,7 +136,7 @@ class HarborReader(EvalReader):
         self._answers: dict[str, tuple[GradedAnswer, ...]] | None = None
         self._trials_of: dict[Path, list[_Trial]] = {}
         self._only: dict[Path, str] = {}
-        """Key of the run that was read first, for each job folder."""
+        """For each job folder, the key of the first run that was read."""
 
     def use_threshold(self, threshold: float) -> None:
         super().use_threshold(threshold)
@@ -418,7 +421,7 @@ class HarborReader(EvalReader):
             yield "instruction, tests and solution are of another version of the task than the one that was run"
 
     def _task(self, name: str) -> _Task | None:
-        """Return the documents of a task from the folder that the option `tasks` names; None if it has no such task.
+        """Return the documents of a task from the folder that the option `tasks` names; None if there is no such task.
 
         Each task is read only once.
         """
@@ -446,7 +449,7 @@ class HarborReader(EvalReader):
         return _Task(tuple(document for document in documents if document), task_checksum(folder))
 
     def _reference_answers(self) -> dict[str, tuple[GradedAnswer, ...]]:
-        """Return how reference answers and empty answers were graded, by the checksum of the task."""
+        """Return the graded reference answers and empty answers, keyed by the checksum of the task."""
         if self._answers is None:
             graded: dict[tuple[str, AnswerKind], _GradedTrials] = defaultdict(_GradedTrials)
             for folder, is_named in self._reference_folders():
@@ -462,7 +465,7 @@ class HarborReader(EvalReader):
     def _reference_folders(self) -> Iterator[tuple[Path, bool]]:
         """Yield the folders of jobs that might contain reference answers or empty answers.
 
-        The second value is True if the user named the job with the option `reference_run`.
+        The second value of each pair is True if the user named the job with the option `reference_run`.
         """
         reference_run = self._overrides.reference_run
         if reference_run is not None:
@@ -527,7 +530,7 @@ def _answer(kind: AnswerKind, trials: "_GradedTrials") -> GradedAnswer:
 class _GradedTrials:
     """Counts the trials of a reference answer or an empty answer, and keeps the output of a few trials.
 
-    Failed trials are preferred over passed ones.
+    The output of a failed trial is kept in preference to the output of a passed trial.
     """
 
     def __init__(self) -> None:

@@ -236,7 +236,7 @@ class HelmReader(EvalReader):
 _Choice = tuple[str, str, str]
 """A choice: its letter or likelihood, its text, and its marks.
 
-The marks are `chosen`, `target`, both or an empty text.
+The marks are `chosen`, `target` or both. If neither mark applies, the text of the marks is empty.
 """
 
 

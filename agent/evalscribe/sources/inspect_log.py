@@ -32,7 +32,7 @@ _PARTS = ("messages", "events", "attachments")
 class SamplePieces:
     """Members of a zip log that contain parts of samples.
 
-    The parts of a sample are found by the name of its first member.
+    The parts of a sample are found by the name of the sample's first member.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -48,7 +48,7 @@ class SamplePieces:
                 self._parts.setdefault(f"{piece['sample']}/{piece['part']}", []).append((int(piece["first"]), name))
 
     def sample(self, name: str) -> str | None:
-        """Return the sample whose first member has this name; None for any other member."""
+        """Return the name of the sample whose first member is called `name`; None for any other member."""
         piece = _PIECE.fullmatch(name)
         return piece["sample"] if piece and piece["head"] else None
 
@@ -79,7 +79,7 @@ class SamplePieces:
     def _list(self, part: str, read: Callable[[str], bytes]) -> list[object]:
         """Join the items of a part of a sample, such as its messages, from all members that contain this part.
 
-        The name of each member contains the number of its first item. The members are ordered by this number.
+        The name of each member contains the number of the member's first item. The members are ordered by this number.
         """
         size, items = 0, []
         for _, name in sorted(self._parts.get(part, [])):
@@ -114,14 +114,16 @@ _KNOWN_FIELDS = frozenset(
 These fields are read elsewhere, are sums over samples, or describe the log itself.
 """
 _UNKEPT = ("dataset", "packages", "scorers", "metrics", "viewer", "shards", "model_roles")
-"""Fields of the eval's description that are dropped, because they are long and the same for all samples."""
+"""Fields of the log's `eval` object that are dropped, because they are long and the same for all samples."""
 LONGEST_KEPT = 2000
-"""Maximum number of characters in a field of the log's header. The fields are stored with every sample."""
+"""Maximum number of characters in a field of the log's header. A longer field is left out, because the header's fields
+are stored with every sample.
+"""
 Header = Mapping[str, JsonValue]
 
 
 def _tokens(usage: Header, *names: str) -> int | None:
-    """Return the sum of the named token counts; None if the first of them is missing."""
+    """Return the sum of the named token counts; None if the count that is named first is missing."""
     counts = [records.count(usage.get(name)) for name in names]
     return None if counts[0] is None else sum(count or 0 for count in counts)
 

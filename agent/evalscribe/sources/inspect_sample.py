@@ -32,7 +32,7 @@ _GRADING = ("scorer", "scorers")
 
 class InspectConversation(NamedTuple):
     name: str
-    """Name of the agent that made the model call."""
+    """Name of the agent that made the model calls of the conversation."""
     messages: list[object]
     marks: frozenset[str]
     """Keys that identify the last answer of the conversation (see `_marks`)."""
@@ -54,7 +54,7 @@ def agent_conversations(
     Args:
         events: Events of the sample.
         pool: Messages to which events refer by index.
-        messages: The main conversation of the sample. This conversation is not returned again.
+        messages: The main conversation of the sample. The result does not include this conversation.
         left_out: Counts what is left out.
     """
     main_marks = _marks_of(messages)
@@ -100,7 +100,7 @@ def _bounded(conversations: Iterable[InspectConversation], left_out: Omissions) 
 def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
     """Return the messages at the index ranges `[[first, end], …]` of a pool.
 
-    Raises `DataError` if there are too many.
+    Raises `DataError` if there are too many messages.
     """
     messages: list[object] = []
     for ref in refs if isinstance(refs, list) else []:
@@ -142,7 +142,7 @@ def _outwards(id: str, spans: Mapping[str, _Span]) -> Iterator[_Span]:
 
 
 def _input_messages(event: Mapping[str, object], pool: Sequence[object]) -> list[object] | None:
-    """Return the messages that were sent in a model call; None if there are too many."""
+    """Return the messages that were sent in a model call; None if there are too many messages."""
     messages = event.get("input")
     with suppress(DataError):
         return messages if isinstance(messages, list) and messages else pool_messages(event.get("input_refs"), pool)
@@ -260,7 +260,7 @@ def score_value(value: JsonValue) -> float | None:
 def score_values(scores: Mapping[str, Mapping[str, JsonValue]]) -> dict[str, float]:
     """Return all scores by the name of their scorer.
 
-    If a score has several values, each is stored under `scorer.key`.
+    If a score has several values, each value is stored under `scorer.key`.
     """
     return dict(_numbers(scores))
 

@@ -52,8 +52,9 @@ def parse_item(value: object, source: Mapping[str, JsonValue], columns: Mapping[
     """Parse and redact one decoded line.
 
     If the line has no `key`, the key is derived from the content. If the line has no `source`, the argument `source` is
-    used. `columns` maps fields of the item to fields of the line. All other fields of the line become metadata. Raises
-    `DataError`, whose message describes the problem but not its location.
+    used. `columns` maps fields of the item to fields of the line. If there are columns, unknown fields of the line
+    become metadata. If not, unknown fields are refused. Raises `DataError`, whose message describes the problem but
+    not its location.
     """
     if not isinstance(value, dict):
         raise DataError("not a JSON object, so not an item")
@@ -293,7 +294,7 @@ class ItemFile:
         """Read the items.
 
         Raises:
-            DataError: The file, or the rest of it, cannot be read.
+            DataError: The file cannot be read to its end.
             NotFoundError: The file does not exist.
             AccessError: There is no permission to read the file.
         """
@@ -577,8 +578,9 @@ def open_items(path: Path, name: str, columns: Mapping[str, str] | None = None) 
     Args:
         path: The file.
         name: Name of the file, as used in messages.
-        columns: Name in the file of each field of the item that has a different name there. All other fields of the
-            file become metadata.
+        columns: Maps fields of the item to the names that these fields have in the file. Only fields with a different
+            name need an entry. If there are columns, unknown fields become metadata. If not, unknown fields are
+            refused.
 
     Raises:
         NotFoundError: The file does not exist.

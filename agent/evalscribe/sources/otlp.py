@@ -98,8 +98,8 @@ class Otlp(EvalReader):
     def _gather(self, traces: "_Traces") -> None:
         """Read the spans, and the log records that belong to them.
 
-        If the user named a file with spans, log records are also searched in the other files of its folder. If the user
-        named a file with log records, spans are searched in the same way.
+        If the user named a file with spans, the other files of the folder are also searched for log records. If the
+        user named a file with log records, the other files are searched for spans.
         """
         spans = self._path
         if not _has_records(spans, _SPANS):
@@ -228,7 +228,7 @@ def _cleaned(record: Mapping[str, object], resource: Mapping[str, object]) -> di
 
 
 def _id(value: object) -> str:
-    """Return an id as hex. If the id is in base64, as Protobuf's JSON printer writes it, it is converted."""
+    """Return an id as hex. An id in base64, as Protobuf's JSON printer writes ids, is converted."""
     text = text_of(value).strip()
     if not text or _HEX.fullmatch(text):
         return text.lower()
@@ -268,7 +268,7 @@ def _value(any_value: object, levels: int = 40) -> object:
 class _Traces:
     """Spans and log records in a temporary SQLite file.
 
-    The database groups them by trace without using much memory.
+    The database groups the spans and log records by trace without using much memory.
     """
 
     def __init__(self) -> None:
@@ -294,8 +294,8 @@ class _Traces:
         self._database.execute("INSERT OR IGNORE INTO traces VALUES (?)", (trace,))
 
     def read(self) -> Iterator[tuple[str, list[Span], list[dict[str, object]], int]]:
-        """Yield the id, spans and log records of each trace, and the number of records that were left out at the
-        limits.
+        """Yield the id, spans and log records of each trace, and the number of records that were left out because of
+        the limits.
 
         Traces are in the order of their start times, and so are the spans and log records of each trace.
         """

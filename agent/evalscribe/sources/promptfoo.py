@@ -51,7 +51,7 @@ _CODE = frozenset(("exec", "file", "golang", "http", "https", "package", "python
 _RAISED = re.compile(
     r"(?:Custom function threw error|(?:Python|Ruby) (?:code execution|assertion) failed|Could not extract JSON from)\b"
 )
-"""Matches the beginning of a reason which says that the code or the model of the assertion itself failed."""
+"""Matches the beginning of a reason which says that an assertion's own code or model failed."""
 _REFERENCES = frozenset(
     ("equals", "similar", "levenshtein", "rouge-n", "bleu", "gleu", "meteor", "factuality", "model-graded-factuality")
 )
@@ -387,7 +387,7 @@ class _Check(NamedTuple):
     reason: str
     score: float | None
     raised: bool
-    """True if the code or the model of the assertion itself failed."""
+    """True if the assertion's own code or model failed."""
     counts: bool
     """True if the assertion can make the test fail.
 
@@ -396,7 +396,7 @@ class _Check(NamedTuple):
 
 
 def _checks(graded: Mapping[str, object]) -> list[_Check]:
-    """Return the assertions of a test. Assertions that can have decided the test come first.
+    """Return the assertions of a test. Assertions that could have decided the test come first.
 
     The result of an assertion set contains the results of its members. In newer versions, the members' results are
     repeated after the set and are counted only once.
@@ -663,7 +663,8 @@ def _bounded(name: str) -> str:
 def _provider_and_model(column: Column) -> tuple[str | None, str | None]:
     """Split a provider id such as `openai:chat:gpt-4o` into provider and model.
 
-    If the provider is the user's own code, its label is used as the model. If the code has no label, its name is used.
+    If the provider is the user's own code, the provider's label is used as the model. Without a label, the name of the
+    code is used.
     """
     vendor, colon, rest = column.provider.partition(":")
     if vendor in _CODE and colon:

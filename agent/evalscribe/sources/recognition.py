@@ -169,7 +169,7 @@ class Format(NamedTuple):
     """Name of the format in messages and in the documentation."""
     open: Callable[[Path, RunOverrides], Records]
     recognise: Callable[[FileStart, RunOverrides], str | None] = lambda _start, _overrides: None
-    """Function that returns the feature by which a file is recognised, as messages describe it.
+    """Function that returns the feature by which a file is recognised. Messages quote this feature.
 
     The function returns None if the file has a different format.
     """

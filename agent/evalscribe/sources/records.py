@@ -158,7 +158,7 @@ class Trials:
         If all trial numbers from 1 to n are taken, `_TAKEN` times n is added to the number of trials.
         """
         self._ahead: set[int] = set()
-        """Hashes of a task and a trial number. Only taken numbers above the task's lowest free number are stored."""
+        """Hashes of a task and a taken trial number. Only numbers above the task's lowest free number are stored."""
 
     def count(self, *task: str) -> None:
         """Count a trial of a task. The task is identified by any number of texts."""
@@ -240,7 +240,8 @@ class RecordFile(ABC):
 class SourceRun:
     """A run as read from the source.
 
-    Times and figures that are None are computed from the evals of the run, if all of its evals have them.
+    A time that is None is taken from those evals of the run that have times. A figure that is None is the sum over the
+    evals of the run, if every eval has this figure.
     """
 
     key: str = ""
@@ -266,7 +267,7 @@ class SourceRun:
 class SourceEval:
     """An eval as read from the source.
 
-    `EvalReader` cleans and redacts it, assigns its trial number and builds a record from it.
+    `EvalReader` cleans and redacts the eval, assigns the trial number and builds a record.
     """
 
     run: SourceRun
@@ -336,7 +337,10 @@ class EvalReader(RecordFile):
         """
 
     def complete(self, run: SourceRun) -> SourceRun:
-        """Add data that the source states only after the evals to a run. This method is called after the first pass."""
+        """Return a run with data that the source states only after the evals.
+
+        This method is called after the first pass.
+        """
         return run
 
     def use_threshold(self, threshold: float) -> None:
@@ -773,7 +777,7 @@ def figure(value: object) -> float | None:
 
 
 def count(value: object) -> int | None:
-    """Return a number of at most `MAX_COUNT` as an integer; None for any other value.
+    """Return a number from 0 to `MAX_COUNT` as an integer; None for any other value.
 
     Some sources write the integer 5 as `5.0`.
     """
@@ -797,7 +801,7 @@ def expected_documents(texts: Iterable[str]) -> list[Document]:
 
 
 def unix_time(seconds: object) -> str | None:
-    """Convert the seconds since 1970, given as a number or a text, to a time in ISO 8601 format."""
+    """Convert seconds since 1970, as a number or a text, to a time in ISO 8601 format; None for any other value."""
     with suppress(ValueError, OverflowError, OSError):
         number = float(seconds) if isinstance(seconds, str) else figure(seconds)
         return datetime.fromtimestamp(number, UTC).isoformat() if number else None

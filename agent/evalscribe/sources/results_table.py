@@ -35,7 +35,8 @@ from evalscribe.text import cut, join_first, one_line, pluralise, slug
 _EITHER = "answer"
 """Column that contains the output in some tables and the reference answer in others.
 
-The column is read as the output or as the reference, whichever of the two has no other column.
+If another column has the output, this column is read as the reference answer. If another column has the reference
+answer, this column is read as the output.
 """
 _LABEL = "label"
 """Column that contains the reference answer in tables of predictions.
@@ -103,7 +104,7 @@ def choose_columns(names: Sequence[str], requested: Mapping[str, str], file: str
 
 
 def _likely_columns(unused: Iterable[str], chosen: Mapping[str, str]) -> dict[str, str]:
-    """Return unused columns that might belong to a field without a column, by field."""
+    """Map fields without a column to unused columns that might belong to them."""
     likely: dict[str, str] = {}
     for name in unused:
         plain = _plain(name)
@@ -149,7 +150,8 @@ def _columns_of(names: Sequence[str]) -> str:
 def is_results_row(row: Mapping[str, object], requested: Mapping[str, str]) -> bool:
     """Return True if an object looks like a row of results.
 
-    A row must have a verdict or score, or both an input and an output, or a column that the user named.
+    One of these conditions must hold: the row has a verdict or a score; the row has both an input and an output; the
+    row has a column that the user named.
     """
     plain = {_plain(str(name)) for name in row}
     fields = {field for field, aliases in COLUMNS.items() if plain & {field, *aliases}}

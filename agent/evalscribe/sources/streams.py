@@ -25,9 +25,9 @@ MAX_VALUE_CHARS = 128 * 1024 * 1024
 MAX_INT_DIGITS = 18
 _SPACE = re.compile(r"[ \t\r\n]*")
 _CUT = 16
-"""Number of characters at the end of the text that was read so far.
+"""Number of characters at the end of the text read so far in which a parse error is not final.
 
-A parse error there might only mean that more text must be read.
+A parse error in this part might only mean that more text must be read.
 """
 
 
@@ -65,7 +65,7 @@ class JsonLine(NamedTuple):
     """Reason why `value` is None; empty if `value` is an object."""
     characters: int
     ended: bool
-    """True if the line has a line end. The last line of a file can lack it."""
+    """True if the line has a line end. The last line of a file can lack a line end."""
 
 
 def json_lines(reading: FileReader) -> Iterator[JsonLine]:

@@ -1,7 +1,7 @@
 """Read trajectories of SWE-agent and mini-SWE-agent: the messages, the patch, and how the agent's work ended.
 
-A trajectory is for one task. A trajectory does not say whether the patch is correct. SWE-bench decides later whether it
-is (see `swebench`).
+A trajectory is for one task. A trajectory does not say whether the patch is correct. SWE-bench evaluates the patch
+later (see `swebench`).
 """
 
 import re
@@ -130,8 +130,8 @@ def _extra(message: Mapping[str, object]) -> Mapping[str, object]:
 def _mini_messages(messages: Sequence[Mapping[str, object]]) -> Iterator[object]:
     """Yield the messages of a mini-SWE-agent trajectory.
 
-    If the text of a message contains a command, the command becomes a tool call, and the next message becomes its
-    result.
+    If the text of a message contains a command, the command becomes a tool call, and the next message becomes the
+    result of this call.
     """
     waiting: str | None = None
     for number, source in enumerate(messages):

@@ -32,7 +32,7 @@ GOLD = "gold"
 """Name that the harness uses as the model when it evaluates the reference patches."""
 MAX_INSTANCES = 100_000
 MAX_FOLDERS = 50
-"""Maximum number of folders in which parts of a run are searched."""
+"""Maximum number of folders that are searched for parts of a run."""
 MAX_LOOKED_AT = 20
 """Maximum number of instance folders that are opened to recognise the format."""
 MAX_TESTS = 500
@@ -69,7 +69,7 @@ class _Report(NamedTuple):
     The status is `submitted` if the instance is in no other list.
     """
     reasons: Mapping[str, str]
-    """Log line by which the harness recognised that the environment failed, by instance."""
+    """For each instance, the log line by which the harness recognised that the environment failed."""
     environment: frozenset[str]
     """Instances whose environment failed according to the run report."""
     incomplete: int
@@ -541,7 +541,8 @@ def _instances(submission: _Submission | None, evaluation: _Evaluation | None) -
 def _evaluation_of(report: _Report) -> _Evaluation:
     """Return an evaluation of which only the run report is known.
 
-    The file name of a report by the harness states the model. A report by SWE-bench's service does not.
+    The file name of a report by the harness states the model. The file name of a report by SWE-bench's service states
+    no model.
     """
     model, dot, run_id = report.path.name.removesuffix(".json").rpartition(".")
     if _SERVICE.match(report.path.name) or not dot:
@@ -560,8 +561,8 @@ def _reports_on(report: _Report, evaluation: _Evaluation) -> bool:
 def _submission_of(evaluation: _Evaluation, submissions: Sequence[_Submission]) -> _Submission | None:
     """Return the submission that was evaluated; None if there is none.
 
-    The evaluated submission is that of the same model. If the evaluation names no model, the evaluated submission is
-    the only one with some of the same instances.
+    If the evaluation names a model, the submission of this model is returned. If not, the only submission that shares
+    instances with the evaluation is returned; if several share instances, the result is None.
     """
     if evaluation.model is not None:
         return next(
@@ -662,7 +663,7 @@ def _tests_output(output: str) -> str:
 def _grades(content: Mapping[str, object], path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield each instance in a report file, with the harness's report on it.
 
-    A report that does not name its instance is about the instance after which its folder is named.
+    If a report does not name its instance, the name of the report's folder is the id of the instance.
     """
     if "resolved" in content:
         yield path.absolute().parent.name, content
@@ -741,7 +742,8 @@ def _has_instances(folder: FolderStart) -> bool:
 def _submission_folders(folder: FolderStart) -> list[FolderStart]:
     """Return the folders that contain trajectories or predictions.
 
-    If the folder itself has no trajectories or predictions, its subfolders that have some are returned.
+    If the folder itself has neither trajectories nor predictions, the subfolders with trajectories or predictions are
+    returned.
     """
     if _has_predictions(folder) or _has_trajectories(folder):
         return [folder]
@@ -755,7 +757,7 @@ def _submission_folders(folder: FolderStart) -> list[FolderStart]:
 def _evaluation_folders(folder: FolderStart) -> list[_Evaluation]:
     """Return the evaluations in a folder.
 
-    Evaluations are searched in the subfolders that the harness usually writes. If there are no such subfolders, every
+    The subfolders that the harness usually writes are searched for evaluations. If there are no such subfolders, every
     folder with instance folders counts as an evaluation.
     """
     if _is_instance(folder):

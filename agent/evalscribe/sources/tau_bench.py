@@ -176,8 +176,8 @@ def _actions_step(
 def _outputs(expected: list[JsonValue], messages: Sequence[ChatMessage], reward: float, graded: _Mapping) -> Step:
     """Return the step `outputs`.
 
-    The step is based on the grader's results. An output without a result is searched in the model's messages, and
-    commas are ignored.
+    The step is based on the grader's results. If an output has no result, the model's messages are searched for
+    the output. Commas are ignored in this search.
     """
     if reward >= 1:
         return Step(name="outputs", status="passed")

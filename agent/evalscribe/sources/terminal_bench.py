@@ -140,7 +140,7 @@ class TerminalBenchReader(EvalReader):
 def _folder(trial: Mapping[str, object]) -> Path:
     """Return the path of a trial's folder, relative to the results file.
 
-    The path is empty if the names in it could lead to a different place.
+    The path is empty if a name in the results could lead to a different folder.
     """
     names = [text_of(trial.get("task_id")), text_of(trial.get("trial_name"))]
     return Path(*names) if all(map(is_entry, names)) else Path()

@@ -1,4 +1,4 @@
-"""Agreement of a judge with human labels: accuracy, Cohen's kappa, and stated confidence against agreement."""
+"""Measure how well a judge agrees with human labels: accuracy, Cohen's kappa, and calibration of its confidence."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -41,8 +41,8 @@ def kappa(table: Sequence[Sequence[int]], confidence: float = 0.95) -> Kappa | N
     Each row stands for a label of one rater, and each column for a label of the other rater.
 
     The interval is computed by the asymptotic method of Fleiss, Cohen and Everitt (1969, Psychological Bulletin 72),
-    and is too narrow for few pairs. If that interval has no width, for example because the raters always agree,
-    Wilson's interval of the agreement is used instead, corrected for the agreement expected by chance.
+    and is too narrow for few pairs. If the raters always agree, for example, this interval has no width. The interval
+    is then Wilson's interval of the observed agreement, with both ends corrected for the agreement expected by chance.
 
     Returns:
         Kappa, or `None` if there are no pairs or both raters always gave the same single label.
@@ -238,12 +238,12 @@ class Reliability(Frozen):
     bins: tuple[ReliabilityBin, ...]
     """The bins that contain at least one verdict, in order of confidence, lowest first."""
     calibration_error: float
-    """Expected calibration error over `BINS` bins of equal width (Naeini et al. 2015, AAAI 29): the mean difference
-    between a bin's confidence and agreement, weighted by the bin's verdicts. 0 is perfect. With few verdicts, the error
-    is biased upwards."""
+    """Expected calibration error over `BINS` bins of equal width (Naeini et al. 2015, AAAI 29). The error is the mean
+    over the bins of the absolute difference between confidence and agreement. Each bin is weighted by its number of
+    verdicts. 0 is perfect. With few verdicts, the error is biased upwards."""
     brier: float
-    """Brier score (1950, Monthly Weather Review 78): mean squared difference between confidence and agreement (0 or 1)
-    of each verdict. 0 is perfect."""
+    """Brier score (1950, Monthly Weather Review 78): the mean over all verdicts of the squared difference between the
+    stated confidence and the agreement (1 if people agree with the verdict, else 0). 0 is perfect."""
 
 
 BINS = 10
@@ -314,7 +314,7 @@ class Calibration:
 
     @property
     def agreement_over_all(self) -> float | None:
-        """Accuracy with unjudged subjects counted as disagreement."""
+        """Accuracy over all subjects. A subject that was not judged counts as a disagreement."""
         return self.right / len(self.pairs) if self.pairs else None
 
     @cached_property

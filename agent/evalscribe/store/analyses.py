@@ -79,7 +79,7 @@ _DELETE_ORPHANS = (
 class EvalCounts(Frozen):
     """Number of a run's evals by outcome, as in `Run`.
 
-    Also used for changes of these numbers, which are negative for a decrease.
+    The class is also used for changes of these numbers. A decrease is a negative number.
     """
 
     passed: int = 0
@@ -266,7 +266,7 @@ def save_evidence(connection: Connection, run_id: str, evidence: Evidence | Unre
 def load_evidence(
     connection: Connection, database: Database, run_id: str, eval_id: str
 ) -> Evidence | UnreadableEvidence | None:
-    """Load the evidence of an eval; None if there is none. Raises `DataError` if the evidence is damaged."""
+    """Load the evidence of an eval; None if no evidence is stored. Raises `DataError` if the evidence is damaged."""
     rows = connection.execute(_GET, {"run_id": run_id, "eval_id": eval_id}).all()
     if not rows:
         return None
@@ -418,14 +418,17 @@ class AnalysisStore:
             save_failures(connection, run)
 
     def get_run(self, run_id: str) -> Run | None:
-        """Load a run with its failures: those that were imported and those that its source only lists."""
+        """Load a run with all its failures, both imported failures and failures that the run's source only lists.
+
+        Returns None if the run is not stored.
+        """
         with self._database.reading() as connection:
             return load_run(connection, self._database, run_id)
 
     def run_ids(self, prefix: str = "") -> tuple[str, ...]:
         """Return the ids of stored runs that begin with `prefix`, sorted.
 
-        If no id does, return the ids of the experiment runs named `prefix`, oldest first.
+        If no id begins with `prefix`, return the ids of the experiment runs named `prefix`, oldest first.
         """
         with self._database.transaction() as connection:
             run_ids = connection.scalars(select(tables.runs.c.run_id).order_by(tables.runs.c.run_id))
@@ -514,7 +517,7 @@ class AnalysisStore:
         """Record that a person has been asked to approve a patch.
 
         Returns:
-            True if this replaced an unanswered request for another patch of the same recommendation.
+            True if the new request replaced an unanswered request for another patch of the same recommendation.
         """
         subject = {"run_id": patch.run, "recommendation": patch.recommendation}
         with self._database.writing() as connection:
@@ -534,7 +537,7 @@ class AnalysisStore:
             return bool(connection.execute(_TAKE_APPROVAL, values).rowcount)
 
     def drop_approval(self, patch: Patch) -> None:
-        """Delete the request to approve a patch of this recommendation, if there is one."""
+        """Delete any request to approve a patch of the same recommendation, even if it is for another patch."""
         self._database.execute(_DROP_APPROVAL, {"run_id": patch.run, "recommendation": patch.recommendation})
 
     def put_running(self, analysis: RunningAnalysis, findings: Sequence[Finding] = (), first: int = 1) -> None:
@@ -563,7 +566,7 @@ class AnalysisStore:
     def running(self) -> tuple[RunningAnalysis, ...]:
         """Return the analyses that have not written their report, sorted by run id.
 
-        Such an analysis is still running if its run has a `holder`; otherwise it was interrupted.
+        If `holder` names a process for the run, the analysis is still running. Otherwise the analysis was interrupted.
         """
         with self._database.reading() as connection:
             rows = connection.execute(_RUNNING).all()

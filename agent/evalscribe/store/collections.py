@@ -126,9 +126,10 @@ class CollectionStore:
             return tuple(Collection(id=row["id"], name=row["name"]) for row in rows)
 
     def contents(self, collection_id: str) -> str:
-        """Describe what `remove_collection` deletes, such as `2 runs, 1 rubric`; empty if it would delete nothing.
+        """Describe what the collection contains, such as `2 runs, 1 rubric`, to warn before `remove_collection`.
 
-        Raises `UsageError` if an experiment stores its runs in the collection.
+        The result is an empty string if the collection is empty. Raises `UsageError` if an experiment stores its runs
+        in the collection.
         """
         with self._database.reading() as connection:
             _require_no_experiment(connection, collection_id)
@@ -287,7 +288,7 @@ def _require_no_experiment(connection: Connection, collection_id: str) -> None:
 
 
 def _describe_contents(connection: Connection, collection_id: str) -> str:
-    """Describe the contents of a collection, such as `2 runs, 1 rubric`; empty if it has none."""
+    """Describe the contents of a collection, such as `2 runs, 1 rubric`; an empty string for an empty collection."""
     values = {"collection_id": collection_id}
     numbers = {kind: connection.scalar(count, values) or 0 for kind, count in _COUNT_BY_KIND.items()}
     counts = [pluralise(number, kind) for kind, number in numbers.items() if number]

@@ -178,7 +178,10 @@ def delete_documents(connection: Connection, keys: Iterable[tuple[str, str]], *,
 def load_documents(
     connection: Connection, database: Database, run_id: str, eval_id: str, *, recorded: bool
 ) -> tuple[Document, ...]:
-    """Load documents. Raises `DataError` if a text is damaged."""
+    """Load an eval's imported documents if `recorded` is true, otherwise the documents gathered as its evidence.
+
+    Raises `DataError` if a text is damaged.
+    """
     rows = connection.execute(_READ[recorded], {"run_id": run_id, "eval_id": eval_id}).all()
     return tuple(
         Document.model_construct(role=row.role, path=row.path, text=database.unzip(row.body).decode()) for row in rows

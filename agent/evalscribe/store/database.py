@@ -50,7 +50,7 @@ class DatabasePlace(Protocol):
         """Begin a write transaction. Only one write transaction can be open at a time."""
 
     def give_back(self, engine: Engine) -> int:
-        """Give unused space back to the disk if no other process uses the database. Return the number of bytes."""
+        """Give unused space back to the disk if no other process uses the database. Return the bytes given back."""
 
     def run_lock(self, run_id: str) -> AbstractContextManager[None]:
         """Lock a run.
@@ -224,7 +224,7 @@ class Database:
     def writing(self) -> Iterator[Connection]:
         """Open an exclusive write transaction.
 
-        No other process can change the data between its reads and its writes.
+        No other process can change the data between the reads and the writes of this transaction.
         """
         with self.transaction() as connection:
             self.place.begin_writing(connection)
@@ -241,7 +241,7 @@ class Database:
             connection.execute(statement, values)
 
     def unpacked(self, body: bytes, shape: TypeAdapter[T], description: str) -> T:
-        """Unpack a stored value. Raises `DataError` if the value is damaged. The message calls it `description`."""
+        """Unpack a stored value. Raises `DataError` if the value is damaged. `description` names the value."""
         try:
             return shape.validate_json(self.unzip(body))
         except (ValidationError, DataError) as error:
@@ -280,11 +280,11 @@ class Database:
             yield acquired
 
     def describe(self) -> str:
-        """Describe an open database in the output of `evalscribe doctor`."""
+        """Describe this database for the output of `evalscribe doctor`."""
         return f"{self.place.shown} can be written: {self.place.version(self._engine)}, revision {tables.HEAD}"
 
     def give_back(self) -> int:
-        """Give unused space back to the disk if no other process uses the database. Return the number of bytes."""
+        """Give unused space back to the disk if no other process uses the database. Return the bytes given back."""
         with self.place.explained():
             return self.place.give_back(self._engine)
 

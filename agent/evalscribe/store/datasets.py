@@ -41,9 +41,10 @@ def select_items(table: Table) -> Select[Any]:
 
 
 def in_order(table: Table, owner: str) -> Select[Any]:
-    """Select the items of one draft or version that have a number above `:number`, in order.
+    """Select the items of one draft or version, sorted by number. The statement has two parameters.
 
-    The parameter `:of` is the value of the column `owner`.
+    Only items whose number is above the parameter `:number` are selected. The parameter `:of` is the value of the
+    column named `owner`: the dataset's id for a draft, or the version's id.
     """
     items = select_items(table).where(table.c[owner] == bindparam("of"), table.c.number > bindparam("number"))
     return items.order_by(table.c.number)
@@ -159,7 +160,7 @@ class DatasetStore:
     def put(self, dataset_id: str, items: Sequence[Item]) -> AddedCounts:
         """Put all items into the draft, or none if an error occurs.
 
-        An item whose key is already in the draft replaces the item there and keeps its position.
+        If the draft has an item with the same key as a new item, the new item replaces it and takes its position.
         """
         draft_items = DraftItems(items)
         with self._database.writing() as connection:
@@ -263,9 +264,10 @@ class DatasetStore:
             return None if row is None else item_in(self._database, row)
 
     def contents(self, dataset_id: str) -> str:
-        """Describe what `remove` deletes, such as `12 draft items, 2 versions`; empty if it would delete nothing else.
+        """Describe what `remove` deletes besides the dataset itself, such as `12 draft items, 2 versions`.
 
-        Raises `UsageError` if an experiment uses the dataset.
+        The result is an empty string if the dataset has no items and no versions. Raises `UsageError` if an experiment
+        uses the dataset.
         """
         with self._database.reading() as connection:
             _require_unused(connection, dataset_id)
@@ -277,7 +279,7 @@ class DatasetStore:
     def remove(self, dataset_id: str) -> None:
         """Delete a dataset with its draft and its versions.
 
-        `RunStore.sweep` deletes their texts later. Raises `UsageError` if an experiment uses the dataset.
+        `RunStore.sweep` deletes the texts of the items later. Raises `UsageError` if an experiment uses the dataset.
         """
         with self._database.writing() as connection:
             _require_unused(connection, dataset_id)

@@ -37,7 +37,7 @@ class VersionedTables:
         self.latest = matching(versions, owner).order_by(versions.c.number.desc()).limit(1)
 
     def head(self, connection: Connection, head: dict[str, Any]) -> RowMapping:
-        """Return the row of the object named `head["name"]`. If it does not exist, insert `head` first."""
+        """Return the row of the object named `head["name"]`. If no such object exists, insert `head` first."""
         row = first_row(connection, self._named, name=head["name"])
         if row is None:
             connection.execute(insert(self._heads), head)
@@ -148,7 +148,7 @@ class ExperimentStore:
     def put_scorer(self, scorer: Scorer) -> Scorer:
         """Create a scorer, or the next version of the scorer with this name.
 
-        A scorer equal to the latest version adds no version. Returns the scorer as stored.
+        If the scorer equals the latest version, no version is added. Returns the scorer as stored.
         """
         with self._database.writing() as connection:
             new_head = {"id": scorer.id, "name": scorer.name, "created_at": scorer.created_at}

@@ -49,7 +49,7 @@ def damaged(path: Path, problem: str) -> DataError:
 
 
 def write_refused(store_name: str, message: str) -> DataError:
-    return DataError(f"the store {store_name} refused: {message}.\nNothing was changed.")
+    return DataError(f"the store {store_name} refused the change: {message}.\nNothing was changed.")
 
 
 def unstorable() -> DataError:

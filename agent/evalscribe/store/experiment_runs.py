@@ -93,7 +93,7 @@ class AttemptRows:
 
 
 def put_item(connection: Connection, row: dict[str, Any]) -> bool:
-    """Store a run item unless it already exists. Returns True if it was stored."""
+    """Store a run item unless the item already exists. Returns True if the item was stored."""
     return execute_many(connection, _PUT_ITEM, [row]) > 0
 
 
@@ -154,9 +154,10 @@ _scores_table, _items_table, _versions = tables.scores, tables.run_items, tables
 
 
 def select_scores(query: ScoreQuery) -> Select[Any]:
-    """Select the scores of a run that follow a given score.
+    """Select the scores of a run that come after a given position.
 
-    The scores are ordered by item number, repetition and score number.
+    The scores are ordered by item number, repetition and score number. These three numbers are a score's position. The
+    run and the position are parameters of the statement.
     """
     position = tuple_(_items_table.c.number, _items_table.c.repetition, _scores_table.c.number)
     previous_position = tuple_(bindparam("place"), bindparam("repetition"), bindparam("number"))
@@ -270,7 +271,7 @@ class ExperimentRunStore:
         return run
 
     def run(self, name_or_id: str) -> ExperimentRun | None:
-        """Find a run by id, by name, or by a prefix of its id of at least 8 characters.
+        """Find a run by its id, by its name, or by the first characters of its id (at least 8).
 
         Raises `UsageError` if several runs have the name or the prefix.
         """
@@ -290,7 +291,7 @@ class ExperimentRunStore:
         return next(iter((*runs, *prefix_matches)), None)
 
     def ids(self, kind: Literal["run", "item", "score"], prefix: str) -> tuple[str, ...]:
-        """Return the ids of runs, run items or scores that begin with `prefix`, at most 100."""
+        """Return the ids of one kind of object that begin with `prefix`. At most 100 ids are returned."""
         with self._database.reading() as connection:
             return tuple(connection.scalars(_IDS[kind], {"length": len(prefix), "prefix": prefix}))
 
@@ -310,8 +311,8 @@ class ExperimentRunStore:
     def begin(self, run_id: str, worker: str, now: str, *, resumed: bool = False) -> ExperimentRun:
         """Mark a run as running by this worker.
 
-        If a person `resumed` the run, an earlier request to cancel it is dropped. Otherwise such a request is kept,
-        because it might have arrived while the worker started.
+        If `resumed` is true, a person resumed the run, and an earlier request to cancel the run is dropped. Otherwise
+        the request is kept, because it might have arrived while the worker started.
         """
         state_values = {
             "state": "running",
@@ -340,7 +341,7 @@ class ExperimentRunStore:
     def gate(self, run_id: str, key: str) -> bool | None:
         """Return the stored result of the run's gate.
 
-        Returns None if no result is stored or the inputs of the gate have changed.
+        `key` identifies the current inputs of the gate. Returns None if no result is stored for these inputs.
         """
         with self._database.reading() as connection:
             passed: bool | None = connection.scalar(_GATE, {"run_id": run_id, "key": key})
@@ -419,9 +420,9 @@ class ExperimentRunStore:
         )
 
     def finished(self, run_id: str) -> tuple[tuple[str, ItemVerdict], ...]:
-        """Return when each trial was answered, as ISO 8601 text, together with the trial's verdict.
+        """Return a pair for each trial: the time of the answer as ISO 8601 text, and the verdict.
 
-        The oldest comes first.
+        The trial that was answered first comes first.
         """
         with self._database.reading() as connection:
             rows = connection.execute(_FINISHED, {"run_id": run_id})
@@ -488,9 +489,10 @@ class ExperimentRunStore:
         return f"{pluralise(len(run_ids), 'run')}, {pluralise(trials, 'trial')}{cost_text}"
 
     def remove(self, run_id: str) -> None:
-        """Delete a run with its trials and scores, and take it out of its experiment's collection.
+        """Delete a run with its trials and scores, and remove the run from the experiment's collection.
 
-        `RunStore.sweep` deletes its texts and its archived run later. Raises `UsageError` if the run has not ended.
+        `RunStore.sweep` deletes the run's texts and the archived run later. Raises `UsageError` if the run has not
+        ended.
         """
         with self._database.writing() as connection:
             row = first_row(connection, _RUN, id=run_id)
@@ -559,7 +561,7 @@ def _run(row: RowMapping) -> ExperimentRun:
 
 
 def open_datasets(place: Path | str) -> DatasetStore:
-    """Open the datasets of a store. This function and those below raise the same errors as `open_database`."""
+    """Open the datasets of a store. All functions from here on raise the same errors as `open_database`."""
     return DatasetStore(open_database(place))
 
 

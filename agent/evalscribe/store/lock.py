@@ -54,7 +54,7 @@ def _run_file(run_id: str) -> str:
 def _try_lock(descriptor: int, kind: int) -> bool:
     """Try to lock a file without waiting.
 
-    The lock is exclusive, or shared among processes that read the holder's name.
+    An exclusive lock is for the process that works. A shared lock is for processes that only read the holder's name.
     """
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -67,7 +67,7 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 def claimed(path: Path) -> Iterator[bool]:
     """Try to lock a file, and yield whether this succeeded.
 
-    The process that holds the lock removes the file at the end.
+    At the end of the `with` block, the process that holds the lock removes the file.
     """
     descriptor = _open(path)
     try:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LATEST = "latest"
 MOST_NAMED = 10
 SHORTEST_PREFIX = 4
-"""Minimum number of characters in the beginning of an id that is looked up, not counting a prefix such as `exp-`."""
+"""Minimum number of characters with which a user can abbreviate an id, not counting a kind prefix such as `exp-`."""
 KINDS = {
     "ds": "a dataset",
     "dsv": "a dataset version",
@@ -52,9 +52,9 @@ def is_prefix(prefix: str) -> bool:
 
 
 def find_by_prefix(kind: str, prefix: str, ids: Iterable[str]) -> str | None:
-    """Return the id that begins with `prefix`, or None.
+    """Return the id that begins with `prefix`; None if no id does, or if `prefix` is too short (see `is_prefix`).
 
-    Raises `UsageError`, listing the ids, if several begin with it.
+    Raises `UsageError`, listing the ids, if several ids begin with `prefix`.
     """
     matching_ids = sorted(id for id in ids if id.startswith(prefix)) if is_prefix(prefix) else []
     if len(matching_ids) > 1:
@@ -63,7 +63,7 @@ def find_by_prefix(kind: str, prefix: str, ids: Iterable[str]) -> str | None:
 
 
 def ambiguous(kind: str, name_or_id: str, ids: Sequence[str]) -> UsageError:
-    """Return the error for a name or the beginning of an id if it matches several objects."""
+    """Return the error for a name, or for the beginning of an id, that matches several objects."""
     return UsageError(
         f"{name_or_id[:80]!r} matches {len(ids)} {kind}s; choose one by its id: {join_first(ids, MOST_NAMED)}"
     )
@@ -119,13 +119,16 @@ def find_version(versions: Sequence[V], name_or_id: str) -> V | None:
 
 
 def version_not_found(owner: str, name_or_id: str, versions: Sequence[V]) -> NotFoundError:
-    """Return the error for an unknown version of an object, such as `prompt answer`. `versions` must not be empty."""
+    """Return the error for an unknown version of an object.
+
+    `owner` names the object with its kind, such as `prompt answer`. `versions` must not be empty.
+    """
     available = join_last([f"{version.number} ({version.id})" for version in versions], MOST_NAMED)
     return NotFoundError(f"{owner} has no version {name_or_id!r}; versions: {available}")
 
 
 def not_found(kind: str, name_or_id: str, names: Sequence[str], create_command: str) -> NotFoundError:
-    """Return the error for an unknown name. `names` are the existing names. The newest must come last."""
+    """Return the error for an unknown name. `names` are the existing names, with the newest name last."""
     hint = nearest(name_or_id, names) if names else f"there is none yet; create one with `evalscribe {create_command}`"
     return NotFoundError(f"{kind} {name_or_id[:80]!r}{_other_kind_note(kind, name_or_id)} not found; {hint}")
 

@@ -33,9 +33,9 @@ locks, a server that stops, I/O."""
 TRIGGER_ERROR = "P0001"
 """SQLSTATE of the error that a trigger raises to protect a row from changes."""
 UNSTORABLE_VALUES = ("22", "54")
-"""SQLSTATE prefixes of values that cannot be stored."""
+"""SQLSTATE prefixes of errors about values that cannot be stored."""
 REFUSAL_WORDS = ("password", "authentication", "pg_hba.conf", "role ", "permission denied")
-"""Words that show in an error message that the server refused the connection. Such errors have no SQLSTATE."""
+"""Words by which the error message of a refused connection is recognised. Such errors have no SQLSTATE."""
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def _explain(store_name: str, error: BaseException | None) -> EvalscribeError:
     if state.startswith(TEMPORARY_ERRORS):
         return _unreachable(store_name, message)
     if state.startswith(UNSTORABLE_VALUES):
-        return DataError(f"this cannot be stored: {message}")
+        return DataError(f"the data cannot be stored: {message}")
     return DataError(
         f"the store {store_name} is damaged: {message}.\nRestore it, or start again with a new database: createdb NAME."
     )
@@ -115,7 +115,7 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
 _TERMINATE = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid = %s AND application_name = %s"
 """Ends one of our own broken connections if the server still considers it open."""
 SESSION_END_S = 5
-"""Maximum seconds to wait for the server to end the session of a dead process. Usually this takes milliseconds."""
+"""Maximum seconds to wait for the server to end the session of a dead process. Usually, milliseconds are enough."""
 LOCK_PAUSE_S = 0.01
 
 
@@ -126,7 +126,7 @@ class ServerLock:
     """
 
     def __init__(self, name: str, connect: Callable[[str], psycopg.Connection]) -> None:
-        """Try once to take the lock. `connect` opens an autocommit session with the name that it is given."""
+        """Try once to take the lock. `connect` opens an autocommit session; its argument is the session's name."""
         self.name = name
         self._connect = connect
         self._own_session = _session_name()
@@ -143,14 +143,14 @@ class ServerLock:
     def holder(self) -> str | None:
         """Describe the process that holds the lock.
 
-        Returns None if no process holds it, or the holder is not an evalscribe process.
+        Returns None if no process holds the lock, or if the holder is not an evalscribe process.
         """
         return _describe_holder(self._holder_session() or "")
 
     def check(self) -> None:
         """Raise `UnavailableError` if another process has taken the lock.
 
-        Normally sends no query while the connection works.
+        As long as the connection works, this method normally sends no query.
         """
         # Several threads read the store. Only one of them may reconnect.
         with self._guard:
@@ -181,7 +181,7 @@ class ServerLock:
         return self._connection.execute("SELECT pg_try_advisory_lock(%s)", [key(self.name)]).fetchone() == (True,)
 
     def _holder_session(self) -> str | None:
-        """Return the name of the connection that holds the lock; None if there is none."""
+        """Return the name of the connection that holds the lock; None if no connection holds the lock."""
         row = self._connection.execute(_LOCK_HOLDER, [key(self.name)]).fetchone()
         return str(row[0]) if row else None
 
@@ -235,7 +235,7 @@ def key(name: str) -> int:
 
 
 def _session_name() -> str:
-    """Return the connection name that identifies this process as the holder of a lock. It has at most 63 characters."""
+    """Return the connection name (at most 63 characters) that identifies this process as the holder of a lock."""
     # Postgres cuts a name after 63 characters. The host name is limited, so that the time at the end remains.
     return f"{NAME} {os.getpid()} {_host()} {int(time.time())}"
 

@@ -275,7 +275,7 @@ class Addition:
         run_ids = {run_id for run_id, _ in self._records}
         existing_run_ids = set(connection.scalars(_EXISTING_RUNS, {"ids": sorted(run_ids)}))
         if missing := sorted(run_ids - existing_run_ids):
-            raise DataError(f"a record of run {missing[0]!r} came without its run")
+            raise DataError(f"a record belongs to run {missing[0]!r}, which does not exist")
 
     def _put(self, connection: Connection, fresh: Sequence[RecordRows], existing: dict[Key, Row[Any]]) -> None:
         written = [rows.key for rows in fresh]
@@ -491,9 +491,9 @@ class RunStore:
         return beginnings
 
     def sizes(self, run_id: str) -> dict[str, int]:
-        """Return the size of the transcripts of each agent run, by eval id: the number of characters of their JSON.
+        """Return the size of the transcripts of each agent run, by eval id.
 
-        Agent runs without transcripts are left out.
+        The size is the number of characters of the transcripts as JSON. Agent runs without transcripts are left out.
         """
         with self._database.reading() as connection:
             return {row.eval_id: row.size for row in connection.execute(_SIZES, {"run_id": run_id})}
@@ -599,7 +599,7 @@ class RunStore:
         return sweep(self._database, dry_run=dry_run)
 
     def give_back(self) -> int:
-        """Give unused space back to the disk if no other process uses the database. Return the number of bytes."""
+        """Give unused space back to the disk if no other process uses the database. Return the bytes given back."""
         return self._database.give_back()
 
     def close(self) -> None:

@@ -225,8 +225,8 @@ class BatchStore:
     def take(self, key: str) -> bool:
         """Mark a request's answer as taken.
 
-        Returns False if the answer is missing or was already taken. The cost of an answer is counted only when it is
-        taken for the first time.
+        Returns False if the answer is missing or was already taken. The cost of an answer is counted only when the
+        answer is taken for the first time.
         """
         # Checked and marked in one statement, so that of several processes only one counts the cost.
         statement = update(batch_items).where(

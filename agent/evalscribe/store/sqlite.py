@@ -42,7 +42,7 @@ INCREMENTAL = 2
 def give_back(engine: Engine, path: Path) -> int:
     """Shrink the file and return the number of bytes released; 0 if another process uses the file.
 
-    SQLite reuses space in the file that was not released.
+    Unused space that was not released stays in the file, and SQLite uses this space again.
     """
     size_before = _size(path)
     raw = engine.raw_connection()
@@ -152,9 +152,9 @@ def _is_json(value: Any) -> bool:
 
 
 def _row_problem(table: Table, row: sqlite3.Row) -> str:
-    """Describe a problem in a row; empty if there is no problem.
+    """Describe a problem in a row; an empty string if there is no problem.
 
-    Only tables whose rows are not validated when they are read are checked. These tables have many rows.
+    Only tables whose rows are not validated on reading are checked. Those tables are the ones with many rows.
     """
     try:
         if table is tables.evals:

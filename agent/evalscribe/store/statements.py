@@ -80,8 +80,8 @@ def execute_many(connection: Connection, statement: StandardInsert, rows: Sequen
 def _compiled(statement: StandardInsert, dialect: Dialect, columns: tuple[str, ...]) -> tuple[str, Sequence[str]]:
     """Compile a statement to SQL text for the driver.
 
-    Also return the names of the statement's values in the order in which the driver expects them. They are empty if the
-    driver passes values by name.
+    Also return the names of the statement's values in the order in which the driver expects the values. If the driver
+    passes values by name, the sequence of names is empty.
     """
     compiled = statement.compile(dialect=dialect, column_keys=list(columns))
     return str(compiled), compiled.positiontup or ()
@@ -140,7 +140,7 @@ def by_id_or_name(table: Table) -> Select[Any]:
 def next_number(connection: Connection, table: Table, owner: str, owner_id: str) -> int:
     """Return the next version number for the object `owner_id`, starting at 1.
 
-    The object's versions are the rows whose column `owner` has its id.
+    The object's versions are the rows whose column `owner` contains `owner_id`.
     """
     last = connection.scalar(select(func.max(table.c.number)).where(table.c[owner] == owner_id))
     return 1 if last is None else last + 1
@@ -157,7 +157,7 @@ def require_free(connection: Connection, statement: Select[Any], kind: str, name
 
 
 def in_parts(keys: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Remove duplicate keys and yield the others in lists of at most `size` keys."""
+    """Yield the distinct keys in lists of at most `size` keys."""
     remaining = iter(dict.fromkeys(keys))
     while batch := list(islice(remaining, size)):
         yield batch
@@ -175,11 +175,12 @@ def read_pages(
 
     Args:
         reading: A function that opens a read transaction.
-        statement: The statement that selects the rows above the bound values of the columns `after`, in the order of
+        statement: Selects the rows that come after the bound values of the columns named in `after`, in the order of
             these columns.
         size: Maximum number of rows in a page.
         decode: A function that converts the rows of a page.
-        after: The columns that order the rows. Each has a start value that is lower than its value in the first row.
+        after: The names of the columns that order the rows, each with a start value. A column's start value is lower
+            than the column's value in the first row.
         values: The other bound values of the statement.
     """
     has_more = True

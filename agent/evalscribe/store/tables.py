@@ -48,8 +48,8 @@ runs = Table(
 )
 """`body` is the run as its source described it, without its failures. The failures are rows of `evals`.
 
-`recorded` is the number of imported evals. `passed`, `failed` and `total` are the source's counts until all evals are
-imported. Then they are the counts of the imported evals.
+`recorded` is the number of imported evals. Until all evals are imported, `passed`, `failed` and `total` are
+the source's counts. After that, these columns are the counts of the imported evals.
 """
 
 evals = Table(
@@ -75,8 +75,8 @@ evals = Table(
     Index("evals_by_id", "eval_id"),
     Index("evals_in_order", "run_id", "number"),
 )
-"""`number` preserves the order of the source. `digest` is null if the source listed the eval as a failure but it was
-not imported."""
+"""`number` preserves the order of the source. `digest` is null if the source listed the eval as a failure but the
+eval was not imported."""
 
 steps = Table(
     "steps",
@@ -220,8 +220,8 @@ judged_groups = Table(
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""Findings of running analyses. In each analysis, they are numbered from 1 in the order of their verdicts. `body` is a
-`Finding`."""
+"""Findings of running analyses. In each analysis, the findings are numbered from 1 in the order of their verdicts.
+`body` is a `Finding`."""
 
 reports = Table(
     "reports",
@@ -266,8 +266,8 @@ judge_results = Table(
     Column("cost_usd", Float, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
-"""`kind` is the type of the result. It is compared before a write, so that a failure never replaces a result that was
-paid for."""
+"""`kind` is the type of the result. A write first compares the old and the new `kind`, so that a failure never
+replaces a result that was paid for."""
 
 batch_intents = Table(
     "batch_intents",
@@ -295,10 +295,10 @@ sightings = Table(
     Column("run_id", String, primary_key=True),
     Column("body", LargeBinary, nullable=False),
 )
-"""`body` contains the fingerprints of all failures of a run. They are used to find the same failures in runs of other
-models.
+"""`body` contains the fingerprints of all failures of a run. The fingerprints are used to find the same failures in
+runs of other models.
 
-A run's fingerprints are always read together, and reading one row is ten times as fast as reading ten thousand.
+A run's fingerprints are always read together. Reading one row is ten times as fast as reading ten thousand rows.
 """
 
 labels = Table(
@@ -362,7 +362,7 @@ results = Table(
     Column("created_at", String, nullable=False),
     UniqueConstraint("result_set_id", "number"),
 )
-"""One row for each request, with its output or its error. Both are null while the request is pending.
+"""One row for each request, with its output or its error. Output and error are null while the request is pending.
 
 `key` is the content id of the whole question and is set when the request is sent. `created_at` is a time in ISO 8601,
 UTC.
@@ -412,7 +412,7 @@ dataset_versions = Table(
     UniqueConstraint("dataset_id", "number"),
 )
 """Triggers refuse changes of rows in this table and in `version_items`, `deployments`, `prompt_versions`,
-`scorer_versions` and `experiment_versions`. Such a row can only be deleted after the object that it belongs to."""
+`scorer_versions` and `experiment_versions`. A row can be deleted only after the object that the row belongs to."""
 
 version_items = Table(
     "version_items",
@@ -592,5 +592,5 @@ scores = Table(
     Index("scores_of_run", "run_id", "current"),
     *_texts_of("scores", "input", "output", "evidence"),
 )
-"""`input`, `output` and `evidence` are the digests of texts. A trigger only allows the column `current` to change, and
-only allows a score to be deleted after its run."""
+"""`input`, `output` and `evidence` are the digests of texts. A trigger allows changes only in the column `current`. A
+score can be deleted only after its run."""

@@ -42,7 +42,7 @@ STATUSES = ("failed", "error", "incomplete", "passed")
 
 @dataclass(frozen=True)
 class TextPassage:
-    """A text as a page shows it, possibly without its end."""
+    """A text in the form that a page shows. The end of a long text can be cut off."""
 
     text: str
     left_out: int = 0
@@ -78,7 +78,7 @@ class MessageView:
     """Position of the message in its transcript, counted from 1."""
     role: str
     name: str | None
-    """Name of the model that wrote the message, or of the tool that answers with it."""
+    """Name of the model that wrote the message, or of the tool whose result the message contains."""
     text: TextPassage
     reasoning: TextPassage
     calls: tuple[CallView, ...]
@@ -185,7 +185,7 @@ class AgentRunFinder:
     def listed(self, collection: Collection, run: Run) -> Sequence[GradedEval]:
         """Return the evals of a run in the order of its source.
 
-        For a bundle, return only those that the bundle contains.
+        For a bundle, return only the evals that the bundle contains.
         """
         assert self.store is not None
         evals = self.store.runs.graded(run.id)
@@ -198,8 +198,8 @@ class AgentRunFinder:
     def chosen(self) -> Mapping[tuple[str, str], frozenset[str]]:
         """Ids of the evals whose agent runs a bundle contains, keyed by collection id and run id.
 
-        Agent runs that a result cites are always contained. Others are added from the newest runs, failed evals first,
-        up to `MOST_IN_BUNDLE` and `LARGEST_IN_BUNDLE`.
+        A bundle always contains the agent runs that a result cites. Other agent runs are added from the newest runs,
+        failed evals first, up to `MOST_IN_BUNDLE` and `LARGEST_IN_BUNDLE`.
         """
         assert self.store is not None
         shown = {(collection.id, run.id) for collection, runs in self.collections() for run in runs}
@@ -302,7 +302,7 @@ def messages_page(transcripts: Sequence[Transcript], transcript: int, page: int)
 
 
 def files_of(record: Record) -> Iterator[str]:
-    """Yield the file names of the pages about an agent run that a bundle contains."""
+    """Yield the names of the files that a bundle contains about one agent run."""
     yield "index.html"
     for at, transcript in enumerate(record.agent_run.transcripts):
         pages = max(1, -(-len(transcript.messages) // ON_PAGE))

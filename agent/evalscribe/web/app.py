@@ -59,8 +59,9 @@ _STATUS: tuple[tuple[type[EvalscribeError], int], ...] = (
 class LocalRequestsOnly:
     """Refuses requests unless a browser on this machine sends them with the server's token.
 
-    The command prints the token as part of the address. The browser then keeps it in a cookie that other sites cannot
-    send. Requests that change something also need the token in a header, which a page of another origin cannot set.
+    The command prints the token as part of the address. The browser then keeps the token in a cookie that other sites
+    cannot send. Requests that change something also need the token in a header, which a page of another origin cannot
+    set.
     """
 
     def __init__(self, app: ASGIApp, token: str) -> None:

@@ -33,7 +33,7 @@ ALL_PAGES = (
 )
 """The sections of the site."""
 MARK = "evalscribe-bundle"
-"""Name of the file that lists the top-level names of a bundle. Nothing else in the folder is ever removed."""
+"""Name of the file that lists the top-level names of a bundle. Only the files and folders in this list are removed."""
 
 
 def open_site(workspace: Workspace, scope: Scope, *, token: str | None = None) -> Site:
@@ -91,7 +91,7 @@ def _old_names(folder: Path) -> set[str]:
     # published, or a web host's configuration.
     if more := sorted(names - expected):
         raise DataError(
-            f"{folder} has other files than those of a bundle, such as {more[0]}; name a new folder or the "
+            f"{folder} has files that do not belong to a bundle, such as {more[0]}; name a new folder or the "
             "folder of an earlier bundle"
         )
     return names

@@ -1,4 +1,4 @@
-"""Pages that compare two runs: tasks that broke, were fixed or stayed broken, and whether that could be chance."""
+"""Pages that compare two runs: tasks that broke, were fixed or stayed broken, and a significance test."""
 
 import re
 from collections import defaultdict
@@ -235,7 +235,7 @@ class ComparisonPages(Pages):
         return load_record(store.runs, store.analyses, trial.run_id, trial.eval_id)
 
     def _written(self, comparison: Comparison, problems: list[str]) -> tuple[str, str] | None:
-        """Return name and text of the page that `evalscribe compare` wrote about these runs; None if there is none."""
+        """Return name and text of the page that `evalscribe compare` wrote about these runs; None if it wrote none."""
         base, candidate = comparison.base.runs, comparison.candidate.runs
         table = self.site.tasks.table
         run = next((run.run for run in table.runs if run.run.id == candidate[0]), None)

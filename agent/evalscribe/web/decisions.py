@@ -40,7 +40,7 @@ class Decision(Frozen):
 
 
 class Decisions:
-    """Carries out decisions, and remembers those since the server's start so that they can be undone."""
+    """Carries out decisions, and records all decisions since the server's start so that they can be undone."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -83,9 +83,10 @@ class Decisions:
         return f"{written.subject}: {change}{'' if written.changed else ' (unchanged)'}", written.changed
 
     def resolved(self, decision: Decision) -> Decision | None:
-        """Return the decision, completed if it undoes the last decision; None if there is nothing to undo.
+        """Return the decision to carry out; None if the page asks to undo the last decision and there is none.
 
-        To undo the last decision, the page names no finding. The last decision's report and finding are then filled in.
+        To undo the last decision, the page sends an undo without a report. The report and the finding of the last
+        decision are then filled in.
         """
         if decision.action != "undo" or decision.report:
             return decision
@@ -97,13 +98,13 @@ class Decisions:
     def entry(self, decision: Decision) -> Entry:
         """Return the finding that a decision concerns.
 
-        Raises `UsageError` if it does not exist or its report has no data file.
+        Raises `UsageError` if the finding does not exist or its report has no data file.
         """
         self._site.reports.refresh()
         report = next((report for report in self._site.reports.shown if report.name == decision.report), None)
         entry = next((entry for entry in report.entries if entry.n == decision.n), None) if report else None
         if entry is None:
-            raise UsageError(f"there is no finding {decision.n} in a report {decision.report[:200]!r} here")
+            raise UsageError(f"finding {decision.n} not found in report {decision.report[:200]!r}")
         if not entry.report.editable:
             raise UsageError(f"{entry.report.name} has no data file; edit the page itself")
         return entry
@@ -113,7 +114,9 @@ class Decisions:
         # report.
         in_report = [written for written in self._written if written.report == entry.report.name]
         if not in_report or in_report[-1].number != entry.n:
-            raise ChangedError(f"only the last decision in a report can be undone; it is not on finding {entry.n}")
+            raise ChangedError(
+                f"only the last decision in a report can be undone; the last decision is not about finding {entry.n}"
+            )
         undo_label(self._site.workspace, in_report[-1])
         self._written.remove(in_report[-1])
         self._site.reports.refresh()

@@ -53,7 +53,7 @@ class LineSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShownLine:
-    """A line, or a piece of a very long one."""
+    """A line, or a piece of a very long line."""
 
     n: int | None
     """Number of the line; None for the second and later pieces of a line."""
@@ -62,7 +62,7 @@ class ShownLine:
     also: tuple[str, ...] = ()
     """Other anchors of the line.
 
-    Links from reports need them, because a report can spell a document's path differently.
+    Links from reports need these anchors, because a report can spell a document's path differently.
     """
     kind: str = ""
     """CSS classes of the line in addition to `line`: `cited`, `changed`, both or none."""
@@ -90,7 +90,7 @@ class LineBlock:
 class PairPart:
     """A part of an output beside the corresponding part of its reference.
 
-    Their lines are either all equal or all different.
+    The lines of the two parts are either all equal or all different.
     """
 
     equal: bool
@@ -191,7 +191,10 @@ class PagedDocument:
         return self.spans([(1, START), *ranges, (self.line_count - end + 1, self.line_count)])
 
     def spans(self, ranges: Iterable[tuple[int, int]], near: int = 2) -> Sequence[LineSpan]:
-        """Merge ranges of line numbers into spans in document order, with at most one page of characters in total."""
+        """Merge ranges of line numbers into spans in document order, with at most one page of characters in total.
+
+        Ranges are merged if at most `near` lines lie between them.
+        """
         spans, room = [], PAGE_CHARACTERS
         for first, last in merge_ranges(ranges, self.line_count, near):
             end = first
@@ -210,8 +213,8 @@ class PagedDocument:
         Args:
             spans: The spans, in order.
             clip: True to show only some pieces of very long lines.
-            changed: Lines that differ from the other document, keyed by line number. The value is the line as markup,
-                or None to show it without marked words.
+            changed: Lines that differ from the document with which this document is compared, keyed by line number.
+                The value is the line as markup, or None to show the line without marked words.
         """
         blocks, after = [], 1
         for span in spans:
@@ -283,8 +286,8 @@ class PagedDocument:
 
         Args:
             words: The text to search for.
-            href: Address of the document's pages. `{page}` in it is replaced with the number of the page on which a
-                line is.
+            href: Address of the document's pages. The placeholder `{page}` is replaced with the number of the page
+                that contains the line.
         """
         matches = self.matches(words)[:MOST_MATCHES]
         pattern = re.compile(re.escape(words), re.IGNORECASE)
@@ -311,8 +314,8 @@ def page_documents(
 
     Args:
         evidence: The evidence.
-        citations: Citations of the finding. A report can shorten their paths, and removes invisible characters from
-            them.
+        citations: Citations of the finding. A report can shorten the paths of its citations, and removes invisible
+            characters from these paths.
         starts: Numbers of the lines at which messages start, keyed by the index of the document.
     """
     paths: dict[str, int] = {}

@@ -75,7 +75,7 @@ class StoredEvidence:
 
     evidence: Evidence | None
     problem: str = ""
-    """A sentence with the reason why there is no evidence; empty if there is evidence."""
+    """A sentence with the reason why the evidence is missing; empty if there is evidence."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,11 @@ class EvalEvidence:
 
     @cached_property
     def pairs(self) -> Sequence[tuple[PagedDocument | None, PagedDocument | None]]:
-        """Output documents with their references. Cited pairs come first, and pairs without a difference come late."""
+        """Output documents with their references.
+
+        Cited pairs come before the other pairs. Within both groups, boilerplate and pairs without a difference come
+        last.
+        """
         pairs = [
             (
                 self.documents[output] if output is not None else None,
@@ -258,7 +262,7 @@ class EvalEvidence:
         return ShownDocument(document, complete=True, blocks=document.blocks([span]))
 
     def results(self, words: str, up: str) -> Sequence[tuple[PagedDocument, int, Sequence[LineBlock]]]:
-        """Return the documents that contain a text, each with the number of matching lines and the first of them."""
+        """Return the documents that contain a text, each with the number of matching lines and the first such lines."""
         results = []
         for document in self.order:
             if count := len(document.matches(words)):

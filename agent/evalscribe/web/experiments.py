@@ -56,9 +56,10 @@ PAGE = 50
 MOST_LISTED_RUNS = 50
 """Maximum number of runs that are listed per experiment. The newest runs are listed."""
 MOST_COMPARED = 1_000
-"""Maximum number of trials for which the list shows an interval and the run's page shows the comparison.
+"""Maximum number of trials of a run for which the list shows an interval and the run's page shows the comparison.
 
-Both take seconds to compute for 10,000 trials. The comparison of a larger run has a separate page.
+Computing the interval and the comparison takes seconds for 10,000 trials. If a run has more trials than the maximum,
+its comparison has a separate page.
 """
 MOST_CHANGED = 20
 """Maximum number of items that are listed for each kind of change in the comparison with the baseline."""
@@ -70,7 +71,7 @@ TEXT_LENGTH = 8_000
 MOST_NEW = 20
 """Maximum number of trials that a run's page shows when it is opened.
 
-They are the newest trials of a run in progress, or trials that did not pass if the run has ended.
+While a run is in progress, its newest trials are shown. After the run has ended, trials that did not pass are shown.
 """
 BARS = 40
 """Number of bars of the timeline."""
@@ -210,7 +211,7 @@ class ExperimentPages(Pages):
     def _first(self) -> Page | None:
         """Return the page that lists the experiments, or None if there are none.
 
-        Its rows are read when it is rendered.
+        The rows of the page are read when the page is rendered.
         """
         if not self.site.workspace.has_store:
             return None
@@ -276,7 +277,10 @@ class ExperimentPages(Pages):
         return self._once(("items",), run, read)
 
     def _not_passed_by(self, run: ExperimentRun) -> Mapping[str, Sequence[str]]:
-        """Return the ids of the trials that each scorer did not pass, because it failed them, broke or abstained."""
+        """Return, for each scorer, the ids of the trials that the scorer did not pass.
+
+        A scorer does not pass a trial if the scorer fails the trial, breaks or abstains.
+        """
 
         def read() -> Mapping[str, Sequence[str]]:
             ids: dict[str, list[str]] = {}

@@ -191,7 +191,7 @@ def _would_pass(report: LoadedReport, item: RecommendationSummary) -> bool:
 
 
 def _place(entry: Entry) -> str:
-    """Return the place of a finding in the inbox. The address of the next page contains it."""
+    """Return the place of a finding in the inbox. The address of the next page contains this place."""
     return f"{entry.group}:{entry.n}:{entry.report.name}"
 
 

@@ -82,7 +82,7 @@ class RubricPages(StorePages):
         return Page("rubric.html.j2", f"Rubric {row.name}", COLLECTIONS, values)
 
     def _versions(self, collection_id: str, row: ListedRubric) -> Iterator[Mapping[str, Any]]:
-        """Yield the versions of a rubric, newest first, each with its text and the changes since the one before."""
+        """Yield the versions of a rubric, newest first, each with its text and the changes since the previous one."""
         latest = row.version or 0
         if self.store is None or not latest:
             return
@@ -140,7 +140,7 @@ class AccuracyPages(Pages):
     def _read(self) -> tuple[Accuracy | None, str | None]:
         """Return the judges' accuracy, or the reason why it cannot be measured.
 
-        Both are None if nobody has corrected a finding.
+        Both items of the pair are None if nobody has corrected a finding.
         """
         try:
             return self._measured(), None
@@ -158,7 +158,7 @@ class AccuracyPages(Pages):
         return accuracy_of(shown, stored)
 
     def _href(self, verdict: CorrectedVerdict) -> str | None:
-        """Return the address of the page about a verdict's eval, or None if its report is not shown."""
+        """Return the address of the page about a verdict's eval, or None if the eval's report is not shown."""
         reports = (report for report in self.site.reports.shown if report.run == verdict.run)
         entry = next((entry for report in reports if (entry := report.entry_of.get(verdict.eval))), None)
         return evidence_path(entry, verdict.eval) if entry else None

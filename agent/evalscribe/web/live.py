@@ -106,7 +106,7 @@ class LivePages(Pages):
         """Return the HTML fragment with the next cards.
 
         The parameter `after` of the address is the number of cards that the page already shows. If the analysis has
-        ended, the fragment contains the address to open instead.
+        ended or was started again, the fragment contains no cards but the address that the page must open.
         """
         after = int(query["after"]) if re.fullmatch(r"\d{1,9}", query.get("after", "")) else 0
         ended = None
@@ -132,7 +132,8 @@ class LivePages(Pages):
 def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
     """Return the running analyses, and the interrupted analyses of runs without a report.
 
-    Returns no analyses if the store cannot be read, for a bundle, and for a site that shows only some of the reports.
+    The result is empty if the store cannot be read, if the site is a bundle, or if the site shows only some of the
+    reports.
     """
     if site.is_static or site.reports.scope != Scope() or not site.workspace.has_store:
         return ()
@@ -149,9 +150,9 @@ def live_analyses(site: Site) -> Sequence[LiveAnalysis]:
 
 
 def _holder(analysis: RunningAnalysis, holder: Callable[[str], str | None]) -> str | None:
-    """Return the process that holds the run's lock, or None if it is not the process of the analysis.
+    """Describe the process that holds the run's lock, or return None if that process does not carry out the analysis.
 
-    Other processes can also lock runs.
+    A process that does not carry out the analysis can also lock the run.
     """
     described = holder(analysis.run_id)
     # The space after the number keeps process 12 apart from process 123.

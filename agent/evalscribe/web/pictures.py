@@ -1,4 +1,4 @@
-"""Diagrams as SVG, rendered on the server. Their colours come from classes of the style sheet, for light and dark."""
+"""Diagrams as SVG, rendered on the server. Classes of the style sheet set the colours for light and dark pages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -175,7 +175,7 @@ def calibration_curve(bins: Sequence[CalibrationBin]) -> Markup:
 def paired_differences(
     broke: int, fixed: int, unchanged: int, *, names: tuple[str, str] = ("broke", "fixed")
 ) -> Markup:
-    """Draw the number of evals that got worse to the left of a line, and of those that got better to its right.
+    """Draw two bars from a line: evals that got worse to the left, evals that got better to the right.
 
     A text below states how many evals did not change.
     """

@@ -25,7 +25,7 @@ class Scope:
     report: str | None = None
     """Name of a single report; None for all reports."""
     folder: str = ""
-    """Folder within the reports folder to which the shown reports are limited; empty to show all reports."""
+    """Folder within the reports folder. Only reports in this folder are shown. Empty to show all reports."""
 
     def includes(self, name: str) -> bool:
         if self.report is not None:
@@ -80,7 +80,8 @@ class Entry:
     def title(self) -> str:
         """Name of the eval.
 
-        For a group, it is the task with its trial numbers, or the number of evals if they have several tasks.
+        For a group of evals of one task, the title is the task with the trial numbers. For a group of evals of several
+        tasks, the title is the number of evals.
         """
         paths = [finding.eval for finding in self.findings]
         tasks = {TRIAL.sub("", path) for path in paths}
@@ -133,7 +134,7 @@ class LoadedReport:
 
     @cached_property
     def run(self) -> str:
-        """Id of the run as the report states it, or else the id in its file name, which can be shortened."""
+        """Id of the run from the report's text, or else from the report's file name, where the id can be shortened."""
         return run_of(self.analysis, self.name)
 
     @property
@@ -153,13 +154,13 @@ class LoadedReport:
 
     @property
     def model(self) -> str:
-        """Provider and model, such as `provider/model`, as in the name of their reports folder."""
+        """Provider and model, such as `provider/model`, as in the name of the folder with the model's reports."""
         run = self.analysis.run
         return "/".join(model_folder(run.provider or "", run.model)) if run.model else self.name.rpartition("/")[0]
 
     @property
     def editable(self) -> bool:
-        """True if labels can be changed. The report must have a data file for this."""
+        """True if labels can be changed, which is possible only if the report has a data file."""
         return has_data(self.text)
 
     @cached_property
@@ -196,7 +197,7 @@ class ReportIndex:
         """Number of refreshes so far. If it has changed, values computed from the reports can be outdated."""
 
     def refresh(self) -> None:
-        """Parse the reports whose files are new or changed, and drop those that no longer exist."""
+        """Parse the reports whose files are new or changed, and drop the reports whose files no longer exist."""
         library = self.workspace.reports
         current: dict[str, tuple[object, LoadedReport | UnreadReport]] = {}
         for name, state in library.states():

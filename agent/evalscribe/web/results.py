@@ -99,7 +99,7 @@ class AnswerViews:
         self._rubric = lru_cache(_load_rubric)
 
     def find(self, results: Iterable[Result | JudgeResult], collection_id: str | None = None) -> None:
-        """Look up the agent runs that some results refer to, so that their rows can link to them."""
+        """Look up the agent runs that the results refer to. `answer` needs them to link each row to its agent runs."""
         names: set[str] = set()
         for result in results:
             names |= (
@@ -424,7 +424,7 @@ def matching_answers(answers: Sequence[Answer], query: Query) -> Sequence[Answer
 def answer_choices(answers: Sequence[Answer]) -> dict[str, list[tuple[str, int]]]:
     """Return the values of each filter, each with its number of results.
 
-    A filter with more than `MOST_LABELS` values offers none of them.
+    A filter with more than `MOST_LABELS` values offers no values.
     """
     counts = {name: Counter(getattr(answer, name) for answer in answers) for name in FILTERS}
     return {

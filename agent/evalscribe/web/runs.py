@@ -19,7 +19,7 @@ _MARKED = re.compile(r"\*\*(.+?)\*\*|\[(\d+)\]\(#[^()\s]*\)")
 _PATH = re.compile(r"(run/[^/]+/)(?:index|failures-([2-9]|[1-9]\d{1,5}))\.html")
 FILTERS = ("label", "step", "cause", "kind")
 ROWS = 1000
-"""Maximum number of failures in the table of one page. A browser takes ten seconds to show 10,000."""
+"""Maximum number of failures in the table of one page. A browser takes ten seconds to show 10,000 failures."""
 
 FirstScreen = tuple[str, Sequence[str], Sequence[RecommendationRow]]
 """Headline, first lines and recommendations of a report."""

@@ -60,7 +60,7 @@ class Pages(ABC):
 
     @abstractmethod
     def paths(self) -> Iterator[str]:
-        """Yield the paths of all pages of the section. They are the pages that a bundle contains."""
+        """Yield the paths of all pages of the section. A bundle contains exactly these pages."""
 
     @abstractmethod
     def page(self, path: str, query: Query) -> Page | None:

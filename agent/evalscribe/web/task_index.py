@@ -49,7 +49,7 @@ class TaskFailure:
 
     @property
     def word(self) -> str:
-        """The label as one short word, or the kind of cause if it does not blame the model."""
+        """The label as one short word, or the kind of cause if that kind does not blame the model."""
         return WORDS.get((self.kind if self.kind in NOT_THE_MODEL else self.label) or "", "failed")
 
     @property
@@ -158,7 +158,7 @@ class RunResults:
 
     @property
     def started(self) -> str:
-        """Start time of the run, or the date of its report if the start is unknown. Runs are sorted by it."""
+        """Start time of the run, or the date of its report if the start is unknown. Runs are sorted by this value."""
         return self.run.started_at or (self.report.date if self.report else "")
 
     @property
@@ -182,7 +182,7 @@ class RunResults:
 
     @cached_property
     def lists_failures(self) -> bool:
-        """True if all failures of the run are known. An eval that is not among them then did not fail."""
+        """True if all failures of the run are known. In this case, every eval that is not listed did not fail."""
         run = self.report.analysis.run if self.report else None
         if run is not None:
             return run.failed is not None and is_complete_run(run, len(self.findings))
@@ -407,8 +407,8 @@ class TaskIndex:
     def strip(self, entry: Entry) -> Sequence[tuple[RunResults, TaskResult, bool]]:
         """Return the results of a finding's task in the newest runs, oldest first.
 
-        Each result has its run, and True if the site has pages about the run. Returns nothing if there is only one
-        result, of a single trial.
+        Each result is returned with its run and with True if the site has pages about the run. The sequence is empty if
+        there is only one result and that result has a single trial.
         """
         history = self.table.history(self.task_of(entry))
         if len(history) < 2 and not any(result.trials > 1 for _, result in history):
@@ -447,7 +447,7 @@ class TaskIndex:
         return tuple(sorted(runs, key=lambda run: run.started_at or "", reverse=True)), None
 
     def _all_runs(self, reports: Sequence[LoadedReport]) -> tuple[RunResults, ...]:
-        """Return the results of all runs with a report, and of the newest runs in the store without one."""
+        """Return the results of all runs with a report, and of the newest stored runs without a report."""
         current: dict[str, _Cached] = {}
         for report, run in self._matched(reports):
             key = report.run if report else run.id if run else ""
@@ -556,5 +556,5 @@ def _state(path: Path) -> object:
 
 
 def _same(left: Sequence[object], right: Sequence[object]) -> bool:
-    """Return whether two sequences contain the same objects. Objects are compared by identity, not by equality."""
+    """Return whether two sequences contain the same objects in the same order. Objects are compared by identity."""
     return len(left) == len(right) and all(a is b for a, b in zip(left, right, strict=True))

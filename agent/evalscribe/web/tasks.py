@@ -20,7 +20,7 @@ from evalscribe.web.task_index import UNLISTED, RunResults, TaskHistory, TaskRes
 MOST_RUNS = 24
 """Maximum number of columns of the matrix. Each column is a run, and the newest runs are shown."""
 MOST_TASKS = 1000
-"""Maximum number of rows of the matrix. Tasks that never passed come first, then those that fail most often."""
+"""Maximum number of rows of the matrix. Tasks that never passed come first, then the tasks with the most failures."""
 FILTERS = ("model", "experiment", "label")
 OUTCOMES = ("did not hold", "held", "not yet seen")
 

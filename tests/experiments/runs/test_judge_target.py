@@ -164,8 +164,8 @@ async def test_exhausted_budget_raises_instead_of_failing_the_item() -> None:
 @pytest.mark.parametrize(
     ("judge", "rubric", "value", "message"),
     [
-        ("rules", "failure", {"question": "why?"}, "no evidence of a failed eval: evidence: Field required"),
-        ("rules", "failure", "text", "no evidence of a failed eval"),
+        ("rules", "failure", {"question": "why?"}, "not the evidence of a failed eval: evidence: Field required"),
+        ("rules", "failure", "text", "not the evidence of a failed eval"),
         (MODEL, "polite", "text", "not an agent run"),
         (MODEL, "polite", {"agent_run": {"id": "a"}}, "transcripts"),
         (MODEL, "polite", {"evidence": {}, "provider": "p", "model": "m"}, "evidence.eval: Field required"),

@@ -145,7 +145,11 @@ def test_stored_spec_creates_the_same_scorer() -> None:
         ("json_schema", {"schema": {"type": "thing"}}, "schema is not a JSON Schema"),
         ("json_schema", {"schema": 3}, "schema"),
         ("json_schema", {"schema": {"$schema": "https://example.test/draft"}}, "names the unknown draft"),
-        ("json_schema", {"schema": {"$ref": "https://example.test/a.json"}}, "cannot be resolved: nothing is fetched"),
+        (
+            "json_schema",
+            {"schema": {"$ref": "https://example.test/a.json"}},
+            "cannot be resolved: remote references are not fetched",
+        ),
         ("json_schema", {"schema": {"$ref": "https://json-schema.org/draft/2020-12/schema"}}, "cannot be resolved"),
         ("json_schema", {"schema": {"properties": {"a": {"$ref": "#/$defs/b"}}}}, 'the $ref "#/$defs/b"'),
         ("json_schema", {"schema": {"$ref": "#"}}, "refers to itself endlessly"),

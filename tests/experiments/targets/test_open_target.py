@@ -129,4 +129,4 @@ async def test_judge_target_requires_evidence_in_the_input(tmp_path: Path, monke
     monkeypatch.chdir(tmp_path)
     answer = await target_answer(JudgeTarget(judge="rules", rubric="failure"), None)
     assert isinstance(answer, TargetFailure)
-    assert "no evidence of a failed eval: evidence: Field required" in answer.reason
+    assert "not the evidence of a failed eval: evidence: Field required" in answer.reason

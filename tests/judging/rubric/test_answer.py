@@ -107,7 +107,7 @@ BAD: dict[str, tuple[str, str]] = {
     "comments": (tagged('{"label": "pass", // sure\n"why": "it ran"}'), "not JSON"),
     "two commas": (tagged('{"label": "pass",, "why": "it ran"}'), "not JSON"),
     "unescaped quotes": (tagged('{"label": "pass", "why": "it "ran" ok"}'), "not JSON"),
-    "a key twice": (tagged('{"label": "fail", "why": "it ran", "label": "pass"}'), "'label' stands there twice"),
+    "a key twice": (tagged('{"label": "fail", "why": "it ran", "label": "pass"}'), "'label' occurs twice"),
     "NaN": (tagged('{"label": "pass", "why": "it ran", "score": NaN}'), "NaN is not a JSON number"),
     "Infinity": (tagged('{"label": "pass", "why": "it ran", "score": -Infinity}'), "-Infinity is not a JSON number"),
     "a number beyond all numbers": (

@@ -202,7 +202,7 @@ def test_an_unreadable_label_is_one_error_at_its_line(page: PageSource) -> None:
         ("{", "smp7q2ka_2026-11-02.json: "),
         ("<<<<<<< HEAD\n{}\n=======\n{}\n>>>>>>> b\n", "has conflict markers of git"),
         ('{"kind": "other"}', "smp7q2ka_2026-11-02.json"),
-        ("run smp7q2kax0d4m81v", "is the data of run another, the page is about run smp7q2kax0d4m81v"),
+        ("run smp7q2kax0d4m81v", "is the data of run another, but the page is about run smp7q2kax0d4m81v"),
         ('"revision": 2', "is of revision 1, but the page is newer: restore the data"),
         ('"revision": 3', ""),
     ],

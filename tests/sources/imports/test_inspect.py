@@ -391,7 +391,7 @@ def test_bad_members_are_left_out_and_other_samples_are_read(read_file: Callable
     read = read_file(path)
     assert [one.eval.name for one in read.records] == ["good"]
     assert set(read.left_out) >= {
-        "a member compressed more than 200 times, which no real text is (first: samples/bomb_epoch_1.json)",
+        "a member compressed by a factor above 200, unlike real text (first: samples/bomb_epoch_1.json)",
         "JSON nested too deeply (first: samples/deep_epoch_1.json)",
         "a sample that cannot be read: it is not an object with an `id` (first: samples/list_epoch_1.json)",
     }

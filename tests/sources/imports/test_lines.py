@@ -161,8 +161,8 @@ def test_agent_runs_are_read_line_by_line(tmp_path: Path, read_file: Callable[..
     assert read.records[2].metadata["reward"] == 5
     assert read_file(path).told == read.told
     assert list(read.left_out) == [
-        'an agent run that cannot be read: transcripts[0].messages[0]: unknown role "ghost"; known are system, user, '
-        "assistant, tool and developer (first: line 4)",
+        'an agent run that cannot be read: transcripts[0].messages[0]: unknown role "ghost"; known roles are system, '
+        "user, assistant, tool and developer (first: line 4)",
         "a line that cannot be read: it is not an object (first: line 5)",
         "a line that cannot be read: invalid JSON: Expecting property name enclosed in double quotes (first: line 6)",
     ]

@@ -88,7 +88,7 @@ def test_current_flag_of_a_score_can_change(place: Path | str, runs: ExperimentR
 def test_refused_change_is_a_data_error_with_a_message(place: Path | str) -> None:
     with closing(open_database(place)) as database:
         for statement in (update(tables.scores).values(value=0.0), delete(tables.version_items)):
-            with pytest.raises(DataError, match=r"refused: .* never change"):
+            with pytest.raises(DataError, match=r"refused the change: .* never change"):
                 database.execute(statement, {})
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 Reply = dict[str, Any]
-"""JSON object that is sent to the parent. The object has the key `answer`, or after a `CannotScore` the keys `error`
-and `type`."""
+"""JSON object that is sent to the parent. The object has the key `answer`, or the keys `error` and `type` if the
+value cannot be checked."""
 Job = Callable[[Any], Reply]
 
 

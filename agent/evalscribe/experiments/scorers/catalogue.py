@@ -222,7 +222,8 @@ def _scorer_info(kind: AnyKind | AnyAlias) -> ScorerInfo:
 def scorer_spec(name: str, config: Mapping[str, JsonValue]) -> ScorerSpec:
     """Build the spec of a scorer that needs no model. `name` is the name of a scorer or preset.
 
-    The spec's config has all defaults. Raises `UsageError` with the invalid key and the rule that it violates.
+    The spec's config has all defaults. Raises `UsageError` if the config is invalid. The message names the
+    invalid key and the violated rule.
     """
     kind = find_scorer(name)
     checked_config = validate_config(kind.config, name, config)

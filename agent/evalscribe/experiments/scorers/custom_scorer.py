@@ -14,7 +14,7 @@ from evalscribe.model.score import ScoreResult, ScorerRequest
 
 F = TypeVar("F", bound=Callable[..., object])
 THRESHOLD = 0.7
-"""Default threshold. A number that the function returns passes if it is at least this large."""
+"""Default threshold. The scorer passes a trial if its function returns at least this number."""
 MAX_MESSAGE = 200
 ABOUT = "__evalscribe_scorer__"
 """Name of the attribute in which a decorated function stores its `ScorerDeclaration` as JSON."""
@@ -38,7 +38,7 @@ class ScorerDeclaration(Frozen):
     config: dict[str, JsonValue] = Field(default_factory=dict)
     """The scorer's settings with their default values. If the scorer declares settings, unknown keys are refused."""
     threshold: float = Field(default=THRESHOLD, ge=0, le=1)
-    """Minimum returned number that passes."""
+    """Smallest returned number with which the scorer passes a trial."""
 
 
 class BoundRequest(ScorerRequest):

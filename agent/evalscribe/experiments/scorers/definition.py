@@ -15,7 +15,7 @@ from evalscribe.model.score import ScoreErrorType, ScoreResult, ScorerRequest
 
 
 class CannotScore(Exception):
-    """A check lacks something that it needs, so the item neither passes nor fails."""
+    """Raised if a check lacks something that it needs. The item then neither passes nor fails."""
 
     def __init__(self, error_type: ScoreErrorType, reason: str) -> None:
         super().__init__(reason)
@@ -48,7 +48,7 @@ def error_result(error: CannotScore) -> ScoreResult:
 
 
 class ScorerConfig(Frozen):
-    """Base class of the configurations of scorers. Unknown keys are refused, and types are not converted."""
+    """Base class of scorer configurations. Unknown keys are refused, and types are not converted."""
 
     model_config = ConfigDict(
         strict=True, allow_inf_nan=False, use_attribute_docstrings=True, validate_by_alias=True, serialize_by_alias=True
@@ -71,7 +71,7 @@ class ScorerCheck:
 
 @dataclass(frozen=True)
 class ScorerKind(Generic[C]):
-    """A kind of scorer."""
+    """A built-in scorer: its name, description, config class and check."""
 
     name: str
     line: str
@@ -118,7 +118,7 @@ F = TypeVar("F", bound=Frozen)
 
 
 def validate_config(model: type[F], name: str, config: Mapping[str, JsonValue], fields: tuple[str, ...] = ()) -> F:
-    """Validate a config. Raises `UsageError` with the invalid key and the rule that it violates."""
+    """Validate a config. Raises `UsageError` with the invalid key and the rule that the key violates."""
     try:
         # In strict mode, pydantic accepts a list for a tuple only from JSON.
         return model.model_validate_json(json.dumps(config, allow_nan=False))
@@ -129,7 +129,7 @@ def validate_config(model: type[F], name: str, config: Mapping[str, JsonValue], 
 
 
 def _describe(error: ValidationError, model: type[Frozen], name: str) -> str:
-    """Describe the first problem of a config that is invalid."""
+    """Describe the first validation error of an invalid config."""
     details = error.errors()[0]
     path = ".".join(str(part) for part in details["loc"])
     keys = [field.alias or key for key, field in model.model_fields.items()]
@@ -149,7 +149,7 @@ def _rule(message: str) -> str:
 
 
 def _example(model: type[Frozen], name: str) -> str:
-    """Return an example config with all required keys, which the user can copy."""
+    """Return an example config that the user can copy. The example has all required keys."""
     properties: dict[str, Any] = model.model_json_schema(by_alias=True)
     placeholders = {
         key: f"… {properties['properties'][key].get('description', '')}".rstrip() for key in properties["required"]

@@ -45,7 +45,7 @@ EXCERPT_MARGIN = 40
 
 
 class JsonValid(ReadsOutput):
-    """A config that has only `output_field`."""
+    """Config of `json_valid`. The only key is `output_field`."""
 
 
 class NumericRange(ReadsOutput):
@@ -91,7 +91,7 @@ def json_valid(config: JsonValid, request: ScorerRequest) -> ScoreResult:
 
 
 def invalid_json_result(text: str, error: ValueError, *, label: str) -> ScoreResult:
-    """Return a failed result that describes the problem, with its position if the parser reports one."""
+    """Return a failed result that describes the problem, and the position in the text if the parser reports it."""
     explanation = f"the output is not JSON: {printable(str(error))}; it is {render_value(text)}"
     evidence: JsonValue = {"output": as_evidence(text)}
     if isinstance(error, json.JSONDecodeError):
@@ -116,7 +116,7 @@ def numeric_range(config: NumericRange, request: ScorerRequest) -> ScoreResult:
 
 
 def _number(value: JsonValue) -> float | None:
-    """Return a number unchanged, and a numeric text as a number.
+    """Return a number unchanged, and convert numeric text to a number.
 
     Return None for any other value, including true and NaN.
     """
@@ -137,8 +137,8 @@ JSON_KINDS: tuple[AnyKind, ...] = (
 
 MOST_PROBLEMS = 100
 QUICK_LENGTH = 64_000
-"""Maximum number of characters of a JSON value that is checked in the current process. If the schema has slow keywords,
-every value is checked in a child process."""
+"""Maximum number of characters of a JSON value that is checked in the current process. Longer values are checked in a
+child process. If the schema has slow keywords, every value is checked in a child process."""
 # Patterns are searched with `re`, which cannot be interrupted. `uniqueItems` takes 8 s of CPU time for 2,000 objects.
 SLOW_KEYWORDS = ('"pattern"', '"patternProperties"', '"uniqueItems"', '"$dynamicRef"')
 _UNKNOWN: Any = None
@@ -200,7 +200,7 @@ def _check_resource(resource: "Resource[Any]", resolver: "Resolver[Any]") -> Non
             resolver.lookup(reference)
         except Unresolvable as error:
             raise ValueError(
-                f"has the $ref {preview(reference)}, which cannot be resolved: nothing is fetched"
+                f"has the $ref {preview(reference)}, which cannot be resolved: remote references are not fetched"
             ) from error
     for subresource in resource.subresources():
         _check_resource(subresource, resolver.in_subresource(subresource))
@@ -301,7 +301,7 @@ JSON_SCHEMA_KINDS: tuple[AnyKind, ...] = (
 
 
 LONGEST_S = 2.0
-"""Maximum seconds of CPU time for one answer."""
+"""Maximum seconds of CPU time for the check of one value in the child process."""
 _CHILD = Path(__file__).with_name("bounded_child.py")
 """Program of the child process. The program is run as a file, because importing its package takes longer than most
 checks."""
@@ -311,8 +311,9 @@ _LONGEST_LINE = 2**26
 class Bounded:
     """Child process that checks values against one schema.
 
-    The process is started on first use, and started again after it was killed. A separate process is needed because
-    `re` cannot be interrupted. The process limits its own time, so that it ends even if its parent is gone.
+    The process is started on first use. If the process was killed, the next use starts a new process. A separate
+    process is needed because a search with `re` cannot be interrupted. The process limits its own CPU time, so that
+    the process ends even if its parent is gone.
     """
 
     def __init__(self, schema: JsonValue) -> None:

@@ -104,15 +104,16 @@ class ModelConfig(ScorerConfig):
     """Configuration shared by all scorers that ask a model."""
 
     model: str | None = None
-    """`provider/name`; by default the rubric's own model."""
+    """The model, as `provider/name`. By default, the rubric's own model is used."""
     provider: str | None = None
-    """Provider of the model, if `model` has no provider."""
+    """Provider of the model. Needed only if `model` is a name without a provider."""
     choice_scores: dict[str, UnitScore] | None = Field(default=None, min_length=2, max_length=64)
     """Score of each label, from 0 to 1."""
     threshold: UnitScore = 0.7
     """Minimum value that passes."""
     samples: int | None = Field(default=None, ge=1, le=MAX_ROLLOUTS)
-    """Number of samples; the majority of their labels decides. By default, the rubric's own number is used."""
+    """Number of answers that are sampled from the model. The most frequent label decides. By default, the rubric's own
+    number is used."""
 
     @property
     def optional_parts(self) -> tuple[str, ...]:
@@ -130,9 +131,10 @@ class LlmJudgeConfig(ModelConfig):
     criteria: NonEmptyText | None = None
     """The criteria, in plain words."""
     prompt_template: NonEmptyText | None = None
-    """The whole question. Placeholders such as `{{output}}` and `{{input.question}}` name the parts shown beside it."""
+    """The whole question. Placeholders such as `{{output}}` and `{{input.question}}` name the item parts that the judge
+    sees as separate documents. In the question, each placeholder becomes a reference to its document."""
     rubric: NonEmptyText | None = None
-    """`NAME` or `NAME@2` of a stored rubric."""
+    """A stored rubric: `NAME` for the latest version, or `NAME@2` for version 2."""
     include_input: bool = True
     include_expected: bool = False
     include_transcript: bool | None = None
@@ -223,7 +225,7 @@ CONFIGS: Mapping[str, type[Config]] = {
 
 
 def config_of(scorer: str, raw_config: Mapping[str, JsonValue]) -> Config:
-    """Validate the config. Raises `UsageError` with the invalid key and the rule that it violates."""
+    """Validate the config. Raises `UsageError` with the invalid key and the rule that the key violates."""
     if "temperature" in raw_config:
         raise UsageError(
             f"scorer {scorer}: temperature is not supported, because current models refuse it: leave it out"
@@ -232,7 +234,9 @@ def config_of(scorer: str, raw_config: Mapping[str, JsonValue]) -> Config:
 
 
 def item_subject(names: Sequence[str], request: ScorerRequest, optional_parts: Sequence[str] = ()) -> Subject:
-    """Return the named parts as documents, such as `task input`, `output output` and `task input.context`.
+    """Return the named parts as documents.
+
+    A document is named after its role and its part, such as `task input`, `output output` and `task input.context`.
 
     A part in `optional_parts` is left out if it is missing. Raises `CannotScore` if any other part is missing.
     """
@@ -275,7 +279,7 @@ def model_spec(scorer: str, raw_config: Mapping[str, JsonValue], sources: Rubric
     """Build the spec of a scorer that asks a model.
 
     The spec contains the rubric, and the config with all defaults. Raises `UsageError` with the invalid key and the
-    rule that it violates, `NotFoundError` for an unknown rubric.
+    rule that the key violates. Raises `NotFoundError` for an unknown rubric.
     """
     config = config_of(scorer, raw_config)
     try:

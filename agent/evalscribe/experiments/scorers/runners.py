@@ -19,7 +19,7 @@ from evalscribe.model.score import ScoreResult, ScorerRequest, ScorerSpec
 from evalscribe.redaction.redact import redact, redact_json
 
 EXPLAINING = ("explanation", "reasoning", "why")
-"""Names of the answer fields that can contain the reason. The first of these fields that the answer has is used."""
+"""Names of the answer fields that can contain the reason, in order of preference."""
 LONGEST_REASON = 300
 
 
@@ -38,7 +38,10 @@ class ModelScorer:
         self._threshold = _number(spec.config["threshold"])
 
     async def score(self, request: ScorerRequest) -> ScoreResult:
-        """Score one trial. Only this method converts errors that concern a single item into results."""
+        """Score one trial. An error that concerns only this item becomes a result.
+
+        Raises `EvalscribeError` for errors that affect all items. No other method converts exceptions into results.
+        """
         try:
             subject = item_subject(self._config.parts, request, self._config.optional_parts)
             return self._result(await self._judge.judge(subject), subject)
@@ -119,9 +122,9 @@ def _value_at(value: Any, path: Sequence[str | int]) -> Any:
 
 
 def _explanation(output: dict[str, Any], schema: dict[str, Any]) -> str:
-    """Return the reason in an answer.
+    """Return the reason that an answer gives.
 
-    The reason is a field in `EXPLAINING`, else the first text with citations, else the first text.
+    The reason is the text of a field in `EXPLAINING`, else the first text with citations, else the first text.
     """
     cited_texts = [text for _, text in cited_strings(output, schema)]
     fields = schema["properties"]

@@ -89,9 +89,10 @@ def attach_scorers(workspace: Workspace, builtin: Sequence[str], scorer_ids: Seq
 async def function_spec(
     name: str | None, function: str, folder: Path, config: Mapping[str, JsonValue]
 ) -> tuple[ScorerSpec, str]:
-    """Return the spec and the description of a Python function, given as `python:package.module:function`.
+    """Return the spec and the description of a Python function.
 
-    The function is imported once, from the folder. Raises `UsageError` if the function cannot be used.
+    `function` has the form `python:package.module:function`. The function is imported once, from `folder`.
+    Raises `UsageError` if the function cannot be used.
     """
     address = function.removeprefix(PYTHON)
     if address == function or address.count(":") != 1:
@@ -142,7 +143,10 @@ def check_name(name: str) -> None:
 def create_scorer(
     definitions: "ExperimentStore", spec: ScorerSpec, now: str, description: str = "", folder: str = ""
 ) -> CreatedScorer:
-    """Store the spec as the newest version of the scorer with its name. Raises `UsageError` for an invalid name."""
+    """Store the spec as the newest version of the scorer that has the spec's name.
+
+    Raises `UsageError` for an invalid name.
+    """
     check_name(spec.name)
     require_no_secret([spec.name, description, spec.config], f"the config of scorer {spec.name[:20]}")
     previous = _find_by_name(definitions, spec.name)
@@ -159,7 +163,10 @@ def create_scorer(
 
 
 def find_scorer(definitions: "ExperimentStore", name_or_id: str) -> Scorer:
-    """Find a created scorer by name or id, like `find_stored`."""
+    """Find a created scorer by name, by id, or by the beginning of an id.
+
+    Raises `NotFoundError` if no created scorer matches, and `UsageError` if several ids match.
+    """
     scorer = definitions.scorer(name_or_id)
     if scorer is None and is_reserved(name_or_id):
         raise NotFoundError(

@@ -34,8 +34,8 @@ from evalscribe.text import pluralise
 
 LONGEST = 100_000
 LARGEST = 400_000_000
-"""Maximum product of the lengths of two compared texts, without their common prefix and suffix. A comparison
-with this product takes about 16 ms of CPU time."""
+"""Maximum product of the lengths of two compared texts. The common prefix and suffix of the texts are not counted. A
+comparison with this product takes about 16 ms of CPU time."""
 MOST_PLACES = 20
 """Maximum number of differences stored as evidence."""
 

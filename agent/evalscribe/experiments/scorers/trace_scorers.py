@@ -65,7 +65,7 @@ class ToolCalls(SomeConditions):
     """Each of these tools was called at least as often as the list names the tool, in any order. Other calls are
     allowed."""
     params: Annotated[tuple[WantedCall, ...], Field(min_length=1)] | None = None
-    """For each entry, at least one call of the tool had these arguments."""
+    """For each entry, at least one call of the entry's tool had the entry's arguments."""
 
 
 class Condition(NamedTuple):
@@ -201,7 +201,7 @@ class Limits(SomeConditions):
 
 
 class NoErrors(ScorerConfig):
-    """A config that has no keys."""
+    """Config of `no_errors`. There are no keys."""
 
 
 class StateEquals(ReadsExpected):

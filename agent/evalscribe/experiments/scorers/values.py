@@ -109,7 +109,7 @@ def render_value(value: object) -> str:
 def text_of(value: JsonValue) -> str | None:
     """Return text unchanged, null as None, and any other value as compact JSON.
 
-    Stored scores depend on this format, because edit distances and patterns are applied to it.
+    Stored scores depend on this format, because edit distances and patterns are applied to the returned text.
     """
     if value is None or isinstance(value, str):
         return value
@@ -162,7 +162,7 @@ def _comparison_text(output: object, expected: object) -> str:
 def _text_comparison(output: str, expected: str) -> str:
     """Render two different texts.
 
-    If the first difference comes late in the texts, the rendered texts start shortly before it.
+    If the first difference comes late in the texts, the rendered texts start shortly before that difference.
     """
     index = next(
         (

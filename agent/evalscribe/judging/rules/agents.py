@@ -30,7 +30,7 @@ MOST_TRIALS = 8
 
 
 def does_otherwise(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which some of the expected calls are missing or different, or other calls were made."""
+    """Judge failures in which expected calls are missing or different, or in which unexpected calls were made."""
     transcripts = facts.transcripts
     # Without expected calls, only the failed step `actions` shows that the benchmark compares calls at all.
     if not transcripts.turns or (not transcripts.expected and "actions" not in _failed_steps(facts)):
@@ -80,7 +80,7 @@ def _with_doubts(facts: Facts, decision: RuleDecision, first: ToolCallDifference
 
 
 def _odd_expectation(facts: Facts, first: ToolCallDifference) -> Suspicion | None:
-    """Return why the expected call itself might be wrong; None if nothing suggests that."""
+    """Return a suspicion that the expected call itself is wrong; None if there is no such suspicion."""
     transcripts = facts.transcripts
     if first.kind != "otherwise" or first.actual is None or first.expected is None:
         return None
@@ -125,14 +125,14 @@ ENVIRONMENT_BROKE = re.compile(
     r"|\b(?:Key|Type|Attribute|Index|Name|Assertion|Recursion|Memory|OS|Runtime)Error\b|'NoneType'|not implemented",
     re.IGNORECASE,
 )
-"""Matches signs that a tool failed because of an error of its own, and not because of its arguments."""
+"""Matches signs that a tool failed because of an internal error, and not because of the call's arguments."""
 
 
 def _odd_tool(transcripts: Transcripts, first: ToolCallDifference) -> Suspicion | None:
-    """Return why a tool itself might be at fault; None if nothing suggests that.
+    """Return a suspicion that a tool itself is at fault; None if there is no such suspicion.
 
-    A tool that refuses exactly the expected call is suspicious, unless an earlier call of the model changed the same
-    thing.
+    A tool is suspicious if it refuses exactly the expected call, unless an earlier call of the model changed something
+    with the same id. A tool is also suspicious if the last call fails with an answer that looks like an internal error.
     """
     expected_action = transcripts.expected_actions[first.expected] if first.expected is not None else None
     for at, answered in enumerate(transcripts.calls):
@@ -208,7 +208,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _rare_words(text: str) -> frozenset[str]:
-    """Return the first six letters of each longer word of a sentence, so that different forms of a word are equal."""
+    """Return the first six letters of each word of five or more letters, so that forms of the same word are equal."""
     return frozenset(word[:6] for word in re.findall(r"[a-z]{5,}", text.lower()))
 
 
@@ -240,7 +240,7 @@ def _never(
 def _refused(
     transcripts: Transcripts, first: ToolCallDifference, differences: tuple[ToolCallDifference, ...]
 ) -> RuleDecision:
-    """Return the decision for an expected call that the tool refused, if no later call of the tool succeeded."""
+    """Return the decision for a run in which an expected call is missing and the last call of its tool was refused."""
     answered = transcripts.calls[first.actual or 0]
     tool_answer = _tool_answer(answered)
     return RuleDecision(
@@ -393,7 +393,7 @@ def _more(differences: tuple[ToolCallDifference, ...]) -> str:
 
 
 def _header(transcripts: Transcripts, difference: ToolCallDifference) -> tuple[Citation, ...]:
-    """Quote the expected call. Quote more of its arguments if the tool was called with other arguments."""
+    """Quote the start of the expected call. Quote more lines if the tool was called with other arguments."""
     if difference.expected is None:
         return ()
     return (transcripts.expected[difference.expected].header(5 if _calls(transcripts, difference.tool) else 2),)
@@ -443,9 +443,9 @@ LONGEST_TARGET = 300
 LONGEST_ANSWER = 20_000
 ALMOST = 0.9
 ALIKE, LONG_TARGET = 0.3, 40
-"""Answer and target are said to have little in common if their similarity is below `ALIKE`.
+"""Limits for the sentence which says that answer and target have little in common.
 
-Only targets that are longer than `LONG_TARGET` characters are described in this way.
+The sentence is used if the similarity is below `ALIKE` and the target is longer than `LONG_TARGET` characters.
 """
 SHORTEST_ALMOST = 8
 SHORTEST_VALUE = 3
@@ -539,7 +539,10 @@ def unsaid_texts(facts: Facts) -> list[str]:
 
 
 def _other_number(transcripts: Transcripts, required: str, expected: list[str]) -> tuple[LocatedTurn, str] | None:
-    """Return the model's first message with another number of the same form as the required number, and that number."""
+    """Find the first number in the model's messages that has the form of `required` but is not in `expected`.
+
+    Return the message and the number. Return None if there is no such number, or if `required` is not a number.
+    """
     bare = required.replace(",", "")
     if not re.fullmatch(r"\d+(?:\.\d+)?", bare):
         return None
@@ -620,7 +623,10 @@ def unless_confirmed(facts: Facts, decision: RuleDecision, rule: str | None) -> 
 
 
 def _apart(answer: FinalAnswer, target: FinalAnswer, similarity: float) -> str:
-    """Return a sentence about how much two texts differ; empty if the difference is easy to see."""
+    """Return a sentence that describes how much answer and target differ.
+
+    The sentence is empty unless they differ in exactly one character or have little in common.
+    """
     ours, theirs = answer.text.strip(), target.text
     if len(ours) == len(theirs) and len(differing := [a for a, b in zip(ours, theirs, strict=True) if a != b]) == 1:
         return f"They differ in one {'digit' if differing[0].isdigit() else 'character'}."
@@ -689,10 +695,10 @@ def _last_message(message: LocatedTurn) -> FinalAnswer:
 
 
 def _target(facts: Facts, answer: FinalAnswer) -> FinalAnswer | None:
-    """Return the target, which is the text of the only reference; None if the reference has another meaning.
+    """Return the text of the only reference as the target; None if there is no target.
 
-    A reference is not a target if it is long, code, or a list of statements, if calls are expected, or if the model
-    wrote files. An output that only repeats the answer does not count as a file.
+    The text is not a target if it is long, code, or a list of statements. There is also no target if calls are
+    expected, or if the model wrote files. An output that only repeats the answer does not count as a file.
     """
     references = [document for document in facts.evidence.of("expected") if not quote.is_code(document)]
     files = any(
@@ -722,7 +728,7 @@ def _fold(text: str) -> str:
 
 
 def _number(text: str) -> float | None:
-    """Return the number of which a text consists, or None if the text is not just a number.
+    """Return the value of a text that is just a number; None for any other text.
 
     The number can have a currency sign or a per cent sign.
     """

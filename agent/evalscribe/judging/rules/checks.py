@@ -31,15 +31,15 @@ DEFECTS = frozenset(
 """Lint rules that find code that cannot work.
 
 For ESLint and typescript-eslint, these are the rules of type `problem` in the recommended sets. Rules about unused or
-useless code and about `any` are left out. Corresponding rules of other linters and plugins follow.
+useless code and about `any` are left out. The list ends with the corresponding rules of other linters and plugins.
 """
 DEFECT_CODES = re.compile(
     r"F(?!401|541|811|841|842)\d{3}|E9\d\d|PLE\d{4}|[EF]\d{4}|SA\d{4}|B0(?:06|12|15|23)|Lint/Syntax"
 )
 """Matches codes of lint errors about code that cannot work.
 
-These are the codes of Pyflakes (except for unused names), syntax errors, errors of Pylint, staticcheck, and certain
-bugs of bugbear.
+These are Pyflakes codes (except those for unused names), syntax errors, Pylint errors, staticcheck codes, and the
+bugbear codes for certain bugs.
 """
 OF_TYPES = re.compile(r"(?:[\w@-]+/)*(?:no-explicit-any|no-unsafe-\w[\w-]*|ban-ts-comment|ANN401)")
 """Matches lint rules that protect type safety."""
@@ -83,7 +83,7 @@ TYPE_SAFETY = re.compile(
 DIRECTIVE_LENGTH = 200
 """Maximum characters after a directive that are searched for names of lint rules."""
 RULE_NAME = re.compile(r"\w-\w|\w/\w|[A-Z]+\d{2,}")
-"""Matches the name of a lint rule after a directive. A directive with such a name only concerns this rule."""
+"""Matches the name of a lint rule after a directive. A directive that names a rule disables only this rule."""
 GUARDS = (
     (
         re.compile(r"D\d{3}|(?:missing-)?[\w-]*docstring|jsdoc/.*"),
@@ -99,11 +99,11 @@ GUARDS = (
     ),
     (re.compile(r"[EWN]\d{3}|invalid-name|line-too-long"), re.compile(r"PEP ?8|snake_case|line length", re.I)),
 )
-"""Lint rules, each with words that show that a task asks for what the rule protects."""
+"""Pairs of patterns: one for lint rules, and one for words by which a task asks for what these rules protect."""
 CONTEXT_RULES = re.compile(
     r"unsafe|docstring|D1\d\d|(?<![a-z])any(?![a-z])|undef|unused|import|F[48]\d\d|name-defined|redeclare"
 )
-"""Matches lint rules that also depend on other lines.
+"""Matches lint rules whose violation also depends on lines other than the reported line.
 
 For such a rule, an equal line in the reference proves nothing.
 """
@@ -118,7 +118,7 @@ SUPPRESSED = re.compile(
 
 
 def taste_only(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which only lint rules are violated that the task does not ask for.
+    """Judge failures in which only lint rules are violated, and the task asks for none of them.
 
     These lint rules concern neither correctness nor type safety.
     """
@@ -150,7 +150,7 @@ def taste_only(facts: Facts) -> RuleDecision | None:
 
 
 def concern(error: evidence.LocatedError) -> Concern:
-    """Return what a lint rule protects, according to the linter's own classification."""
+    """Classify the lint rule of an error by what the rule protects; `unknown` for a rule that is not listed."""
     rule = error.code or ""
     name = _rule_name(rule)
     if name == "no-misused-promises":
@@ -165,7 +165,8 @@ def concern(error: evidence.LocatedError) -> Concern:
 def is_asked_for(facts: Facts, error: evidence.LocatedError) -> bool:
     """Return whether the task asks for a lint rule.
 
-    A task does so by naming the rule, its linter, a directive that disables lint rules, or what the rule protects.
+    A task asks for a rule if it names the rule, a linter, what the rule protects, or a directive that disables lint
+    rules without naming one.
     """
     rule = error.code or ""
     # A directive such as `eslint-disable` contains the name of a linter without asking for its rules.
@@ -200,9 +201,9 @@ def reference_breaks_it_too(facts: Facts) -> RuleDecision | None:
 
 
 def _has_own_defect(facts: Facts, shared: evidence.LocatedError) -> bool:
-    """Return whether a lint error other than `shared` is a defect.
+    """Return whether the output also violates another lint rule, and this violation is a defect.
 
-    In this case, the model is at fault even if the reference also has the error `shared`.
+    If so, the model is at fault even if the reference also has the error `shared`.
     """
     other_defects = (e for e in facts.errors if e.code != shared.code and concern(e) == "defect")
     # In TypeScript, `no-undef` does not count as a defect. The compiler finds undefined names itself, and
@@ -217,8 +218,8 @@ def _in_typescript(error: evidence.LocatedError) -> bool:
 def lint_finds_a_fault(facts: Facts) -> RuleDecision | None:
     """Judge failures of the lint step.
 
-    The label is only certain if the violation is a defect, gives up type safety, or breaks a rule that the task asks
-    for.
+    The label is certain only if the violation is a defect, if it gives up type safety, or if the task asks for the
+    violated rule.
     """
     codes = _codes(facts)
     if facts.check != "lint" or not facts.first:
@@ -263,7 +264,7 @@ RANKS: dict[Concern, int] = {"defect": 0, "types": 1, "unknown": 2, "taste": 3}
 
 
 def _writes_any(facts: Facts, error: evidence.LocatedError) -> bool:
-    """Return whether the model itself gave up type safety by writing `any` or a directive, unlike the reference."""
+    """Return whether the model gave up type safety by writing `any` or a directive, and the reference has neither."""
     lines = (*facts.lines_of(error), *facts.introduced)
     return any(WRITES_ANY.search(line.text) for line in lines) and not WRITES_ANY.search(facts.expected_code)
 
@@ -327,7 +328,7 @@ def _reference_line(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def _form(text: str) -> str:
-    """Return a line without the values of attributes and arguments, so that lines that differ only there are equal."""
+    """Remove values of attributes and arguments from a line, so that lines that differ only in values are equal."""
     return code.fold(re.sub(r"(?<=[={(])\s*[A-Za-z_]\w*\s*(?=[)}])", "_", text))
 
 
@@ -344,7 +345,7 @@ def listed(codes: Sequence[str]) -> str:
 
 
 def relax(codes: Sequence[str]) -> str:
-    """Return the proposed fix: the lint rules should become warnings."""
+    """Return a proposed fix: turn the lint rules into warnings."""
     return f"make {listed(codes)} {'a warning' if len(codes) == 1 else 'warnings'}"
 
 
@@ -439,7 +440,7 @@ def _reference_has_the_statement(facts: Facts) -> RuleDecision | None:
 def _compares_structure(facts: Facts) -> RuleDecision | None:
     """Judge failures in which only a structural comparison fails.
 
-    The task never names what is missing or superfluous.
+    The task does not contain the names that are missing or superfluous in the output.
     """
     failures = facts.outcome.failures
     if len(failures) != 1 or (facts.outcome.passed or 0) < 2 or not is_structural(failures[0]):
@@ -583,7 +584,7 @@ def _added_names(facts: Facts) -> list[str]:
 def _is_named(facts: Facts, name: str) -> bool:
     """Return whether the task contains a name.
 
-    A verb does not count. For example, `returns the posts` does not name a key `returns`.
+    A name that is used as a verb does not count. For example, `returns the posts` does not name a key `returns`.
     """
     verbs = re.findall(rf"(?<![\w$]){re.escape(name)}(?![\w$])({AS_VERB})?", facts.task)
     return any(not verb for verb in verbs)
@@ -597,7 +598,7 @@ def _settles_odd_cases(facts: Facts) -> bool:
 
 
 def _guard(facts: Facts, test: evidence.FailedTest) -> CodeLine | None:
-    """Return the line that threw the reported error, if only the output and not the reference has this line."""
+    """Return the output line that threw the reported error and is not in the reference; None if there is none."""
     for line in facts.introduced:
         if RAISES.search(line.text):
             literals = [text.strip() for _, text in LITERAL.findall(line.text)]
@@ -626,7 +627,7 @@ EDGES = (
     (r"fraction|decimal|float|non-?integer", r"fraction|decimal|float|integer|whole number|round"),
     (r"leap|timezone|time zone|\bdst\b", r"leap|time ?zone|utc|\bdst\b|local"),
 )
-"""Words for unusual inputs in a test's title, each with words that show that a task mentions this input."""
+"""Pairs of patterns: an unusual input in a test's title, and the words by which a task mentions this input."""
 WORDS = re.compile(r"[_\W]+")
 REFUSED = re.compile(
     r"expected 4\d\d to (?:be|equal) [23]\d\d|assert 4\d\d == [23]\d\d|promise rejected .{0,300}instead of resolving"
@@ -644,7 +645,7 @@ OTHER_TEXT = re.compile(
     r"|Regex pattern did not match.{0,40}Regex: (?P<p>['\"])(?P<regex>.{3,120}?)(?P=p)",
     re.DOTALL,
 )
-"""Matches messages about a wrong text in an error that was correctly thrown."""
+"""Matches messages which say that the code threw an error as required, but with another text."""
 PART = re.compile(r"expected (['\"]).{0,200}?\1 to (?:match|contain|include) (['\"/])(?P<part>.{3,120}?)\2", re.DOTALL)
 TWO_TEXTS = re.compile(
     r"(?:expected|assert) (?P<a>'[^'\n]{1,200}'|\"[^\"\n]{1,200}\") (?:to (?:be|equal|deeply equal|strictly equal)|==) "
@@ -658,7 +659,7 @@ ORDERED = re.compile(
 
 
 def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which every failed test requires an input, a text or an order.
+    """Judge failures in which every failed test requires an unusual input, an exact text or a certain order.
 
     The task does not mention what these tests require.
     """
@@ -691,7 +692,10 @@ def _tests_unspecified_detail(facts: Facts) -> RuleDecision | None:
 
 
 def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None:
-    """Return what a failed test requires although the task does not ask for it, and the name of this cause."""
+    """Return a requirement of a failed test that the task does not mention, and the name of the resulting cause.
+
+    Return None if there is no such requirement.
+    """
     task, title = facts.task, WORDS.sub(" ", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", test.title))
     for edge_words, task_words in EDGES:
         edge = re.search(edge_words, title, re.IGNORECASE)
@@ -728,7 +732,7 @@ def untouched(facts: Facts, test: evidence.FailedTest) -> tuple[str, str] | None
 
 
 def _states(task: str, text: str) -> bool:
-    """Return whether a task contains all longer words of an error text that a test requires."""
+    """Return whether a task contains all words of four or more letters in an error text that a test requires."""
     words = re.findall(r"[a-z]{4,}", text.lower())
     return bool(words) and all(word in task.lower() for word in words)
 

@@ -37,7 +37,7 @@ def _blank(match: re.Match[str]) -> str:
 
 
 def fold(text: str) -> str:
-    """Remove white space and trailing commas, so that texts that only differ in formatting are equal."""
+    """Remove white space and trailing commas, so that texts that differ only in formatting are equal."""
     return re.sub(r"\s+|,(?=\s*[)\]}]|\s*$)", "", text)
 
 
@@ -60,7 +60,7 @@ SHAPED = re.compile(r"\w_\w|[a-z][A-Z]")
 def spelled(text: str) -> frozenset[str]:
     """Return the identifiers that a task writes as code.
 
-    In the prose `a tuple of both`, `tuple` is not an identifier.
+    Ordinary words are left out. For example, `tuple` in the prose `a tuple of both` is not returned.
     """
     code_names = names("\n".join(SPELLED.findall(text)))
     indented = names("\n".join(line for line in text.split("\n") if line.startswith(("    ", "\t"))))
@@ -88,7 +88,7 @@ def parts(name: str) -> tuple[str, ...]:
 
 
 def kebab(text: str, longest: int = 48) -> str:
-    """Convert a text to a `kebab-case` name. Words at the end are dropped until it has at most `longest` characters."""
+    """Convert a text to a `kebab-case` name of at most `longest` characters, dropping words at the end."""
     words = re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", text).lower())
     while len(words) > 1 and len("-".join(words)) > longest:
         words.pop()
@@ -187,7 +187,7 @@ class GapNote:
 def parse_notes(documents: tuple[Document, ...]) -> tuple[GapNote, ...]:
     """Return the statements about gaps in known-gaps documents.
 
-    Headings, `none for now`, praise and fixed gaps are left out.
+    Headings, lines such as `none for now`, praise and fixed gaps are left out.
     """
     notes = []
     for document in documents:

@@ -16,7 +16,7 @@ from evalscribe.model.evidence import Document
 from evalscribe.model.run import TARGET
 
 MOST_FRAMES = 20
-"""Maximum number of stack frames that are stored of one failure."""
+"""Maximum number of stack frames that are stored for one failure."""
 FROM_CODE = re.compile(
     r"\[CONVEX |\bUncaught\b|\bRequest ID: \w|\bServer Error\b|\bat [^(\n]{0,200}\(.{0,300}?:\d+:\d+\)"
     r"|\bFailed to analyze\b|\bwhile evaluating\b|\bTraceback \(most recent"
@@ -25,7 +25,7 @@ FROM_CODE = re.compile(
 LONGEST_LOG = 2_000_000
 """Maximum characters of a log that is searched for output of the code under test.
 
-A longer log never counts as proof that there is no such output.
+A longer log is not searched. The rules then assume that the code under test might have written a part of the log.
 """
 COMPILED = re.compile(r"error TS\d+: |\[ERROR\] |\bSyntaxError\b")
 """Matches the message of a compiler.
@@ -39,7 +39,7 @@ OF_NETWORK = re.compile(
 )
 """Matches a network error by the name of its class.
 
-Messages of other errors can contain values that the output returned.
+The rest of the message is not searched, because a message can contain values that the output returned.
 """
 TAGGED = re.compile(r"\[[\w.@/+-]{1,40}\]|=== ")
 """Matches the tag or title at the start of a log line that a runner wrote."""
@@ -71,7 +71,7 @@ OWN_SOURCE = re.compile(
 )
 """Matches signs that the output itself chooses a package source.
 
-If that source cannot be reached, the output is at fault.
+If this source cannot be reached, the output may be at fault.
 """
 MANIFESTS = re.compile(
     r"(?:package\.json|\.npmrc|bunfig\.toml|\.yarnrc(?:\.yml)?|pnpm-workspace\.yaml|pyproject\.toml|uv\.toml|pip\.conf"
@@ -97,7 +97,7 @@ DUNDER = re.compile(
 def checked(facts: Facts, decision: RuleDecision) -> RuleDecision:
     """Mark a decision as uncertain if its reason is a text that the code under test might have written.
 
-    This only applies to decisions that excuse the model.
+    Only decisions that excuse the model are marked.
     """
     if not decision.by_error_text or decision.label == "MODEL_FAULT" or most_models_fail(facts):
         return decision
@@ -152,10 +152,10 @@ def was_deployed(facts: Facts) -> bool:
 
 
 def only_runner_marks(facts: Facts) -> bool:
-    """Return whether the runner must have written all headings in the log.
+    """Return whether all headings in the log certainly come from the runner.
 
-    The runner must have written them if the code under test ran elsewhere and every line has a tag. Lines about the
-    reference need no tag.
+    This is certain if the code under test was deployed and every log line has a tag. Lines about the reference need
+    no tag.
     """
     if not was_deployed(facts):
         return False
@@ -172,7 +172,8 @@ def only_runner_marks(facts: Facts) -> bool:
 def most_models_fail(facts: Facts) -> bool:
     """Return whether at least half of the models fail in the same way.
 
-    An error that other models also get was not printed by this output's code, because that code did not run for them.
+    If other models get the same error, this output's code has not printed the error, because this code did not run for
+    the other models.
     """
     across = facts.case.across
     return across is not None and across.most_fail
@@ -247,7 +248,7 @@ def _names(facts: Facts, test: evidence.FailedTest) -> bool:
 
 
 def _is_reflective(facts: Facts) -> bool:
-    """Return whether the output's code could print past the test runner's capture or forge frames of a traceback."""
+    """Return whether the output's code could bypass the test runner's capture of output or forge traceback frames."""
     texts = _code(facts.evidence.of("output"))
     return any(DUNDER.search(text) or REFLECTIVE & code.names(text) for text in texts)
 
@@ -308,7 +309,7 @@ OF_NODE = frozenset(
     worker_threads zlib
     """.split()  # noqa: SIM905
 )
-"""Modules of Node.js that other runtimes do not have. Any other package is the model's choice."""
+"""Modules of Node.js that other runtimes do not have. Any other missing module is the model's choice."""
 UNRESOLVED = re.compile(r"(?:Could not resolve|Cannot find module) [\"'](?P<module>[^\"']+)[\"']")
 
 
@@ -352,8 +353,8 @@ def reference_statement(facts: Facts, error: evidence.LocatedError) -> tuple[Cod
     """Return the output line of a build error and the reference line with the same statement.
 
     Return None if the reference does not have this statement, or if an equal statement proves nothing. Equal statements
-    prove nothing for errors about incompatible or inferred types, members or modules, because these errors depend on
-    declarations and settings elsewhere.
+    prove nothing for errors about incompatible types, inferred types, members or modules, because these errors depend
+    on declarations and settings elsewhere.
     """
     lines = facts.lines_of(error)
     rule = error.code or ""
@@ -380,7 +381,7 @@ def _is_in_reference(facts: Facts, line: CodeLine) -> bool:
 
 
 def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
-    """Return a reference line that equals an output line. If there is none, return a line that contains it."""
+    """Return a reference line that equals an output line. Otherwise, return one that contains the output line."""
     equal_lines = (expected_line for expected_line in facts.expected_lines if expected_line.folded == line.folded)
     return next(equal_lines, None) or next(
         (expected_line for expected_line in facts.expected_lines if line.folded in expected_line.folded), None
@@ -388,15 +389,15 @@ def _matching_line(facts: Facts, line: CodeLine) -> CodeLine | None:
 
 
 def all_pass_with(facts: Facts, rule: str) -> str:
-    """Return a sentence which says that other models might violate the same lint rule, although all tests pass."""
+    """Return a sentence which says that all tests pass, and that other models might violate the same lint rule."""
     tests = f"All {facts.outcome.passed} tests pass" if facts.outcome.passed else "All tests pass"
     return f"{tests}; whether other models break `{rule.rsplit('/', 1)[-1]}` too is not stored."
 
 
 def shows_shared_failures(facts: Facts) -> bool:
-    """Return whether a failure that all models share would be known.
+    """Return whether it would be known if all models failed in the same way.
 
-    Such a failure would be known from known-gap notes, or from results that show that most models pass.
+    It would be known if there are known-gap notes, or if stored results show that most models pass.
     """
     across = facts.case.across
     return bool(facts.notes) or (across is not None and across.most_pass)
@@ -433,7 +434,7 @@ def _unknowable(facts: Facts, error: evidence.LocatedError) -> str | None:
 def _invented(facts: Facts, message: str) -> bool:
     """Return whether the model invented a member.
 
-    A member is invented if its type is known and neither the reference nor the task nor the grader uses it.
+    A member is invented if its type is known, and neither the reference nor the task nor the grader uses the member.
     """
     match = NO_MEMBER.search(message)
     if match is None:

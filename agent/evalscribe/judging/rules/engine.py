@@ -28,8 +28,8 @@ from evalscribe.model.run import TARGET
 VERSION = 6
 """Version of the rules. Stored verdicts of other versions are computed again at no cost.
 
-Increase it by hand after a change that might give any failure another label, cause, confidence, error or quotation, or
-an explanation with another meaning.
+Increase this number by hand after a change that might alter the label, cause, confidence, error or quotations of a
+failure, or the meaning of the explanation.
 
 Decisions also depend on code outside this package: located errors, diffs, redaction, and results across models.
 `tests/judging/rules/test_version.py` pins the decisions of this version on known runs. Rewording that does not change
@@ -121,7 +121,11 @@ class RulesJudge:
         self._rules = rules
 
     def key(self, case: Failure) -> str:
-        """Return the content id of version, evidence, human precedents, other models' results and other trials."""
+        """Return the key under which the verdict on a case is stored.
+
+        The key is the content id of the rules' version, the evidence, the precedents that people labelled, the
+        results of other models, whether nobody passed the task, and the verdicts on other trials.
+        """
         people = [p for p in case.precedents if p.by_person and p.classification]
         models = describe_across_models(case.across)
         unpassed = ["never passed"] if case.passable is False else []
@@ -196,8 +200,8 @@ def _verdict(facts: Facts, decision: RuleDecision, rule: str | None) -> Verdict:
 def _error(facts: Facts, decision: RuleDecision) -> str:
     """Return the error of a verdict.
 
-    The located error is preferred, because it identifies the failure. If there is none, the error that the rule states
-    is returned. If a target gave no answer, the rule's error takes precedence, because it states the complete reason.
+    The located error is preferred, because it identifies the failure. Without a located error, the rule's error is
+    returned. If a target gave no answer, the rule's error takes precedence, because it states the complete reason.
     """
     if decision.located:
         return decision.located.error

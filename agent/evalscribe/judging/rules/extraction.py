@@ -21,7 +21,7 @@ MOST_TOKENS = re.compile(r"at most (?P<tokens>\d{1,9}) tokens")
 LEAST_LIMIT = 16
 """Minimum token limit that can cut off an answer. Lower limits are set for answers of one letter or word."""
 FULL = 0.85
-"""Minimum share of the token limit, by estimate, at which an answer counts as cut off."""
+"""Minimum share of the token limit that an answer must fill, by estimate, to count as cut off."""
 LONGEST_PART = 300
 """Maximum number of characters of a text whose repetition in an answer is detected."""
 TIMES, LONG_PART, TIMES_LONG = 5, 40, 3
@@ -66,7 +66,7 @@ def error_for_an_answer(facts: Facts) -> RuleDecision | None:
 def no_answer_extracted(facts: Facts) -> RuleDecision | None:
     """Judge failures in which the grader extracted no answer.
 
-    This includes right answers that are only extracted by a filter that does not decide the score.
+    A right answer also counts as not extracted if only a filter that does not decide the score extracted it.
     """
     error = next((step.error or "" for step in facts.evidence.steps if step.status == "failed"), "")
     other_filter = _other_filter(facts)
@@ -105,7 +105,10 @@ def no_answer_extracted(facts: Facts) -> RuleDecision | None:
 
 
 def ends_in_repetition(facts: Facts) -> RuleDecision | None:
-    """Judge failures in which an answer without tool calls repeats the same words up to its end."""
+    """Judge failures in which an answer without tool calls repeats the same words up to its end.
+
+    The rule also applies to an answer that was cut off by the token limit.
+    """
     answer = _answer(facts)
     if answer is None or facts.transcripts.calls or facts.evidence.eval.status != "failed":
         return None
@@ -238,7 +241,10 @@ def _limit(facts: Facts) -> int | None:
 
 
 def _answer(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the model's last message or, without messages, the only output, together with a quotation from it."""
+    """Return the text of the model's last message, and a quotation from this text.
+
+    If there are no messages, use the only output instead. Return None if there is no output or more than one.
+    """
     messages: tuple[LocatedTurn, ...] = facts.transcripts.messages
     if messages:
         return messages[-1].turn.text.strip(), messages[-1].quoted(2)
@@ -250,7 +256,7 @@ def _answer(facts: Facts) -> tuple[str, Citation] | None:
 
 
 def _other_filter(facts: Facts) -> tuple[str, Citation] | None:
-    """Return the first filter that gives the failed answer only scores of 1, and a quotation of the filter's line."""
+    """Return the first filter whose scores for the failed answer are all 1, and a quotation of the filter's line."""
     document = facts.evidence.document("log", FILTERS_LOG)
     if document is None or facts.evidence.eval.status != "failed":
         return None

@@ -33,7 +33,7 @@ CHECK_WORDS: tuple[tuple[CheckKind, tuple[str, ...]], ...] = (
     ("install", ("install", "depend", "setup", "environment")),
     ("build", ("build", "compile", "deploy", "type", "tsc", "mypy", "push")),
 )
-"""Words in the names of steps. The first kind with a word in the name is the kind of the step."""
+"""Words in the names of steps. A step has the first kind in this list with a word that occurs in the step's name."""
 
 
 def check_kind(step: str | None, tool: str | None) -> CheckKind:
@@ -283,8 +283,8 @@ class Facts:
 def _without_copies(evidence: Evidence) -> Iterable[Document]:
     """Yield all documents except output files that seem to be copies of other documents.
 
-    A file counts as a copy if its path ends with a slash and the whole path of a reference, grader, known-gaps or task
-    document. If all output files seem to be copies, all are kept.
+    A file counts as a copy if its path consists of a folder and the whole path of a reference, grader, known-gaps or
+    task document. If all output files seem to be copies, all are kept.
     """
     other_paths = {d.path for d in evidence.documents if d.role in ("expected", "grader", "known_gaps", "task")}
     output = evidence.of("output")
@@ -322,7 +322,7 @@ class RuleDecision:
     would_pass: bool = False
     uncertain: bool = False
     error: str | None = None
-    """Error of the failure on one line. This error is used if the log has no located error."""
+    """Error on one line, used if the log has no located error or if the target gave no answer."""
     located: evidence.LocatedError | None = None
     """The located error on which the decision is based; None for the first located error."""
     message: int | None = None
@@ -360,7 +360,7 @@ Module = tuple[bool, str]
 
 
 class Misplaced(NamedTuple):
-    """A name that output and reference import from different modules, with the module and the line on each side."""
+    """A name that output and reference import from different modules, with module and line of both imports."""
 
     name: str
     module: str
@@ -451,7 +451,7 @@ def limits(facts: Facts) -> str:
 def missing_calls(facts: Facts) -> list[str]:
     """Return the functions that failed tests call and that are in the reference but not in the output.
 
-    The list is empty if the failed tests have messages.
+    Functions that a passed test also contains are left out. The list is empty if the failed tests have messages.
     """
     if not facts.outcome.silent:
         return []
@@ -464,8 +464,8 @@ def missing_calls(facts: Facts) -> list[str]:
 def concerns(facts: Facts, name: str) -> bool:
     """Return whether the failed tests might need a name.
 
-    The tests might need the name if a failed test contains it or is structural, or if no test passes and the grader
-    contains it. The tests do not need the name if a passed test contains it.
+    The tests might need the name in three cases: a failed test contains the name, a failed test is structural, or no
+    test passes and the grader contains the name. If a passed test contains the name, the failed tests do not need it.
     """
     if _passes_with(facts, name):
         return False
@@ -491,7 +491,7 @@ def _passes_with(facts: Facts, name: str) -> bool:
 
 
 def bodies(facts: Facts, test: evidence.FailedTest) -> Iterator[tuple[Document, int, str]]:
-    """Yield the source of a test in the graders: its document, its first line, and the text up to the next test."""
+    """Yield the source of a test in the graders: document, number of the first line, and text up to the next test."""
     title = test.title.split("[")[0]
     for document, first, text in _tests(facts):
         head = code.joined(text.split("\n", 2)[:2])

@@ -88,7 +88,7 @@ def answer_without_files(facts: Facts) -> RuleDecision | None:
 
 
 def runner_ran_out_of_time(facts: Facts) -> RuleDecision | None:
-    """Judge failures for which it is only recorded that a command of the runner hit its time limit."""
+    """Judge failures whose only recorded reason is that a command of the runner hit its time limit."""
     # The pattern must match the whole reason. Code under test can throw an error with the same words, but the tool that
     # reports it adds others.
     match = TIME_LIMIT.fullmatch(_recorded(facts).strip())
@@ -202,7 +202,7 @@ This error follows every error of a provider, but does not say what the provider
 """
 NO_ENDPOINT = re.compile(r"no endpoints? found for (?P<model>[\w@:./-]{1,80}\w)", re.IGNORECASE)
 OF_SDK = re.compile(r"\bAI_[A-Z]\w+Error\b")
-"""Matches errors of the AI SDK. The SDK only runs before the code under test."""
+"""Matches errors of the AI SDK, which runs only before the code under test."""
 REGISTRY = re.compile(r"\bGET https?://\S+ - (?:408|429|5\d\d)\b")
 """Matches bun's message for a package registry that is overloaded or down.
 
@@ -281,7 +281,7 @@ def environment_not_reached(facts: Facts) -> RuleDecision | None:
 def grader_not_connected(facts: Facts) -> RuleDecision | None:
     """Judge failures in which every failed test stopped at a connection error.
 
-    The message of this error is not in the output's code.
+    The words of the connection error do not occur in the output's code.
     """
     failures = facts.outcome.failures
     if facts.check != "tests" or not failures or not all(CONNECTION.search(test.message) for test in failures):
@@ -351,7 +351,7 @@ OUTSIDE = re.compile(r"https?://((?!localhost|127\.|0\.0\.0\.0)[\w-]+(?:\.[\w-]+
 def right_address(facts: Facts) -> str:
     """Return the fix for a grader that might send requests to a wrong address.
 
-    Retries are only proposed if the grader does not retry already.
+    Retries are proposed only if the grader does not yet retry failed requests.
     """
     grader = basename(facts.evidence.of("grader")[0].path) if facts.evidence.of("grader") else "the grader"
     if doubts.ANOTHER_PORT.search(facts.grader):

@@ -28,7 +28,7 @@ UNASKED = re.compile(
 def gap_names_the_lint(facts: Facts) -> RuleDecision | None:
     """Judge failures in which a note on known gaps names the violated lint rule.
 
-    It is also enough if a note mentions linting and something on the reported line.
+    The rule also applies if a note mentions linting and names something on the reported line or in the error.
     """
     if facts.check != "lint" or not facts.errors:
         return None
@@ -57,7 +57,7 @@ def gap_names_what_is_written(facts: Facts) -> RuleDecision | None:
 def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
     """Judge failures in which a note says that models forget something.
 
-    The reference contains it, and the output does not.
+    The reference contains what the note names, and the output does not.
     """
     # A wrong import explains the failure better than what is missing.
     if not _may_compare(facts) or misplaced(facts):
@@ -68,8 +68,8 @@ def gap_names_what_is_missing(facts: Facts) -> RuleDecision | None:
 def gap_may_mean_what_differs(facts: Facts) -> RuleDecision | None:
     """Judge failures in which a note on known gaps hints at something that the output lacks.
 
-    If the log gives no reason for the failure, it is enough that words of the note are on lines that differ from the
-    reference.
+    If the log gives no reason for the failure, the rule also applies if words of the note are on lines that
+    differ from the reference.
     """
     if not _may_compare(facts) or misplaced(facts):
         return None
@@ -189,8 +189,8 @@ def _error_of(facts: Facts, name: str) -> LocatedError | None:
 def _cause(name: str, about: LocatedError | None) -> str:
     """Return the name of the cause.
 
-    If there is a lint rule, the cause has the name of this rule, so that it equals the cause of other findings.
-    Without a lint rule, the cause is named after the term of the note.
+    If the error has a lint rule, the cause has the name of this rule, so that all findings about the rule have the same
+    cause. Without a lint rule, the cause is named after the term of the note.
     """
     if about and about.code:
         return code.kebab(about.code.rsplit("/", 1)[-1])
@@ -210,8 +210,8 @@ def _rule(note: GapNote, codes: frozenset[str]) -> str | None:
 def _complaint(note: GapNote, error_text: str, blamed: str) -> str | None:
     """Return a term of a note about linting that also occurs in the failure.
 
-    The term is a call or member on a line to which an error points. If there is none, it is a word of the linter's
-    message.
+    The term is a call or member on a line to which an error points. If there is no such term, return a term that is a
+    word of the linter's message.
     """
     if not OF_LINT.search(note.text):
         return None
@@ -253,9 +253,10 @@ def _missing(facts: Facts, note: GapNote) -> str | None:
 
 
 def _hinted(facts: Facts, note: GapNote) -> str | None:
-    """Return a term that the note asks for and the output lacks, if the output contains another term of the note.
+    """Return a term that the note asks for and that the output lacks.
 
-    If there is no such term, return the words after `instead of` in the note, if the output lacks these words.
+    Such a term is returned only if the output contains another term of the note. Otherwise, return the note's words
+    after `instead of` if the output lacks these words, else None.
     """
     used = any(_holds(facts.output_code, term) for term in note.terms if term not in note.required)
     return (next(_missing_terms(facts, note), None) if used else None) or _preferred(facts, note)
@@ -320,7 +321,7 @@ def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
 def _in_words(facts: Facts, note: GapNote) -> str | None:
     """Return the name declared on the first changed line that adds a word of the note.
 
-    Return None if any word of the note is not on a changed line.
+    Return None unless every significant word of the note is on some changed line.
     """
     introduced = stems(code.joined(line.text for line in facts.introduced))
     if len(note.stems) < LEAST_WORDS or not note.stems <= introduced:
@@ -385,7 +386,8 @@ def _lines(facts: Facts, name: str, note: GapNote, about: LocatedError | None) -
 def _spoken_of(facts: Facts, name: str, note: GapNote) -> CodeLine | None:
     """Return the first output line that contains the name.
 
-    If there is none, return an output line with another term of the note that the note does not ask for.
+    If there is no such line, return an output line with another term of the note, provided that the note does not ask
+    for this term.
     """
     terms = (name, *(term for term in note.terms if term not in note.required))
     places = ((lines, term) for term in terms for lines in (facts.introduced, facts.own_lines))
@@ -431,7 +433,7 @@ def undocumented_fields(facts: Facts) -> RuleDecision | None:
 
 
 def _fields(facts: Facts) -> Iterator[tuple[str, CodeLine, bool]]:
-    """Yield each undocumented field with its reference line and whether the error names it.
+    """Yield each undocumented field, its reference line, and whether the error names the field.
 
     Fields that the error names come first.
     """

@@ -238,7 +238,8 @@ def does_not_compile(facts: Facts) -> RuleDecision | None:
 def _wrong_line_citations(facts: Facts, error: evidence.LocatedError, name: str) -> tuple[Citation, ...]:
     """Quote the line to which an error points.
 
-    If this line does not contain the name, also quote a line of the model's code that contains it.
+    Also quote the declaration of a name on this line if the reference declares the name differently. If there is no
+    such declaration and the line does not contain `name`, quote a line of the model's code that contains `name`.
     """
     blamed = quote.blamed(facts, 1, error)
     has_name = any(code.says(citation.text, name) for citation in blamed if citation.role == "output")
@@ -299,8 +300,8 @@ def behaves_otherwise(facts: Facts) -> RuleDecision | None:
 def _is_asked(facts: Facts, test: evidence.FailedTest) -> bool:
     """Return whether the task asks for what a test checks.
 
-    The task does so if it contains at least half of the words of the test's title. Words that only express that
-    something works are ignored. Return False if the title has no other words, if the test is structural, or if the test
+    Return True if the task contains at least half of the words of the test's title. Words such as `works` and
+    `correctly` are ignored. Return False if the title has no other words, if the test is structural, or if the test
     requires a case that the task does not mention.
     """
     prose = " ".join(word for word in test.title.split() if not code.SHAPED.search(word) or " " not in test.title)
@@ -321,7 +322,7 @@ def _field_citations(facts: Facts, test: evidence.FailedTest) -> tuple[Citation,
 def _fails_silently(facts: Facts, title: str) -> RuleDecision:
     """Return the decision for failed tests without messages.
 
-    The decision is only certain if the tests call a function that the output lacks.
+    The decision is certain only if the tests call a function that the output lacks.
     """
     missing = missing_calls(facts)
     summary = (

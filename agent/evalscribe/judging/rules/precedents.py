@@ -29,9 +29,9 @@ KINDS: dict[Classification, CauseKind] = {
 
 
 def people_said_before(facts: Facts) -> RuleDecision | None:
-    """Judge failures of which people labelled an earlier occurrence with the same step and error.
+    """Judge failures that occurred before, with the same step and error, and that people labelled then.
 
-    People must agree on the label.
+    The rule applies only if these people agree on the label.
     """
     labelled = _labels_of_same(facts)
     if not labelled or _disagree(labelled):
@@ -40,7 +40,7 @@ def people_said_before(facts: Facts) -> RuleDecision | None:
 
 
 def people_agree(facts: Facts) -> RuleDecision | None:
-    """Judge failures on whose label people already agree.
+    """Judge failures that people have already labelled, if these people agree on the label.
 
     An earlier failure is the same if it has the same task, grader, error and failed tests. If there are no failed
     tests, only the text of the error identifies the failure, so the code under test must not have written this text.
@@ -51,7 +51,7 @@ def people_agree(facts: Facts) -> RuleDecision | None:
 
 
 def beside_disagreement(facts: Facts, decision: RuleDecision) -> RuleDecision:
-    """If people labelled the same failure differently, mark the decision as uncertain and report their labels."""
+    """Mark the decision as uncertain, and report people's labels, if people disagree about the same failure."""
     disagreement = _disagreement_text(_labels_of_same(facts)) if facts.case.precedents else ""
     return decision.doubted(disagreement) if disagreement else decision
 

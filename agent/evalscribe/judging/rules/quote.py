@@ -35,7 +35,7 @@ def is_code(document: Document) -> bool:
 
 
 def sentence(summary: str) -> str:
-    """Return a summary as a sentence. Reports recognise that the sentence repeats the summary."""
+    """Return a summary as a sentence, in a form that reports recognise as a repetition of the summary."""
     return f"{summary[:1].upper()}{summary[1:].rstrip('.')}."
 
 
@@ -72,7 +72,7 @@ def _end(text: str, start: int) -> int:
 
 LOG_LINES = 3
 REASON_LENGTH = 720
-"""Maximum characters that are quoted of an error of several lines."""
+"""Maximum characters of a quotation from an error of several lines."""
 CELLS = ("input", "output", "expected", "expected_output")
 """Names, without suffix, of the documents that show an experiment's item or a table's row."""
 CELL_LINES = 4
@@ -89,7 +89,7 @@ COMPARED = 400
 RANKED = 12
 """Maximum number of output lines that are ranked by their similarity to the reference."""
 LONGEST_STATEMENT = 6
-"""Maximum number of lines of a statement that is quoted in full. Of a longer statement, only one line is quoted."""
+"""Maximum number of lines of a statement that is quoted in full. Only one line of a longer statement is quoted."""
 SIGNATURE = re.compile(r"\([\w\s,:.?{}]*\)(?:\s*:\s*[\w<>\[\]|\"' ,.]+?)?(?=\s*(?:=>|\{|:$))")
 KEY = re.compile(r"(?:(?:export|const|let|var)\s+)*([A-Za-z_$][\w$]*)\s*([:=])(?![=>])")
 DECLARES = re.compile(
@@ -138,7 +138,7 @@ def task(facts: Facts, says: Callable[[str], bool]) -> tuple[Citation, ...]:
 
 
 def cells(facts: Facts, *roles: Role) -> tuple[Citation, ...]:
-    """Quote the documents of an item or a row that have one of `roles`: its input, output or expected output.
+    """Quote those documents of an item or a row (input, output, expected output) that have one of `roles`.
 
     If output and expected output are both quoted, both quotations start at the first line in which they differ.
     """
@@ -173,8 +173,8 @@ def log(facts: Facts) -> tuple[Citation, ...]:
 def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> tuple[Citation, ...]:
     """Quote the log lines of `located`.
 
-    Without `located`, quote the log lines of the first error, test or detail that contains the name. If none contains
-    it, quote the same lines as `log`.
+    Without `located`, quote the log lines of the first error, test or detail that contains the name. If none of
+    these contains the name, quote the same lines as `log`.
     """
     if located and located.citation:
         return (_reason(facts, located, located.citation),)
@@ -192,7 +192,7 @@ def log_naming(facts: Facts, name: str, located: LocatedError | None = None) -> 
 
 
 def error(facts: Facts, located: LocatedError) -> tuple[Citation, ...]:
-    """Quote the log lines of an error. If the error has none, quote the same lines as `log`."""
+    """Quote the log lines of an error. If the error has no log lines, quote the same lines as `log`."""
     return (_reason(facts, located, located.citation),) if located.citation else log(facts)
 
 
@@ -229,8 +229,8 @@ def short(facts: Facts, citation: Citation) -> Citation:
 def blamed(facts: Facts, longest: int = 2, error: LocatedError | None = None) -> tuple[Citation, ...]:
     """Quote the output lines to which errors point, each with its counterpart in the reference.
 
-    If `error` is given, only its lines are quoted. Lines that only open a block are left out, because compilers report
-    any error in a function on the function's first line.
+    If `error` is given, quote only the lines to which `error` points. Lines that only open a block are left out,
+    because compilers report errors inside a function on the function's first line.
     """
     lines = facts.blamed if error is None else facts.lines_of(error)
     return pairs(facts, [line for line in lines if _quotable_statement(facts, line)][:longest])
@@ -356,7 +356,7 @@ def alone(line: CodeLine) -> tuple[Citation, ...]:
 def difference(facts: Facts, line: CodeLine) -> str:
     """Render how a line and its counterpart continue after their common beginning.
 
-    The result is empty if one of the two lines only has additional text.
+    The result is empty if one of the two lines equals the other line apart from additional text.
     """
     other = counterpart(facts, line)
     if other is None or "`" in line.text + other.text:
@@ -371,9 +371,9 @@ def difference(facts: Facts, line: CodeLine) -> str:
 
 
 def _from_key(text: str, other: str) -> str:
-    """If `text` begins with `key:`, return the part of `other` with this key.
+    """Return the part of `other` that has the key at the beginning of `text`, as in `key: …`.
 
-    Return all of `other` if it has no such part.
+    Return all of `other` if `text` begins with no key, or if `other` has no such part.
     """
     key = KEY.match(text)
     inside = re.search(rf"(?<=[{{,(\s]){re.escape(key[1])}\s*:[^,}})]*", other) if key and key[2] == ":" else None
@@ -518,7 +518,7 @@ def grader_lines(facts: Facts, message: str, longest: int = 1) -> tuple[Citation
 
 
 def _assertion(facts: Facts, test: FailedTest) -> Citation | None:
-    """Quote the assertion of a failed test that has most values in common with the test's message.
+    """Quote the assertion of a failed test that has the most values in common with the test's message.
 
     If the test has only one assertion, quote that assertion.
     """
@@ -538,7 +538,10 @@ def _values(text: str) -> frozenset[str]:
 
 
 def grader_addresses(facts: Facts) -> tuple[Citation, ...]:
-    """Quote the grader's first line that builds an address. If there is none, quote the first that sends a request."""
+    """Quote the grader's first line that builds an address.
+
+    If there is no such line, quote the first line that sends a request.
+    """
     for document in facts.evidence.of("grader"):
         for pattern in (ADDRESS, REQUESTED):
             # A line with `function` defines a helper such as `fetchWithRetry`. It does not send the request.
@@ -559,17 +562,20 @@ def served(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _strangeness(facts: Facts, line: CodeLine) -> float:
-    """Score a line by its names that are not in the reference. Names that occur nowhere else count twice."""
+    """Score a line by its names that are not in the reference.
+
+    Undeclared names count twice if the task and the grader do not use them either.
+    """
     text = re.sub(code.STRING, "", line.text)
     reached = frozenset(re.findall(r"(?<!\.)\.([A-Za-z_$][\w$]*)", text)) - facts.expected_names
     return 2.0 * len(code.names(text) & facts.foreign - code.BUILT_IN) + len(reached - code.BUILT_IN)
 
 
 def _change(facts: Facts, line: CodeLine) -> float:
-    """Return the similarity of a line to its counterpart; 0 if it has none.
+    """Return the similarity of a line to its counterpart; 0 if the line has no counterpart.
 
     Changed lines are thus ranked above new lines, because a changed line tells more about the cause. Return -1 if the
-    two lines only differ in parts that are rarely wrong.
+    two lines differ only in parts that are rarely wrong.
     """
     other = counterpart(facts, line)
     if other is None:

@@ -23,7 +23,7 @@ from evalscribe.text import pluralise
 ENOUGH = 2
 """Minimum number of trials of the reference answer. The result of fewer trials might be due to chance."""
 SHOWN = 6
-"""Maximum number of lines that are quoted of a verifier's output."""
+"""Maximum number of lines that are quoted from a verifier's output."""
 NOT_LOADED = re.compile(
     r"_ ERROR collecting \S|Interrupted: \d+ errors? during collection|Failed to load test|^ERROR \S+\.py(?: - |$)"
 )
@@ -155,7 +155,8 @@ def tests_do_not_load(facts: Facts) -> RuleDecision | None:
 def tests_of_the_work_fail(facts: Facts) -> RuleDecision | None:
     """Judge failures in which tests of an agent's work fail.
 
-    The decision is certain if the reference answer passes these tests in every trial.
+    The decision is certain only if the reference answer passes in every one of at least `ENOUGH` trials, and an empty
+    answer never passes.
     """
     failed_names = _failed_names(facts)
     reference, empty = _graded(facts, "reference answer"), _graded(facts, "empty answer")
@@ -241,7 +242,7 @@ def _cite_output(facts: Facts) -> tuple[Citation, ...]:
 
 
 def _values(facts: Facts) -> tuple[str, str] | None:
-    """Return the expected and the actual value as code; None if the verifier prints no two different short values."""
+    """Return the expected and the actual value as code; None unless both values are short and they differ."""
     match = VALUES.search(_output(facts))
     values = (match["wanted"].strip(), match["got"].strip()) if match else ("", "")
     if values[0] == values[1] or any("`" in value or len(value) > MOST_VALUE for value in values):

@@ -9,13 +9,13 @@ from evalscribe.judging.rules.infrastructure import grader_not_connected, outsid
 from evalscribe.model.evidence import Citation, Document
 
 REQUEST = re.compile(r"\b\w*[fF]etch\w*\(\s*[`\"']([^`\"']+)[`\"']")
-"""Matches an HTTP request, also one that a helper such as `fetchWithRetry` sends."""
+"""Matches an HTTP request, including a request through a helper such as `fetchWithRetry`."""
 
 
 def reference_fails_alike(facts: Facts) -> RuleDecision | None:
     """Judge failures in which the output's code equals the reference's code line for line.
 
-    As this code fails the tests, something else is broken.
+    The reference's code would fail these tests too, so something other than the code is broken.
     """
     if facts.check != "tests" or not facts.same_as_reference or not (facts.outcome.failures or facts.outcome.never_ran):
         return None

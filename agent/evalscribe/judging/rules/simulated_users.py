@@ -165,7 +165,7 @@ class Suspicion(NamedTuple):
 
 
 def suspicion(facts: Facts, difference: ToolCallDifference) -> Suspicion | None:
-    """Return why the simulated user might have caused a difference between the calls; None if nothing suggests that."""
+    """Return a suspicion that the simulated user caused a difference between the calls; None if there is none."""
     transcripts = facts.transcripts
     if not users(transcripts):
         return None

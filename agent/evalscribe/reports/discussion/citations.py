@@ -19,7 +19,7 @@ BARE = rf"(?:{_PLACES})\s*\Z"
 """Matches a document role, such as `output`, at the end of the text."""
 NUMBERED = r"(?:(?:finding[ \t])?#?([0-9]{1,6})[,:]?[ \t]{1,9})"
 START = re.compile(rf"\[[ \t]{{0,9}}{NUMBERED}?(?={NAMED})", re.IGNORECASE)
-"""Matches the start of text that could be a citation. Only the complete text shows whether it is one."""
+"""Matches the start of text that could be a citation. Only the complete text shows whether it is a citation."""
 UNDECIDED = re.compile(r"[^\]\n]{0,60}\Z")
 """Matches the text after an opening bracket if too little of it has arrived to tell whether a citation begins."""
 _OPENERS = "\\[［【〔〖〚❲⟦⟬⁅⦋⦍⦏﹝⌈⌊⎡⎣｢「"
@@ -67,7 +67,7 @@ def visible_text(piece: str) -> str:
 
 
 def is_forged(words: str, at: int = 0) -> bool:
-    """Return whether a bracket imitates a citation with letters from other scripts."""
+    """Return whether the bracket at offset `at` imitates a citation with letters from other scripts."""
     begun = words[at : at + _REACH]
     if begun.isascii() or START.match(words, at):
         return False
@@ -114,7 +114,7 @@ nothing out, and leave out line numbers and delimiters. One finding, one documen
 LONGEST = 6_000
 """Maximum number of characters of a citation. A longer citation is cut off and is not verified."""
 LONGEST_QUOTE = 160
-"""Maximum number of characters displayed of a quotation."""
+"""Maximum number of characters of a quotation that are displayed."""
 _STOP = re.compile(r"<RANGE>|[\"“`\]\n]")
 _QUOTE_ENDS = re.compile(r"[\"”`](?=\s{0,9}[\],;])")
 _QUOTATION = re.compile(r"<RANGE>.*?</RANGE>|[\"“`].*[\"”`]", re.DOTALL)
@@ -228,7 +228,7 @@ class AnswerResolver:
         return int(number) if number else self._at_hand()
 
     def _resolved(self, bracket: str, at: int) -> str:
-        """Render every citation inside a bracket in a bracket of its own.
+        """Render each citation inside a bracket as a separate bracket.
 
         `at` is the offset of the original bracket in the answer.
         """

@@ -174,7 +174,7 @@ class DiscussionTools:
     def __init__(self, dossier: ReportEvidence) -> None:
         self.at_hand: int | None = next(iter(dossier.topics)) if len(dossier.topics) == 1 else None
         """Number of the finding whose evidence was read last. If no evidence has been read, the number of the report's
-        only finding, or None if the report has several.
+        only finding, or None if the report has several findings.
         """
         self._dossier = dossier
 
@@ -557,7 +557,7 @@ class Discussion:
         return await LookupDiscussion(self._dossier).ask(question, on_text)
 
     def _read_again(self) -> None:
-        """Reload the report. If that fails, keep the version that was loaded before."""
+        """Reload the report. If the report cannot be read, keep the version that was loaded before."""
         with suppress(NotFoundError, DataError):
             file = reload_report(self.report)
             if file.text != self.report.text:

@@ -189,7 +189,7 @@ class ReportEvidence:
         return bare | {printed_path(eval.path): eval for eval in failures}
 
     def _forget(self) -> None:
-        """If `MOST_CACHED` findings are held in memory, drop the evidence of the one that was loaded first."""
+        """If `MOST_CACHED` findings are held in memory, drop the evidence that was loaded first."""
         if len(self._evidence) >= MOST_CACHED:
             oldest = next(iter(self._evidence))
             self._evidence.pop(oldest)
@@ -251,8 +251,8 @@ def _unambiguous(analysis: Analysis) -> bool:
 
 
 AROUND = 2
-"""Number of context lines before and after a search hit. The other searched words must also be within this number of
-lines.
+"""Number of context lines before and after a search hit. In a search for all words, the other words must be within
+this number of lines of the hit.
 """
 MAX_HITS = 2_000
 """Maximum number of search hits that are collected and ranked. The report is searched first, then the evidence."""

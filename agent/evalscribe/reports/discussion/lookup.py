@@ -35,7 +35,7 @@ STOP_WORDS = frozenset(
 )
 """Common words that are left out when a search for all words of the question has found nothing."""
 WIDTH = 200
-"""Maximum number of characters displayed of a line of evidence."""
+"""Maximum number of characters of a line of evidence that are displayed."""
 HELP = """\
 4                    finding 4 in the report, and the lines that it quotes, in their context
 category/name        the same for the finding on this eval
@@ -113,9 +113,9 @@ class LookupDiscussion:
         return [_hit(hit) for hit in search_report(self._dossier, words, MOST_HITS)]
 
     def _near(self, words: Sequence[str]) -> list[Iterable[str]]:
-        """Return the places that contain all words except stop words.
+        """Return the places that contain all of the words. Stop words are ignored.
 
-        If there are none, return the most similar places.
+        If no place contains all of the words, return the most similar places.
         """
         words = _content(words)
         if hits := search_report(self._dossier, words, MOST_HITS):
@@ -125,7 +125,7 @@ class LookupDiscussion:
         return [["No place has all of these words. The best matches:"], *map(_hit, hits), *missing] if hits else []
 
     def _find_items(self, names: Sequence[str]) -> Iterator[NumberedFinding | RecommendationSummary]:
-        """Yield the finding or recommendation that each name refers to, once each.
+        """Yield each finding or recommendation to which a name refers. No item is yielded twice.
 
         A name is a recommendation's id, a finding's number, an eval's path, or the last part of an eval's path.
         """
@@ -280,7 +280,7 @@ def recommendations_to_apply(line: str, *, bare: bool = False) -> tuple[str, ...
     """Return the ids in a request to implement recommendations, such as `please implement R2 and R3`.
 
     If the line has any other words, it is a question, and no ids are returned. If `bare` is True, a line that has only
-    ids is also a request; use this after the user was asked which recommendations to implement.
+    ids is also a request. Set `bare` after the user was asked which recommendations to implement.
     """
     match = _IMPLEMENT.fullmatch(line) or (_BARE.fullmatch(line) if bare else None)
     return tuple(dict.fromkeys(id.upper() for id in re.findall(r"R[0-9]+", match[1], re.IGNORECASE))) if match else ()

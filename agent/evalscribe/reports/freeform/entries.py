@@ -393,8 +393,8 @@ class Entries:
     def _was_category(self, start: LineStart, is_entry: bool = False) -> bool:
         """If the finding in progress consists only of a name, make this name the category of the following evals.
 
-        Returns whether that was done. If `is_entry` is True, the text in `start` certainly begins a new finding. The
-        finding in progress can then also have a remark or fields.
+        Returns True if the name was made a category. If `is_entry` is True, the text in `start` certainly begins a new
+        finding. In that case, the name is made a category even if the finding in progress has a remark or fields.
         """
         current = self._current
         if current is None or any("/" in item.name for item in start.evals):

@@ -167,7 +167,7 @@ def bare_name(name: str) -> str:
 
 
 def key_of(text: str) -> str:
-    """Return the key of a field or column without decoration. For `**Failed step (1):**` this is `failed step`."""
+    """Return the key of a field or column without decoration: `**Failed step (1):**` becomes `failed step`."""
     return re.sub(r"[^\w\s]|[\d_]", " ", re.sub(r"\([^()]*\)", "", text)).strip().lower().replace("  ", " ")
 
 
@@ -296,7 +296,7 @@ class _Mark(NamedTuple):
     start: int
     after: int
     """Offset in the key's span at which the value begins. If the value begins in the next span, as after a key in bold,
-    this is the length of the key's span.
+    the offset is the length of the key's span.
     """
 
 
@@ -457,7 +457,7 @@ class _Segments:
 def _is_step(words: str, whole_line: bool) -> bool:
     """Return whether the words name a step.
 
-    In a heading, any one to three words are taken as a step. Elsewhere, only the words in `STEPS` are.
+    In a heading, any one to three words are taken as a step. Elsewhere, only the words in `STEPS` are taken as a step.
     """
     return words.lower() in STEPS or (whole_line and 0 < len(words.split()) <= 3)
 

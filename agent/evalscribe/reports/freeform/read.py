@@ -120,7 +120,7 @@ class _Names:
     def _fits(self, draft: DraftFinding, path: str) -> bool:
         """Return whether a path can be the path of an eval.
 
-        Lists also name files. In a list, the path must therefore look like the names of the other evals.
+        A list can also name files. In a list, the path must therefore look like the names of the other evals.
         """
         return draft.origin != "list" or self.shape is None or bool(self.shape.match(bare_name(path)))
 
@@ -265,7 +265,7 @@ def _header_fields(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 
 
 def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
-    """Yield the values in the front matter that are not lists or mappings, as fields."""
+    """Yield each value in the front matter as a field. Lists and mappings are left out."""
     text = blocks[0].text if blocks and blocks[0].kind == "front" else ""
     for name, value in front_values(text).items():
         # YAML reads an ISO date as a `date`.
@@ -276,7 +276,7 @@ def _front(blocks: Sequence[FreeformBlock]) -> Iterator[Field]:
 def _run_ids(fields: dict[Key, list[Field]]) -> tuple[str, ...]:
     """Return all texts in run fields that look like run ids.
 
-    If there are none, return the first word of the first run field.
+    If no text looks like a run id, return the first word of the first run field.
     """
     run_ids = dict.fromkeys(run_id for item in fields.get("run", ()) for run_id in RUN_ID.findall(item.text))
     # A run id can have any form.
@@ -379,9 +379,9 @@ def read_freeform(blocks: Sequence[FreeformBlock]) -> tuple[Analysis, FreeformMe
 
 
 def _new_actions(listed: Iterable[ActionTaken], stated: Iterable[ActionTaken]) -> Iterator[ActionTaken]:
-    """Yield the actions that the report lists, without evals whose findings already state an action.
+    """Yield the actions that the report lists, for evals whose findings do not already state an action.
 
-    For these evals, most listed actions would be repetitions.
+    For all other evals, most listed actions would be repetitions. A listed action that names no eval is yielded, too.
     """
     evals = {eval for action in stated for eval in action.evals}
     for action in listed:

@@ -211,7 +211,7 @@ class _Point:
 def read_conclusions(read: Sequence[FreeformBlock], findings: Sequence[FindingSummary]) -> ReportConclusions:
     """Read the patterns, recommendations and actions of a report.
 
-    For each of them, the evals that its text names are added if `findings` has these evals.
+    Each pattern, recommendation and action has the evals that its text names, provided that `findings` has these evals.
     """
     mentions = MentionedEvals(findings)
     points = [point for point in _points(read) if not NOTHING.match(plain(point.lines[0]))]

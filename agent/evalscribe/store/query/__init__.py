@@ -1,4 +1,6 @@
-"""Check a user's SQL, transpile it for one engine, and run it: one SELECT in Postgres syntax over documented tables.
+"""Check a user's query, transpile the query for one engine, and run it.
+
+A query is a single SELECT in Postgres syntax over the documented tables.
 
     statement = check_query("SELECT status, count(*) FROM agent_runs GROUP BY 1", "sqlite")
     statement.text        # for `Tables.select`, with the parameter `collection_id`

@@ -1,8 +1,8 @@
 """Transpile a checked query to Postgres or SQLite.
 
-sqlglot does most of the work. For SQLite, this module adds JSON operators, casts, times and patterns. These use
-SQLite's own functions and the functions defined in `store.query.process`. Only arguments that are columns are written
-more than once, because repeating the arguments of nested calls would make the statement exponentially long.
+sqlglot does most of the work. For SQLite, this module adds JSON operators, casts, times and patterns. The generated SQL
+calls SQLite's own functions and the functions defined in `store.query.process`. Only arguments that are columns are
+written more than once, because repeating the arguments of nested calls would make the statement exponentially long.
 """
 
 from collections.abc import Callable
@@ -210,8 +210,8 @@ class _SQLiteSQL(SQLiteGenerator):
     def has_key(self, node: exp.Expr) -> str:
         """Render the JSON operator `?`, which tests whether a value has a key.
 
-        An array can have the key as an element. SQLite's own functions do not search arrays in this way, so `json_has`
-        is used for arrays.
+        For an array, the operator tests whether the key is an element of the array. SQLite's own functions do not
+        search arrays in this way, so `json_has` is used for arrays.
         """
         document, steps = _chain(node.this)
         key, key_node = self.sql(node, "expression"), node.expression

@@ -1,4 +1,4 @@
-"""Parse a query: a single SELECT in Postgres syntax. Errors state their place in the user's text.
+"""Parse a query: a single SELECT in Postgres syntax. Errors state the position of the problem.
 
 sqlglot interprets only the functions that are allowed.
 """
@@ -184,7 +184,7 @@ def _short(error: Exception) -> str:
 def _offset(sql: str, line: int | None, column: int | None, highlight: str) -> int | None:
     """Return the offset at which a token starts.
 
-    The other arguments come from the parser, which reports the line and column at which the token ends.
+    `line`, `column` and `highlight` come from the parser, which reports the line and column at which the token ends.
     """
     if line is None or column is None:
         return None

@@ -23,9 +23,10 @@ from evalscribe.store.query.parsing import QueryError, Syntax, nearest, parse_qu
 from evalscribe.store.query.tables import Dialect, by_name
 
 LONGEST = 400_000
-"""Maximum number of characters in a statement whose inner queries' columns are written out, as a query planner does.
+"""Maximum number of characters in a statement after the columns of its inner queries have been written out.
 
-For a longer statement, the planner of Postgres can allocate much memory before a time limit interrupts it.
+A query planner writes out these columns too. For a longer statement, the planner of Postgres can allocate much memory
+before a time limit interrupts the planner.
 """
 _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE)
 _FUNCTION_NAMES: dict[type[exp.Expr], str] = {
@@ -108,7 +109,7 @@ def _statement(sql: str, dialect: Dialect) -> Statement:
 
 
 def _with_tables(text: str, used: list[str], dialect: Dialect) -> str:
-    """Add a WITH that defines the documented tables before the query. No other part of the statement has parameters."""
+    """Put a WITH before the query to define the documented tables. Only this WITH contains parameters."""
     # By default, Postgres would first store all rows of a table that is used twice, and apply the conditions of the
     # query afterwards.
     scoped = [f"{by_name()[name].written} AS NOT MATERIALIZED ({by_name()[name].scoped(dialect)})" for name in used]
@@ -359,7 +360,7 @@ def _kind(node: exp.Expr) -> str:
 
 
 def _check_size(tree: exp.Expr) -> None:
-    """Raise `QueryError` if the query would be too long with the columns of inner queries written out."""
+    """Raise `QueryError` if the query would be too long after the columns of inner queries are written out."""
     sizes: dict[int, dict[str, int]] = {}
     for scope in traverse_scope(tree):
         column_sizes = sizes[id(scope.expression)] = {}
@@ -392,10 +393,9 @@ def _limited_size(size: int) -> int:
 
 
 def _rename_tables(tree: exp.Expr) -> list[str]:
-    """Give generated names to tables and to queries in WITH, and return the names of the documented tables that are
-    used.
+    """Rename the tables, and the queries in WITH. Return the names of the documented tables that the query uses.
 
-    Otherwise, a name that the user chose could hide a table of the store.
+    The new names are generated. Without them, a name that the user chose could hide a table of the store.
     """
     used, queries = set[str](), dict[int, str]()
     renamed = list[tuple[exp.Table, str]]()
