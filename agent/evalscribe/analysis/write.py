@@ -56,7 +56,7 @@ NOT_IN_REPORT = "A replay contradicted this label, so the report does not have t
 
 
 def undecided_error(run: Run, queue: JudgeQueue, costs: Spent) -> EvalscribeError | None:
-    """Return an error if the judge reached no verdict on any failure that it was asked about; otherwise None.
+    """Return an error if the judge was asked about failures and reached a verdict on none of them; otherwise None.
 
     The judge is not asked about failures with a cached verdict. If the judge was not asked about any failure,
     an error is returned only if none of the failures has readable evidence.

@@ -148,7 +148,10 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", metavar="FILE", help="File to write; .gz compresses it. Default: standard output."
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="File to write; compressed if it ends in .gz. Default: standard output.",
         ),
     ] = None,
 ) -> int:

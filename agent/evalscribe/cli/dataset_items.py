@@ -119,7 +119,7 @@ def upload(
         str,
         typer.Argument(
             metavar="FILE|-",
-            help="JSON lines or a JSON list, also gzipped; - reads standard input.",
+            help="JSON lines or a JSON list, which may be gzipped; - reads standard input.",
             show_default=False,
         ),
     ],
@@ -139,7 +139,9 @@ def upload_csv(
     dataset: Named,
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE|-", help="A CSV file, also gzipped; - reads standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE|-", help="A CSV file, which may be gzipped; - reads standard input.", show_default=False
+        ),
     ],
     input_columns: Annotated[
         list[str],

@@ -185,7 +185,7 @@ def judge_eval(
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="Judges to measure: rules, PROVIDER/MODEL, cascade. Default: the model that the rubric names.",
+            help="Judges to measure: rules, cascade or PROVIDER/MODEL. Default: the model that the rubric names.",
             show_default=False,
         ),
     ] = None,

@@ -239,7 +239,7 @@ class LabelledSubjects:
     def _lines(self) -> list[tuple[int, LabelledLine]]:
         texts = self._source.lines
         if not texts:
-            raise DataError(f"{self._source.name}: contains no labelled subjects")
+            raise DataError(f"{self._source.name} contains no labelled subjects")
         lines = [(number, self._try(number, partial(parse_labelled, text, self._field))) for number, text in texts]
         return [(number, line) for number, line in lines if line is not None]
 

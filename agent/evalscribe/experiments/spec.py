@@ -136,7 +136,7 @@ def _text(value: object) -> object:
 
 
 async def ensure_experiment(workspace: Workspace, spec: ExperimentSpec) -> EnsuredExperiment:
-    """Create the dataset, build, scorers and experiment that do not exist yet.
+    """Create the experiment and its dataset, build and scorers, unless they already exist.
 
     Changed data makes a new version of the dataset; a changed definition makes a new version of the experiment. Nothing
     is stored if the data or the target cannot be used. If the target's own code raises an error, the run reports it.

@@ -210,4 +210,6 @@ def require_no_secret(value: JsonValue, where: str, instead: str = "take it out"
     is passed to the error.
     """
     if redact_json(value) != value:
-        raise UsageError(f"{where} contains what looks like a secret, which would be stored: {instead}", fields=fields)
+        raise UsageError(
+            f"{where} contains what looks like a secret, and secrets are not stored: {instead}", fields=fields
+        )

@@ -168,7 +168,7 @@ class HarborGrader:
             except (OSError, EvalscribeError) as error:
                 raise NeedsImageError(f"its task cannot be copied: {one_line(str(error))}") from None
             if (checksum := task_checksum(copy)) is None:
-                raise NeedsImageError("its task has links, or is too large")
+                raise NeedsImageError("its task folder contains symbolic links or is too large")
             try:
                 config = tomllib.loads((copy / "task.toml").read_text("utf-8"))
             except (OSError, ValueError, RecursionError):

@@ -107,7 +107,7 @@ def pool_messages(refs: object, pool: Sequence[object]) -> list[object]:
         if isinstance(ref, list) and len(ref) == 2 and all(isinstance(index, int) and index >= 0 for index in ref):
             messages += pool[ref[0] : ref[1]]
         if len(messages) > MAX_MESSAGES:
-            raise DataError(f"a conversation of more than {MAX_MESSAGES} messages")
+            raise DataError(f"a conversation has more than {MAX_MESSAGES} messages")
     return messages
 
 
