@@ -48,7 +48,9 @@ def test_options_override_the_environment(tmp_path: Path) -> None:
 
 
 def test_unknown_judge_is_refused_with_the_known_providers(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"somebody is not a known model; use PROVIDER/MODEL of .*, or `rules` for"):
+    with pytest.raises(
+        UsageError, match=r"somebody is not a known model; use PROVIDER/MODEL \(providers: .*\), or `rules` to"
+    ):
         _ = Workspace(Options(judge="somebody"), folder=tmp_path, environ={}).settings.judge_name
 
 

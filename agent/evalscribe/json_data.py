@@ -269,7 +269,7 @@ def id_field(value: JsonObject, key: str, subject: str) -> str:
     """Return the id in a required field. An id must be one printable line of at most 200 characters."""
     text = text_field(value, key, subject)
     if not text.isprintable() or len(text) > 200:
-        raise DataError(f"`{key}` of {subject} cannot be an id")
+        raise DataError(f"`{key}` of {subject} is not an id: it must be one printable line of at most 200 characters")
     return text
 
 
@@ -286,7 +286,7 @@ def count_field(value: JsonObject, key: str, subject: str) -> int:
     number = require_field(value, key, subject)
     # A bool is an int in Python. `inf // 1` and `nan // 1` are NaN, which is equal to nothing, so both are refused.
     if isinstance(number, bool) or not isinstance(number, int | float) or number < 0 or number != number // 1:
-        raise DataError(f"`{key}` of {subject} is {_describe(number)}, not a count")
+        raise DataError(f"`{key}` of {subject} is {_describe(number)}, not a whole number of at least 0")
     if number > 1e9:
         raise DataError(f"`{key}` of {subject} is too large")
     return int(number)

@@ -209,7 +209,9 @@ def test_missing_pandas_is_reported_with_the_install_command(
     providers.fixed = "Well."
     client.submit_llm_requests(collection, [LLMRequest(prompt="Why?")], MODEL, "why")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(UsageError, match=r"pip install 'evalscribe\[data\]'; get_results returns the same"):
+    with pytest.raises(
+        UsageError, match=r"pip install 'evalscribe\[data\]'\. Without pandas, get_results returns the same"
+    ):
         client.get_result_set_dataframe(collection, "why")
 
 

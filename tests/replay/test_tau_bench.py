@@ -270,7 +270,7 @@ def test_missing_file_package_or_domain_is_reported(inside: InProcessCommand, mo
     assert "--tasks" in refused
     (inside.folder / "tau_bench" / "envs" / "retail" / "tools").mkdir(parents=True)
     refused = inside.run("prove", run, "--tasks", ".", code=64).err
-    assert "airline-agent-policy) names none of the domains with tools: retail" in refused
+    assert "airline-agent-policy) does not name exactly one of the domains with tools: retail" in refused
 
 
 @pytest.mark.parametrize("shift", [0, 1])
@@ -317,7 +317,7 @@ def test_unknown_domain_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tau_bench" / "envs" / "train" / "tools").mkdir(parents=True)
     with (
         imported(run, tmp_path / "store.db") as (run_store, read, _),
-        pytest.raises(UsageError, match="names none of the domains"),
+        pytest.raises(UsageError, match="does not name exactly one of the domains"),
         open_tau_bench(run_store, read, read.failures, tmp_path, None),
     ):
         pass

@@ -121,7 +121,7 @@ def test_batch_dry_run_estimates_half_the_cost(analysing: InProcessCommand) -> N
 
 def test_batch_option_with_the_rules_judge_is_refused(analysing: InProcessCommand) -> None:
     ended = analysing.run("analyze", "sample", "--judge", "rules", "--batch", code=64)
-    assert "--batch asks a model" in ended.err
+    assert "--batch needs a model" in ended.err
 
 
 def access(server: BatchesServer) -> dict[str, str]:

@@ -191,7 +191,7 @@ def test_cascade_models_come_from_settings_and_command_line(workspace: Workspace
 @pytest.mark.parametrize(
     ("arguments", "config", "message"),
     [
-        (["--cascade", "--yes", "--judge", "rules"], "", "--cascade asks models"),
+        (["--cascade", "--yes", "--judge", "rules"], "", "--cascade needs models"),
         (["--judge", "rules", "--rubric", "failure"], "", "--rubric needs a model"),
         (["--rubric", "helpfulness"], "", "does not judge failures"),
         (["--cascade"], "[cascade]\ncheap = 'x'\n", "line 2: `cascade.cheap` is not a setting"),

@@ -51,7 +51,7 @@ def test_upload_reports_invalid_lines_and_hidden_secrets(inside: InProcessComman
     done = inside.run("datasets", "upload", "tickets", "f.jsonl")
     assert done.out == "tickets: 4 items of f.jsonl: 4 new; 1 line left out. 1 secret hidden.\n"
     assert done.err.startswith("f.jsonl:4: `inptu` is unknown; fields: key, input, ")
-    assert "such as --map input=inptu" in done.err
+    assert "to use another field as the input: --map input=inptu" in done.err
     assert secret not in inside.run("datasets", "examples", "list", "tickets", "--include-payload").out
     result = json.loads(inside.run("datasets", "upload", "tickets", "f.jsonl", "--format", "json").out)
     assert (result["added"], result["skipped"]) == ({"new": 0, "changed": 0, "same": 4}, 1)
@@ -166,7 +166,7 @@ def test_add_run_creates_items_from_an_imported_run(inside: InProcessCommand) ->
     assert "1 changed" in inside.run(*one[:4], "--eval", "room-desk/book-small#2", *one[6:]).out
     assert json.loads(_payloads(inside)[0])["expected_output"] == "Fir"
     assert "has no eval 'nope'" in inside.run(*one[:4], "--eval", "nope", code=66).err
-    assert "name it with --eval" in inside.run(*one[:4], *one[6:], code=64).err
+    assert "name that eval with --eval" in inside.run(*one[:4], *one[6:], code=64).err
     assert "run 'nowhere' not found" in inside.run("datasets", "add-run", "room", "nowhere", code=66).err
 
 

@@ -121,7 +121,7 @@ def test_prompt_versions_are_identified_by_content(workspace: Workspace) -> None
 def test_invalid_prompt_is_refused(workspace: Workspace) -> None:
     file = workspace.folder / "ask.txt"
     file.write_text("Answer {{input}}")
-    assert "it names no model" in workspace.run("experiments", "prompts", "create", file, "--name", "ask", code=64).err
+    assert "names no model" in workspace.run("experiments", "prompts", "create", file, "--name", "ask", code=64).err
     options = ("--name", "ask", "--model", "nobody/m")
     assert (
         "model nobody/m is not known" in workspace.run("experiments", "prompts", "create", file, *options, code=64).err

@@ -175,7 +175,7 @@ def test_map_option_renames_columns_of_the_data(workspace: Workspace, folder: Pa
     assert errors.startswith(
         "evalscribe: rows.jsonl:1: `n`, `double` are unknown; fields: key, input, expected_output,"
     )
-    assert errors.splitlines()[0].endswith("; name columns, such as --map input=n")
+    assert errors.splitlines()[0].endswith("; to use another field as the input: --map input=n")
     assert errors.splitlines()[1:] == ["and 1 more", "No run was created."]
     assert (
         "has no field `m`; its fields: `id`, `n`, `double`"

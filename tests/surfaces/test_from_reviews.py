@@ -201,7 +201,7 @@ def test_invalid_judge_options_create_no_experiment(workspace: Workspace) -> Non
         ),
         (("--judge", "rules", "--prompt-id", "p"), "--prompt-id does not apply to --target-type judge", 64),
         (("--judge", "rules", "--rubric", "nothing"), "nothing", 66),
-        ((), "missing judge: --judge rules, cascade or PROVIDER/MODEL", 64),
+        ((), "the judge is missing: give --judge, which is rules, cascade or PROVIDER/MODEL", 64),
     ):
         assert message in workspace.run(*create, *options, code=code).err
     assert workspace.run("experiments", "list", "--format", "json").out.strip() == "[]"

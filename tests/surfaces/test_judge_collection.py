@@ -127,7 +127,7 @@ def test_judge_eval_compares_labels_of_agent_runs_with_a_judge(workspace: Worksp
     [
         pytest.param([], 64, "name a rubric", id="nothing"),
         pytest.param(["failure"], 64, "nothing to judge", id="no subject"),
-        pytest.param(["failure", "x.json", "--where", "1 = 1"], 64, "leave out the subjects", id="both"),
+        pytest.param(["failure", "x.json", "--where", "1 = 1"], 64, "cannot be used with named runs", id="both"),
         pytest.param(["failure", "--collection", "none"], 66, "none", id="no collection"),
         pytest.param(["nothing", "--collection", "orders"], 66, "nothing", id="no rubric"),
         pytest.param(["failure", "--where", "nonsense("], 64, "--where", id="no SQL"),

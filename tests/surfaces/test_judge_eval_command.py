@@ -167,7 +167,7 @@ def test_cascade_is_evaluated_as_one_judge(judging: InProcessCommand) -> None:
     ("line", "message"),
     [
         pytest.param("{", "not a JSON object", id="no JSON"),
-        pytest.param({"subject": {}, "label": "polite"}, "give one of run", id="no subject"),
+        pytest.param({"subject": {}, "label": "polite"}, "give one of these keys: run", id="no subject"),
         pytest.param(
             {"subject": {"agent_run": run("x")}, "label": "nice"}, "'nice' is unknown; use one of", id="unknown label"
         ),
@@ -311,7 +311,7 @@ def test_boolean_field_is_the_default_label_and_has_a_confusion_table(judging: I
         pytest.param(("--label", "broken"), "[" * 100_000, "is unknown; use one of", id="nested too deeply"),
         pytest.param(("--label", "root.step"), "seven", "label: must be of type integer", id="not a number"),
         pytest.param(
-            ("--label", "root.step"), {"root": {"agent": "x"}}, "label: lacks root.step", id="lacks the field"
+            ("--label", "root.step"), {"root": {"agent": "x"}}, "the field root.step is missing", id="lacks the field"
         ),
         pytest.param(("--label", "tags"), ["a", 1], "label.[1]: must be of type string", id="an item of another type"),
         pytest.param(("--label", "."), {"root": {"step": "7"}}, "label.root.step: must be of type", id="nested"),
@@ -335,7 +335,7 @@ def test_invalid_label_is_reported_with_its_line_and_field(
     ("options", "message"),
     [
         (("--label", "root.stop"), "no field 'root.stop'; known fields: broken, tags, root.step, root.agent"),
-        (("--label", "tags", "--tolerance", "1"), "--tolerance needs a number, but tags has none"),
+        (("--label", "tags", "--tolerance", "1"), "--tolerance applies only to numbers, but tags has none"),
         (("--label", "root.step", "--tolerance", "-1"), "--tolerance is negative"),
         (("--label", "root.step", "--tolerance", "nan"), "--tolerance must be finite, not nan"),
         (("--label", "root.step", "--tolerance", "inf"), "--tolerance must be finite, not inf"),

@@ -135,7 +135,7 @@ def test_invalid_column_map_is_an_error(
 def test_score_above_1_requires_a_threshold(inside: InProcessCommand) -> None:
     (inside.folder / "rated.csv").write_text("input,output,score\nq,a,5\nr,b,3\n")
     error = inside.run("analyze", "rated.csv", code=65).err
-    assert "line 2: the score 5 is above 1; name the lowest score that passes with --threshold" in error
+    assert "line 2: the score 5 is above 1; set --threshold to the lowest score that passes" in error
     assert ": 1 of 2 evals failed" in inside.run("analyze", "rated.csv", "--threshold", "4").out
 
 

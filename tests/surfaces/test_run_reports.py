@@ -324,7 +324,7 @@ def test_filters_that_match_nothing_list_the_valid_values(workspace: Workspace, 
     assert "No score matches" in workspace.run("experiments", "scores", "list", "--run-id", "pr-2", "--failed").out
     assert "so none can be flaky" in workspace.run("experiments", "runs", "failures", "pr-1", "--flaky").err
     assert (
-        "--page 2: 1 experiment in total, 50 per page"
+        "--page 2 is after the last page: 1 experiment in total, 50 per page"
         in workspace.run("experiments", "list", "--page", "2", code=64).err
     )
 

@@ -65,7 +65,7 @@ REFUSED = (
     ((*POLITE, "--name", "llm_judge"), "that name belongs to a built-in scorer"),
     ((*POLITE, "--name", "a b"), "invalid scorer name 'a b'"),
     (("--function", "python:own_scorers:after", "--name", "polite"), "polite depends on itself"),
-    (("--builtin", "contains"), "needs another name: give --name NAME"),
+    (("--builtin", "contains"), "needs a name of its own: give --name NAME"),
     (("--builtin", "contains", "--name", "c"), "pattern is missing"),
     (("--builtin", "llm_judge", "--name", "c"), "needs exactly one of criteria"),
     (("--builtin", "nothing", "--name", "c"), "scorer 'nothing' not found"),

@@ -81,9 +81,9 @@ async def prove_failures(
         replays.refused = dict.fromkeys(replays.refused, "nothing can be run here")
     if grader is None and not new_proofs:
         raise UsageError(
-            f"no grader is known for the evals of run {run.id}: describe the command in `[replay]` of "
-            f"{CONFIG_NAME}, give the tasks of a Harbor job with `tasks` or a run of the reference answers with "
-            "`reference_run`, or name a command that isolates answers itself with `replay_command`",
+            f"no grader is known for the evals of run {run.id}.\nDo one of the following: describe the grading command "
+            f"in `[replay]` of {CONFIG_NAME}; give the tasks of a Harbor job with `tasks`; give a run of the reference "
+            "answers with `reference_run`; or give a command that isolates answers itself with `replay_command`.",
             fields=("tasks", "reference_run", "replay_command"),
         )
     proofs, _ = usable_proofs(workspace, run, prepared.digests)

@@ -78,7 +78,7 @@ def apply_recommendation(
     """
     if yes and (sys.stdin.isatty() or sys.stdout.isatty()):
         raise UsageError(
-            "--yes is for programs: leave out --yes in a terminal, where the patch is shown and you are asked"
+            "--yes is for programs and cannot be used in a terminal. Leave it out: you are shown the patch and asked."
         )
     offered: PatchOffer | AppliedPatch
     workspace = shared or Workspace(options, ask=paying_user())

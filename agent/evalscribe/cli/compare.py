@@ -97,9 +97,12 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
     if within and len(sides) != 1:
         raise UsageError("--within takes one run: `evalscribe compare --within RUN`")
     if not within and len(sides) < 2:
-        raise UsageError("name two runs: `evalscribe compare BASE CANDIDATE`, or use `compare --within RUN`")
+        raise UsageError(
+            "name two runs: `evalscribe compare BASE CANDIDATE`. To compare failed with passed trials of one run, use "
+            "`compare --within RUN`."
+        )
     if as_csv and (as_json or len(sides) < 3):
-        raise UsageError("--csv prints a matrix: give three or more runs, and leave out --json")
+        raise UsageError("--csv prints a matrix, which needs three or more runs; it excludes --json")
 
 
 def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:

@@ -483,7 +483,7 @@ def cancel(run: RunOfExperiment, form: Format = "table") -> int:
         tried = sum(workspace.store.experiment_runs.tally(cancelled.id).values())
     if not cancelled.terminal:
         raise UnavailableError(
-            f"the worker of run {cancelled.id} ({cancelled.worker}) does not respond; it was asked to stop."
+            f"the worker of run {cancelled.id} ({cancelled.worker}) was asked to stop, but has not responded yet."
         )
     message = f"Run {cancelled.id} is {cancelled.state}; {tried:,} of {pluralise(cancelled.tries, 'trial')} were done."
     print_document(cancelled, lambda: (message,), form)
@@ -609,7 +609,7 @@ def regression_dataset(
     """
     validate_format(form)
     if wait and not start_run:
-        raise UsageError("--wait waits for a run: give --start-run as well")
+        raise UsageError("--wait waits for a run, but none is started: give --start-run as well")
     timeout_s = None if timeout is None else seconds(timeout)
     with Workspace(options.workspace_options(locals()), ask=paying_user()) as workspace:
         parent = workspace.store.experiment_runs.run(run)

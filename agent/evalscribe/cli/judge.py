@@ -141,7 +141,7 @@ def judge(
     """Judge agent runs or failed evals by a rubric."""
     chosen_rubric, subjects = _rubric_and_subjects(names or [], rubric, from_collection=bool(collection or where))
     if where and subjects:
-        raise UsageError("--where selects agent runs of a collection: leave out the subjects")
+        raise UsageError("--where selects agent runs of a collection: it cannot be used with named runs or files")
     command_options = options.workspace_options(locals())
 
     async def main() -> int:

@@ -28,7 +28,7 @@ def mcp(
         try:
             os.chdir(folder)
         except OSError as error:
-            raise NotFoundError(f"--folder {folder} is not a folder to work in: {error.strerror}") from None
+            raise NotFoundError(f"--folder {folder} cannot be opened as a folder: {error.strerror}") from None
     os.chdir(workspace_root(Path.cwd()))  # Agents name paths relative to the folder in which they work.
     if sys.stdin.isatty():
         aside(f"Serving {os.getcwd()} to a coding agent on standard input and output; Ctrl-C ends it.")

@@ -110,7 +110,7 @@ def print_check(
     job = actions(os.environ, Path.cwd())
     output = output or ("github" if job else "text")
     if output not in FORMATS:
-        raise UsageError(f"--format {output} is not known: {', '.join(FORMATS)}")
+        raise UsageError(f"--format {output} is not known; use one of {', '.join(FORMATS)}")
     base = job.workspace if job else Path.cwd()
     with Workspace(options) as workspace:
         result = run_until_signal(use_case(workspace, names, evidence=evidence, fetch=fetch, shown_from=base))

@@ -71,7 +71,7 @@ def create(
     if (function is None) == (builtin is None):
         raise UsageError("a scorer needs either --function python:package.module:function or --builtin NAME")
     if builtin is not None and name is None:
-        raise UsageError("a scorer made from a built-in scorer needs another name: give --name NAME")
+        raise UsageError("a scorer made from a built-in scorer needs a name of its own: give --name NAME")
     with Workspace() as workspace:
         if function is not None:
             result = _of_function(workspace, name, function, folder, config, description)

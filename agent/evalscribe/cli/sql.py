@@ -58,9 +58,9 @@ def sql(
 ) -> int:
     """Query a collection with SQL: runs, transcripts, findings, results. Read-only."""
     if form not in QUERY_FORMATS:
-        raise UsageError(f"--format {form} is not known: {', '.join(QUERY_FORMATS)}")
+        raise UsageError(f"--format {form} is not known; use one of {', '.join(QUERY_FORMATS)}")
     if tables and (query or file):
-        raise UsageError("--tables takes no query")
+        raise UsageError("--tables only lists the tables: leave out the query and --file")
     query_text = None if tables else _query(query, file)
     seconds = timeout or TIMEOUT_S
     with Workspace(Options(env_file=env_file)) as workspace:
@@ -77,7 +77,10 @@ def sql(
 
 def _query(query: str | None, file: str | None) -> str:
     if (query is None) == (file is None):
-        raise UsageError('give one query, "SELECT …" or --file FILE; see `evalscribe sql --tables`')
+        raise UsageError(
+            'give one query: either in quotes, such as "SELECT …", or in a file, with --file FILE.\n'
+            "`evalscribe sql --tables` lists the tables."
+        )
     if query is not None:
         return query
     try:

@@ -65,7 +65,8 @@ def to_data_frame(results: Sequence[Result], *, include_incomplete: bool) -> "Da
         from pandas import DataFrame
     except ImportError as error:
         raise UsageError(
-            "data frames need pandas: pip install 'evalscribe[data]'; get_results returns the same data as dicts"
+            "data frames need pandas: pip install 'evalscribe[data]'. Without pandas, get_results returns the same "
+            "data as dicts."
         ) from error
     rows = [dict(_cells(result, include_incomplete=include_incomplete)) for result in results]
     columns = dict.fromkeys(name for row in rows for name in row)

@@ -88,7 +88,9 @@ async def read_side(reader: SideReader, name: str) -> tuple[RunEvals, ...]:
     runs = await _find_runs(reader, name)
     if len({model_key(run.provider, run.model) for run in runs}) > 1:
         models = ", ".join(sorted({f"{run.provider}/{run.model}" for run in runs}))
-        raise UsageError(f"{name} has runs of several models ({models}): name one model instead")
+        raise UsageError(
+            f"{name} has runs of several models ({models}), but each side must have only one: name one model instead"
+        )
     return tuple(load_run_evals(reader.workspace, run) for run in runs)
 
 
@@ -371,7 +373,7 @@ async def compare(
     # Conditions are parsed first, so that a mistake in one is reported before files are imported.
     parsed = [parse_condition(text) for text in conditions]
     if parsed and len(names) != 2:
-        raise UsageError("`assert` needs two sides to compare", fields=("assert",))
+        raise UsageError("`assert` needs two sides to compare: name exactly two", fields=("assert",))
     if dry_run:
         workspace.estimate_only()
     async with AsyncExitStack() as stack:
@@ -477,8 +479,8 @@ def _refuse_shared_runs(sides: Sequence[Sequence[RunEvals]], names: Sequence[str
         for run_id in (run_evals.run.id for run_evals in side):
             if run_id in names_by_run:
                 raise UsageError(
-                    f"{names_by_run[run_id]} and {name} have run {run_id} in common; to compare failed with passed "
-                    "trials of one run use `within`",
+                    f"{names_by_run[run_id]} and {name} cannot be compared, because they have run {run_id} in common. "
+                    "To compare failed with passed trials of one run, use `within`.",
                     fields=("within",),
                 )
         names_by_run.update((run_evals.run.id, name) for run_evals in side)

@@ -307,7 +307,10 @@ async def _readers(workspace: Workspace, *, dry_run: bool) -> AsyncIterator[Read
     settings = workspace.settings
     store_place = None if dry_run else settings.store_place
     if isinstance(store_place, Path) and settings.ray_address.value is not None:
-        raise UsageError("workers on other machines need a store that all of them reach: set EVALSCRIBE_STORE_URL")
+        raise UsageError(
+            "the store is a folder on this machine, which workers on other machines cannot reach: "
+            "set EVALSCRIBE_STORE_URL to a store that all of them can reach"
+        )
     try:
         async with engine.pool(Importer(store_place)) as readers:
             yield readers

@@ -306,7 +306,7 @@ class LabelledSubjects:
             return parse_agent_run(subject.agent_run, "subject.agent_run")
         runs = agent_runs(str(self._source.folder / (subject.file or "")))
         if len(runs) != 1:
-            raise DataError(f"subject.file: {subject.file} contains {len(runs)} agent runs, not one")
+            raise DataError(f"subject.file: {subject.file} must contain one agent run, not {len(runs)}")
         return runs[0]
 
     def _check_duplicates(self, examples: Iterable[LabelledSubject]) -> None:
@@ -356,9 +356,9 @@ def parse_labelled(text: str, field: "LabelField") -> LabelledLine:
         raise DataError("not a JSON object") from None
     kinds = [name for name in KINDS if getattr(line.subject, name) is not None]
     if len(kinds) != 1:
-        raise DataError("subject: give one of run (with eval), agent_run_id, agent_run, file or evidence")
+        raise DataError("subject: give one of these keys: run (with eval), agent_run_id, agent_run, file or evidence")
     if line.subject.eval is not None and kinds != ["run"]:
-        raise DataError("subject.eval: needs run")
+        raise DataError("subject.eval: can be given only together with subject.run")
     return line.model_copy(update={"label": field.parse(line.label)})
 
 
@@ -456,7 +456,7 @@ class LabelField:
         if isinstance(label, dict) and self.kind != "object":
             value = self.of(label)
             if value is None:
-                raise DataError(f"label: lacks {self.path}")
+                raise DataError(f"label: the field {self.path} is missing")
             label = value
         if isinstance(label, str) and self.schema["type"] in ("boolean", "integer", "number"):
             # A label of a number or boolean can be written as text, such as `"true"`. A text of 100,000 opening
@@ -649,7 +649,7 @@ def label_field(rubric: Rubric, path: str | None, tolerance: float | None = None
     if tolerance is not None and not isfinite(tolerance):
         raise UsageError(f"`tolerance` must be finite, not {tolerance}", fields=("tolerance",))
     if tolerance is not None and (tolerance < 0 or not any(leaf.kind == "number" for leaf in field.leaves)):
-        problem = "is negative" if tolerance < 0 else f"needs a number, but {field.path} has none"
+        problem = "is negative" if tolerance < 0 else f"applies only to numbers, but {field.path} has none"
         raise UsageError(f"`tolerance` {problem}", fields=("tolerance",))
     return field
 

@@ -96,7 +96,7 @@ class References:
         """
         objects = {ref: self._load(ref) for ref in _refs(segments)}
         if missing_ref := next((ref for ref, item in objects.items() if item is None), None):
-            raise NotFoundError(f"{KINDS[type(missing_ref)]} {missing_ref.id!r} was deleted in the meantime")
+            raise NotFoundError(f"{KINDS[type(missing_ref)]} {missing_ref.id!r} was deleted, but a prompt refers to it")
         return cast(LoadedReferences, objects)
 
     def _prepare_request(self, number: int, request: LLMRequest) -> LLMRequest:

@@ -222,7 +222,7 @@ def agent_runs(name: str) -> Sequence[AgentRun]:
     try:
         # The whole file is read into memory.
         if path.stat().st_size > LARGEST_FILE:
-            raise DataError(f"{name} is larger than {LARGEST_FILE:,} bytes: split it")
+            raise DataError(f"{name} is larger than {LARGEST_FILE:,} bytes; split it into smaller files")
         text = path.read_text("utf-8")
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text, so it is not an agent run") from None

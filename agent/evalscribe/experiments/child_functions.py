@@ -180,12 +180,12 @@ def encode(value: object) -> str:
     except (TypeError, ValueError) as error:
         # The library calls such a number an "Out of range float value".
         problem = "a number that is NaN or infinite" if str(error).startswith("Out of range") else str(error)
-        raise NotJsonError(f"its return value cannot be written as JSON: {problem}") from None
+        raise NotJsonError(f"the function's return value cannot be written as JSON: {problem}") from None
     except RecursionError:
-        raise NotJsonError("its return value is nested too deeply") from None
+        raise NotJsonError("the function's return value is nested too deeply") from None
     if len(text) > LARGEST:
         raise NotJsonError(
-            f"its return value is {len(text) / 1e6:.1f} MB as JSON; the maximum is {LARGEST / 1e6:.1f} MB"
+            f"the function's return value is {len(text) / 1e6:.1f} MB as JSON; the maximum is {LARGEST / 1e6:.1f} MB"
         )
     return text
 
@@ -213,7 +213,7 @@ async def collect_async_stream(pieces: AsyncIterator[object]) -> object:
 def _add(items: list[object], piece: object) -> None:
     items.append(piece)
     if len(items) > MOST_PIECES:
-        raise NotJsonError(f"its generator yields more than {MOST_PIECES:,} pieces")
+        raise NotJsonError(f"the function yields more than {MOST_PIECES:,} pieces")
 
 
 def _join_pieces(items: list[object]) -> object:

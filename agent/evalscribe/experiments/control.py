@@ -303,7 +303,9 @@ def resume_run(workspace: Workspace, run: ExperimentRun, budget_usd: float | Non
         UnavailableError: A worker is already running the run.
     """
     if run.state == "completed" and run.archived:
-        raise UsageError(f"run {run.id} is completed: `evalscribe experiments run` starts another run")
+        raise UsageError(
+            f"run {run.id} is completed, so it cannot be resumed; `evalscribe experiments run` starts another run"
+        )
     with workspace.store.experiment_runs.claim(run.id) as claimed:
         if not claimed:
             raise UnavailableError(f"run {run.id} already has a worker: {run.worker or 'another process'}")

@@ -273,7 +273,8 @@ def remove_duplicates(datasets: "DatasetStore", dataset: Dataset, keys: Sequence
     if invalid:
         names = ", ".join(removable[:MAX_DUPLICATES_NAMED]) or "none"
         raise UsageError(
-            f"`remove_item_id` {invalid[0]}: not a removable duplicate; removable: {names}", fields=("remove_item_id",)
+            f"`remove_item_id` {invalid[0]} is not a duplicate that can be removed; removable items: {names}",
+            fields=("remove_item_id",),
         )
     return RemovedItems(dataset=dataset.name, items=datasets.drop(dataset.id, list(keys) or removable))
 

@@ -92,7 +92,7 @@ def new_version(workspace: Workspace, experiment_id: str, definition: NewExperim
     """Build a version. The store assigns the version's number. Raises `UsageError` if there is no scorer or no item."""
     if not definition.bindings:
         raise UsageError(
-            "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
+            "an experiment needs a scorer: give `builtin_scorer` NAME or `scorer_id` ID",
             fields=(
                 "builtin_scorer",
                 "scorer_id",
@@ -217,7 +217,8 @@ def resolve_target(workspace: Workspace, options: TargetOptions, previous: Targe
     type_name = options.type or (previous.type if previous else None)
     if type_name is None:
         raise UsageError(
-            "an experiment needs a target: `target_type` component, prompt or judge", fields=("target_type",)
+            "an experiment needs a target: give `target_type`, which is component, prompt or judge",
+            fields=("target_type",),
         )
     type = TYPE_ALIASES.get(type_name, type_name)
     if type not in OPTIONS:
@@ -237,7 +238,7 @@ def _component(workspace: Workspace, options: TargetOptions, previous: Component
     name_or_id = options.deployment_id or (previous.deployment_id if previous else None)
     if name_or_id is None:
         raise UsageError(
-            "a component needs a deployment: `deployment_id` (from `evalscribe experiments deployments create`)",
+            "a component needs a deployment: give `deployment_id` (from `evalscribe experiments deployments create`)",
             fields=("deployment_id",),
         )
     deployment = deployments.find_deployment(workspace.store.experiments, name_or_id)
@@ -251,7 +252,8 @@ def _prompt(workspace: Workspace, options: TargetOptions, previous: PromptTarget
     name_or_id = options.prompt_id or (previous.prompt_id if previous else None)
     if name_or_id is None:
         raise UsageError(
-            "missing prompt: `prompt_id` ID (created by `evalscribe experiments prompts create`)", fields=("prompt_id",)
+            "the prompt is missing: give `prompt_id` ID (from `evalscribe experiments prompts create`)",
+            fields=("prompt_id",),
         )
     prompt = prompt_named(workspace.store.experiments, name_or_id)
     return PromptTarget(prompt_id=prompt.id, version=find_prompt_version(prompt, options.prompt_version_id or LATEST))
@@ -260,7 +262,9 @@ def _prompt(workspace: Workspace, options: TargetOptions, previous: PromptTarget
 def _judge(workspace: Workspace, options: TargetOptions, previous: JudgeTarget | None) -> JudgeTarget:
     judge = options.judge or (previous.judge if previous else None)
     if judge is None:
-        raise UsageError("missing judge: `judge` rules, cascade or PROVIDER/MODEL", fields=("judge",))
+        raise UsageError(
+            "the judge is missing: give `judge`, which is rules, cascade or PROVIDER/MODEL", fields=("judge",)
+        )
     provider, _, model = judge.partition("/")
     if judge not in JUDGES and (provider not in PROVIDERS or not model):
         raise UsageError(
@@ -307,12 +311,12 @@ def resolve_options(workspace: Workspace, options: ExperimentOptions) -> NewExpe
         NotFoundError: Something that an option names does not exist.
     """
     if not options.name:
-        raise UsageError("an experiment needs a name: `name` NAME", fields=("name",))
+        raise UsageError("an experiment needs a name: give `name` NAME", fields=("name",))
     if not options.dataset_id and not options.dataset_version_id:
-        raise UsageError("an experiment needs a dataset: `dataset_id` ID", fields=("dataset_id",))
+        raise UsageError("an experiment needs a dataset: give `dataset_id` ID", fields=("dataset_id",))
     if not options.builtin_scorers and not options.scorer_ids:
         raise UsageError(
-            "an experiment needs a scorer: `builtin_scorer` NAME or `scorer_id` ID",
+            "an experiment needs a scorer: give `builtin_scorer` NAME or `scorer_id` ID",
             fields=(
                 "builtin_scorer",
                 "scorer_id",
@@ -428,14 +432,16 @@ def _prompt_fields(text: str, file_name: str) -> dict[str, Any]:
 
 def _mapping(value: object, file_name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise DataError(f"{file_name}: a prompt is an object with `model`, and with `messages` or `text`")
+        raise DataError(f"{file_name}: a prompt must be an object with `model`, and with `messages` or `text`")
     return value
 
 
 def _check_messages(prompt_file: PromptFile, file_name: str) -> None:
     roles = [message.role for message in prompt_file.all_messages]
     if prompt_file.text and prompt_file.messages:
-        raise DataError(f"{file_name}: has both `messages` and `text`; `text` stands for a single user message")
+        raise DataError(
+            f"{file_name}: has both `messages` and `text`; use only one (`text` stands for a single user message)"
+        )
     if "user" not in roles:
         raise DataError(f"{file_name}: has no user message")
     if roles[-1] != "user":
@@ -444,7 +450,7 @@ def _check_messages(prompt_file: PromptFile, file_name: str) -> None:
     if roles[len(roles) - len(turn_roles) :] != turn_roles or turn_roles[0] != "user":
         raise DataError(f"{file_name}: system messages must come first, followed by a user message")
     if not any(prompt_variables(message.content) for message in prompt_file.all_messages):
-        raise DataError(f"{file_name}: has no {{{{input}}}}: every item would get the same prompt")
+        raise DataError(f"{file_name}: has no {{{{input}}}} in its messages, so every item would get the same prompt")
     if prompt_file.output_schema is not None:
         validate_schema(prompt_file.output_schema)
 
@@ -527,9 +533,9 @@ def _version_by_id(prompt: TargetPrompt | None, id: str) -> TargetPromptVersion 
 def _model(model: str | None) -> str:
     provider, _, name = (model or "").partition("/")
     if provider not in PROVIDERS or not name:
-        problem = f"model {model} is not known" if model else "it names no model"
+        problem = f"model {model} is not known" if model else "the prompt names no model"
         raise UsageError(
-            f"{problem}: set `model:` in the file or `model` PROVIDER/MODEL, of {', '.join(PROVIDERS)}",
+            f"{problem}: set `model:` in the file, or give `model` PROVIDER/MODEL. Providers: {', '.join(PROVIDERS)}",
             fields=("model",),
         )
     return f"{provider}/{name}"

@@ -28,8 +28,9 @@ def require_deletable(
         baselines = names & {config.no_new_failures_vs, config.baseline}
         if baselines and experiment != deleted_experiment:
             raise UsageError(
-                f"the gate of experiment {experiment.name} compares with run {baselines.pop()}.\n"
-                "Nothing was deleted; `evalscribe experiments update` changes the gate."
+                f"cannot delete a run in use: the gate of experiment {experiment.name} "
+                f"compares with run {baselines.pop()}.\n"
+                "Nothing was deleted. To change the gate, use `evalscribe experiments update`."
             )
 
 

@@ -183,7 +183,10 @@ def _only(deployment: Deployment) -> Component:
     if len(deployment.components) == 1:
         return deployment.components[0]
     names = ", ".join(component.name for component in deployment.components)
-    raise UsageError(f"missing component: `component_name` NAME, one of: {names}", fields=("component_name",))
+    raise UsageError(
+        f"the deployment has several components: give `component_name` NAME, one of: {names}",
+        fields=("component_name",),
+    )
 
 
 def parse_components(
@@ -194,7 +197,8 @@ def parse_components(
     components = tuple(_component(text, shared, _headers(headers)) for text in texts)
     if headers and not any(component.kind == "http" for component in components):
         raise UsageError(
-            "`header` applies only to components at http://… or https://…, but none is given", fields=("header",)
+            "`header` applies only to components at http://… or https://…, but no such component is given",
+            fields=("header",),
         )
     return components
 
@@ -256,7 +260,7 @@ def _validate_components(components: Sequence[Component], folder: Path, name: st
     names = [component.name for component in components]
     duplicates = [name for name in names if names.count(name) > 1]
     if not names:
-        raise UsageError(f"`component` is missing: {FORMS}", fields=("component",))
+        raise UsageError(f"`component` is missing: give {FORMS}", fields=("component",))
     if duplicates:
         raise UsageError(f"`component` {duplicates[0]} is named twice; names must be unique", fields=("component",))
     if not folder.is_dir():

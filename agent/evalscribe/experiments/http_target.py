@@ -162,11 +162,15 @@ def header_values(names: Mapping[str, str], environ: Mapping[str, str] = os.envi
     """Read header values from environment variables. Raises `UsageError` if any of the variables is not set."""
     missing = [variable for variable in names.values() if not environ.get(variable)]
     if missing:
-        raise UsageError(f"{', '.join(missing)} is not set: a header of the component needs the value of this variable")
+        raise UsageError(
+            f"environment variable {', '.join(missing)} is not set; a header of the component needs its value"
+        )
     values = {name: environ[variable].strip() for name, variable in names.items()}
     invalid = [names[name] for name, value in values.items() if not (value.isascii() and value.isprintable())]
     if invalid:
-        raise UsageError(f"{', '.join(invalid)} cannot be used as a header: invalid characters")
+        raise UsageError(
+            f"the value of {', '.join(invalid)} cannot be used as a header, because it has invalid characters"
+        )
     return values
 
 

@@ -192,7 +192,7 @@ def add_run_items(
     """
     if expected is not None and len(evals) != 1:
         raise UsageError(
-            "`expected_output` applies to one eval: name it with `eval`",
+            "`expected_output` can be used only for a single eval: name that eval with `eval`",
             fields=(
                 "expected_output",
                 "eval",

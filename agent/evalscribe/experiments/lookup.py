@@ -95,7 +95,7 @@ def run_of_experiment(workspace: Workspace, names: Sequence[str]) -> ExperimentR
     Raises `UsageError` if the run belongs to another experiment.
     """
     if len(names) > 2:
-        raise UsageError("give one run, or an experiment and its run")
+        raise UsageError("too many names: give one run, or an experiment followed by its run")
     run = run_named(workspace, names[-1])
     if len(names) == 2 and experiment_named(workspace, names[0]).id != run.experiment_id:
         raise UsageError(f"run {run.id} does not belong to experiment {names[0]}")

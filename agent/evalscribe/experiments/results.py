@@ -92,7 +92,9 @@ def list_experiments(
     start = (page - 1) * page_size
     if matching and start >= len(matching):
         raise UsageError(
-            f"`page` {page}: {pluralise(len(matching), 'experiment')} in total, {page_size} per page", fields=("page",)
+            f"`page` {page} is after the last page: {pluralise(len(matching), 'experiment')} in total, "
+            f"{page_size} per page",
+            fields=("page",),
         )
     return tuple(_listed_experiment(workspace, *pair) for pair in matching[start : start + page_size])
 

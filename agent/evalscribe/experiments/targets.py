@@ -187,7 +187,7 @@ def split_command(line: str) -> tuple[str, ...]:
     except ValueError as error:
         raise UsageError(f"cmd:{line} is not a command line: {error}") from None
     if not words:
-        raise UsageError("cmd: needs a command")
+        raise UsageError("cmd: must be followed by a command")
     return words
 
 

@@ -521,7 +521,8 @@ def _select_scorers(version: ExperimentVersion, names: Sequence[str]) -> frozens
     available = [binding.spec.name for binding in version.bindings]
     if unknown := [name for name in names if name not in available]:
         raise UsageError(
-            f"`scorer` {unknown[0]!r} is not in version {version.number}; scorers: {', '.join(available)}",
+            f"`scorer` {unknown[0]!r} is not in version {version.number} of the experiment; "
+            f"scorers: {', '.join(available)}",
             fields=("scorer",),
         )
     return frozenset(names or available)

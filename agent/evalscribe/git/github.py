@@ -76,7 +76,10 @@ def translate_error(action: str, error: GithubException) -> EvalscribeError:
     if error.status == 403:
         return AccessError(f"{begin} denied access ({message}). The token lacks permission: {PERMISSION}")
     if error.status == 404:  # GitHub also answers 404 if the token may not see the repository
-        return AccessError(f"{begin} found no such repository, or the token may not see it ({message}): {PERMISSION}")
+        return AccessError(
+            f"{begin} found no such repository, or the token has no access to it ({message}). "
+            f"The token may lack permission: {PERMISSION}"
+        )
     if error.status == 422:
         kind = PullRequestExists if "already exists" in message else DataError
         return kind(f"{begin} refused: {message}")

@@ -488,7 +488,7 @@ class NewFiles:
             self.root = root.resolve()
             taken = self.root.exists() and not self.root.is_dir()
         except (OSError, RuntimeError, ValueError) as error:  # a link can point to itself
-            raise DataError(f"{root} cannot be a folder: {error}") from error
+            raise DataError(f"{root} cannot be used as a folder: {error}") from error
         if taken:
             raise DataError(f"{root} is not a folder; choose another path")
 

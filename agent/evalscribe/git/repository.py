@@ -87,7 +87,8 @@ class Trees:
                 if result.code or result.err.startswith("error:"):
                     names = ", ".join(files)
                     raise UsageError(
-                        f"{names[:200]!r} cannot be put into {base[:12]}: {result.message}. Nothing was changed"
+                        f"{names[:200]!r} cannot be added to the files of commit {base[:12]}: "
+                        f"{result.message}. Nothing was changed"
                     )
         return result.text
 
@@ -98,7 +99,7 @@ class Trees:
         """
         blob = self.blob(base, path)
         if not _is_place(path) or (blob and not blob.regular) or self._runs_through_a_file(base, path):
-            raise UsageError(f"{path[:200]!r} cannot be a regular file in {base[:12]}. Nothing was changed")
+            raise UsageError(f"{path[:200]!r} cannot be a regular file in commit {base[:12]}. Nothing was changed")
         # Without filters, the bytes are stored as given, whatever the user's attributes and line ends are.
         result = self.git.run("hash-object", "-w", "--no-filters", "--stdin", feed=text.encode("utf-8", "replace"))
         if result.code:

@@ -201,7 +201,7 @@ async def open_engine_judge(workspace: Workspace) -> AsyncIterator[EngineJudge |
         return
     if workspace.options.batch:
         raise UsageError(
-            f"`batch` sends all questions from one process: leave out `engine` {engine.name}",
+            f"`batch` sends all questions from one process and cannot use `engine` {engine.name}: leave out `engine`",
             fields=("batch", "engine"),
         )
     try:
@@ -283,7 +283,7 @@ class JudgeBuilder:
         if name != RULES:
             return (self._judge_model(name),)
         if self._batch:
-            raise UsageError("`batch` asks a model: name one with `judge` anthropic/MODEL", fields=("batch", "judge"))
+            raise UsageError("`batch` needs a model: name one with `judge` anthropic/MODEL", fields=("batch", "judge"))
         return ()
 
     def analyst(self, models: tuple[Model, ...], rubric: str | None, *, fresh: bool) -> FailureJudge:
@@ -384,7 +384,8 @@ class JudgeBuilder:
         name = self._settings.judge_name
         if name == RULES:
             raise UsageError(
-                "`cascade` asks models: name the expensive one with `judge`, or leave `judge` out",
+                "`cascade` needs models, but `judge` is rules: name the expensive model with `judge`, "
+                "or leave `judge` out",
                 fields=("cascade", "judge"),
             )
         return name

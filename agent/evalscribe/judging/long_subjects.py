@@ -346,7 +346,9 @@ class PartReader:
         )
         room = int(MARGIN * (self._window - self.answer_tokens - overhead))
         if room < LEAST:
-            raise CallFailed(f"the rubric leaves no room in a window of {self._window} tokens", free=True)
+            raise CallFailed(
+                f"the rubric leaves no room for the subject in the model's window of {self._window} tokens", free=True
+            )
         return min(room, LONGEST_PART)
 
 

@@ -101,7 +101,7 @@ def _fields(value: object) -> dict[str, Any]:
 
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise RubricError("", f"a rubric cannot be called {name!r}: letters, digits, '.', '_' and '-' only")
+        raise RubricError("", f"a rubric cannot be called {name!r}: use only letters, digits, '.', '_' and '-'")
     return name
 
 

@@ -138,7 +138,9 @@ class BatchApi:
                 if listing.created < moment:
                     break
                 if len(listings) == MAX_LISTED:
-                    raise UnavailableError(f"{self._adapter.host} lists more than {MAX_LISTED:,} batches")
+                    raise UnavailableError(
+                        f"{self._adapter.host} lists more than {MAX_LISTED:,} batches, too many to search"
+                    )
                 listings.append(listing)
         return listings[::-1]
 

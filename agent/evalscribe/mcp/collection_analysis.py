@@ -254,7 +254,7 @@ class CompareTools:
 
     def _side(self, name: str) -> str:
         if not name.strip():
-            raise UsageError("a side is empty: give runs by id, or `provider/model`")
+            raise UsageError("sides has an empty name: give the id of a run, or `provider/model`")
         return self.server_workspace.run(name)
 
 

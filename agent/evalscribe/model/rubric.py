@@ -301,7 +301,10 @@ def _check_templates(rubric: Rubric) -> None:
     mentioned = frozenset[str]().union(*(template_variables(template.content) for template in templates))
     missing = [f"{{{name}}}" for name in VARIABLES if name not in mentioned]
     if missing:
-        raise RubricError("prompt_templates", f"{' and '.join(missing)} must appear in at least one message")
+        raise RubricError(
+            "prompt_templates",
+            f"missing in all messages: {' and '.join(missing)}; each variable must appear in at least one message",
+        )
     tag = f"<{rubric.response_xml_key}>"
     tagged = rubric.output_parsing_mode is OutputParsingMode.XML_KEY
     if tagged and not any(tag in template.content for template in templates):

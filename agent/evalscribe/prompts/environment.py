@@ -274,7 +274,7 @@ def _bounded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if name in ("indent", "round", "tojson") and any(
             abs(number) > MAX_WIDTH for number in values[1:] if _is_integer(number)
         ):
-            raise SecurityError(f"a filter's width or precision is at most {MAX_WIDTH:,}")
+            raise SecurityError(f"a filter's width or precision is above {MAX_WIDTH:,}")
         result = function(*args, **kwargs)
         result = list(result) if isinstance(result, Iterator) else result
         budget.spend(result)

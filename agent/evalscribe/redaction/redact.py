@@ -203,7 +203,7 @@ def safe_message(message: str, *secrets: str) -> str:
     return cut(printable(" ".join(redact(message[: MAX_MESSAGE * 20]).split())), MAX_MESSAGE)
 
 
-def require_no_secret(value: JsonValue, where: str, instead: str = "take it out", fields: tuple[str, ...] = ()) -> None:
+def require_no_secret(value: JsonValue, where: str, instead: str = "remove it", fields: tuple[str, ...] = ()) -> None:
     """Raise `UsageError` if a value contains a secret.
 
     The message refers to the value as `where`, does not quote the value, and ends with the advice `instead`. `fields`

@@ -441,7 +441,7 @@ def _check_size(folder: Path, *, hidden: bool) -> None:
             continue
         state = path.lstat()
         if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode) or stat.S_ISLNK(state.st_mode)):
-            raise UsageError(f"{path} is neither a file nor a folder")
+            raise UsageError(f"{path} cannot be copied into a sandbox: it is neither a file nor a folder")
         size += state.st_size
         if size > COPIED_BYTES:
             raise UsageError(f"{folder} has more than {COPIED_BYTES // MIB} MB, too much to copy into a sandbox")

@@ -422,7 +422,7 @@ def _domain(categories: Sequence[str], folder: Path, tools: str) -> str:
     matches = {name for name in domains for category in categories if name in (category, *category.split("-"))}
     if len(matches) != 1:
         raise UsageError(
-            f"the run's category ({', '.join(categories)[:80]}) names none of the domains with tools: "
+            f"the run's category ({', '.join(categories)[:80]}) does not name exactly one of the domains with tools: "
             f"{', '.join(domains)}"
         )
     return matches.pop()

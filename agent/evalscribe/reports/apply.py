@@ -117,7 +117,7 @@ def with_action(text: str, line: str) -> str:
     before = parse_page(normalised(text))
     changed = next((page for page in _pages(text, line) if _stands(page, line, before)), None)
     if changed is None:
-        raise DataError("no line can be added to the section `Actions taken`")
+        raise DataError("no line can be added to the section `Actions taken` of the report")
     return changed
 
 
@@ -456,7 +456,7 @@ def _apply(workspace: Workspace, suite: SuiteFolder, offer: PatchOffer, *, agree
             return before
         if not agreed:
             raise UsageError(
-                "somebody else has answered the question in the meantime. Nothing was changed; run apply again"
+                "somebody else has already accepted or refused this patch. Nothing was changed; run apply again"
             )
         if subject.recommendation != offer.recommendation:
             raise UsageError(f"{subject.id} was edited in {offer.file} meanwhile. Nothing was changed; run apply again")

@@ -197,7 +197,7 @@ class EvidenceFinder:
         """
         # The id comes from a report, which anybody can have written.
         if not _RUN.fullmatch(run_id):
-            raise UsageError("its run id is not valid, so the run cannot be fetched from the deployment")
+            raise UsageError("the report's run id is not valid, so the run cannot be fetched from the deployment")
         from evalscribe.sources.convex import open_convex
 
         access = self._workspace.settings.convex()

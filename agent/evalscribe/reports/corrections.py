@@ -513,7 +513,9 @@ def undo_label(workspace: Workspace, written: LabelWritten) -> None:
     library = workspace.reports
     with library.locked():
         if text_of(find_stored_report(workspace, written.report)) != written.new_text:
-            raise ChangedError(f"{written.report} has been changed since; correct the label again instead")
+            raise ChangedError(
+                f"{written.report} has changed since, so the correction cannot be undone; correct the label again"
+            )
         library.write(written.report, written.old_text)
 
 

@@ -109,4 +109,6 @@ def place_document(
         if current is None or is_unedited(current):
             path = library.write(name, text)
             return PlacedDocument(path=path, name=name, state="updated" if current else "new", note=note)
-    raise DataError(f"every name for this {kind} is taken by pages that people edited: {names[0]} and its alternatives")
+    raise DataError(
+        f"this {kind} was not saved: people have edited {names[0]} and all its alternatives; rename one of them"
+    )

@@ -142,7 +142,9 @@ def _parse_remote(repository: GitRepository, local: LocalReport, commit: str, br
     text = repository.read(commit, local.path)
     if text is None:
         if local.path in repository.files(commit):
-            raise DataError(f"{local.path} on {branch} of {local.remote} is not text; it is not overwritten")
+            raise DataError(
+                f"{local.path} on {branch} of {local.remote} is not text, so the report was not published over it"
+            )
         return None
     data = repository.read(commit, local.data_path) if has_data(text) else None
     return PageSource(name=local.source.name, text=text, data=data)
@@ -157,7 +159,9 @@ def _united(local: LocalReport, remote_pages: Mapping[str, PageSource | None]) -
         try:
             united = reconcile(source, remote_page, list(local.bases()))
         except DataError as error:
-            raise DataError(f"not published: {local.path} differs on {branch} of {local.remote}; {error}") from error
+            raise DataError(
+                f"{local.path} was not published, because it differs on {branch} of {local.remote}: {error}"
+            ) from error
         lead = source if united.ours else remote_page
         data = write_data(updated_analysis(read_data(lead.data, lead.data_name), united.report)) if lead.data else None
         united_data = next(
@@ -374,7 +378,7 @@ def _inside(repository: GitRepository, file: ReportFile) -> str:
     try:
         return file.path.resolve().relative_to(repository.root.resolve()).as_posix()
     except ValueError as error:
-        raise UsageError(f"{file.path} is not inside {repository.root}") from error
+        raise UsageError(f"the report {file.path} is not inside the repository {repository.root}") from error
 
 
 def _first_lines(report: Report) -> str:

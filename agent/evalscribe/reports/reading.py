@@ -80,7 +80,9 @@ def read_page(source: PageSource, bases: Iterable[str] = ()) -> PageEdits:
 def _data(source: PageSource) -> Analysis:
     """Parse the data of a page. Raises `DataError` if the data is missing, invalid, or about another run."""
     if source.data is None:
-        raise DataError(f"{source.data_name} is missing: it has the report's data; restore it, for example from git")
+        raise DataError(
+            f"{source.data_name} is missing: it contains the report's data; restore it, for example from git"
+        )
     data = read_data(source.data, source.data_name)
     front = front_matter(source.text)
     if (run := front.get("run")) is not None and str(run) != data.run.id:
@@ -270,7 +272,7 @@ def find_stored_report(workspace: Workspace, name: str) -> ReportFile:
         files = [file for run_id in workspace.store.analyses.run_ids(name) for file in _of_run(reports, run_id)]
     if len(files) > 1:
         raise NotFoundError(
-            f"{name[:80]!r} fits several reports: {join_first([file.name for file in files], MOST_NAMED)}"
+            f"{name[:80]!r} matches several reports; name one: {join_first([file.name for file in files], MOST_NAMED)}"
         )
     if not files:
         names = [file.name for file in reports]
@@ -368,7 +370,7 @@ def _files(library: ReportsFolder, model: str | None) -> Sequence[ReportFile]:
     if model is not None:
         provider, _, name = model.partition("/")
         if not name:
-            raise UsageError(f"{model!r} names no model: give provider/model")
+            raise UsageError(f"{model!r} is not a full model name: give PROVIDER/MODEL")
         files = library.of_model(provider, name)
     return sorted(files, key=lambda file: file.name)
 

@@ -540,7 +540,7 @@ class _Gathered:
 def _split_model(model: str) -> tuple[str, str]:
     provider, _, name = model.partition("/")
     if not name:
-        raise UsageError(f"{model!r} names no model: give provider/model")
+        raise UsageError(f"{model!r} is not a full model name: give PROVIDER/MODEL")
     return provider, name
 
 

@@ -188,7 +188,7 @@ class Settings(Frozen):
         try:
             return access.full_model_name(self.judge.value)
         except UsageError as error:
-            raise UsageError(f"`judge` {error}, or `rules` for the rules", fields=("judge",)) from None
+            raise UsageError(f"`judge` {error}, or `rules` to judge without a model", fields=("judge",)) from None
 
     @property
     def user_names_judge(self) -> bool:
@@ -341,7 +341,7 @@ def _options_source(options: Options, cwd: Path) -> SettingsSource:
 def _key_in(path: Path) -> str:
     lines = [line.strip() for line in read_settings_file(path).splitlines() if line.strip()]
     if len(lines) != 1:
-        raise UsageError(f"{path} must contain only the key, on one line")
+        raise UsageError(f"the key file {path} must contain only the deploy key, on one line")
     return lines[0]
 
 
@@ -395,10 +395,10 @@ def _reports(setting: SettingValue[str] | None, cwd: Path, root: Path) -> Settin
         folder = ((root if inside else cwd) / setting.value).resolve()
     # `resolve` raises `ValueError` for a NUL character and `RuntimeError` for a loop of links.
     except (OSError, ValueError, RuntimeError):
-        raise UsageError(f"reports ({setting.origin.where}) cannot be a folder") from None
+        raise UsageError(f"the value of reports ({setting.origin.where}) is not a valid folder") from None
     if inside and not folder.is_relative_to(root):
         raise UsageError(
-            f"reports ({setting.origin.where}) is outside {root}: if that is intended, name the folder with `reports`",
+            f"reports ({setting.origin.where}) is outside {root}; to use that folder anyway, name it with `reports`",
             fields=("reports",),
         )
     return SettingValue(value=folder, origin=setting.origin)

@@ -83,7 +83,7 @@ def full_model_name(name: str) -> str:
             f"{name} is a model of several providers; use {' or '.join(model + date for model in matches)}"
         )
     providers = ", ".join(PROVIDERS)
-    raise UsageError(f"{name} is not a known model{did_you_mean(name)}; use PROVIDER/MODEL of {providers}")
+    raise UsageError(f"{name} is not a known model{did_you_mean(name)}; use PROVIDER/MODEL (providers: {providers})")
 
 
 def did_you_mean(name: str) -> str:
@@ -232,7 +232,7 @@ def npx_environment(places: SettingsSources) -> dict[str, str]:
         return {}
     if command_line.get(DEPLOYMENT_NAME):
         raise UsageError(
-            "`deployment` works only over HTTP; with `via` npx the folder or CONVEX_DEPLOY_KEY determines the "
+            "`deployment` works only over HTTP; with `via` npx, `convex_dir` or CONVEX_DEPLOY_KEY determines the "
             "deployment",
             fields=("deployment", "via"),
         )

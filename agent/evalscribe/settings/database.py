@@ -31,7 +31,7 @@ def store_url(places: SettingsSources) -> SettingValue[str] | None:
     where = f"{URL_NAME} ({setting.origin.where})" if setting.origin.where != _IN_GIT else f"store_url ({_IN_GIT})"
     parts = urlsplit(_checked(setting.value, where))
     if parts.password and setting.origin.where == _IN_GIT:
-        raise UsageError(f"{where} has a password, and that file is kept in git: set {URL_NAME} in .env.local")
+        raise UsageError(f"{where} has a password, but that file is kept in git; set {URL_NAME} in .env.local instead")
     return (
         setting
         if setting.origin.trust > FOLDER

@@ -155,9 +155,9 @@ def _page(url: str) -> RunAddress:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise UsageError(f"not a URL: {_EXPECTED}") from None
+        raise UsageError(f"the address is not a valid URL: {_EXPECTED}") from None
     if parts.scheme not in ("http", "https", ""):
-        raise UsageError(f"a {parts.scheme}: address is not a run: {_EXPECTED}")
+        raise UsageError(f"a run's URL cannot begin with {parts.scheme}: {_EXPECTED}")
     names = [unquote(name) for name in parts.path.split("/") if name]
     at = _position_of_run(names)
     run_id, *rest = names[at + 1 :]

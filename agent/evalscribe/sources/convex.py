@@ -206,7 +206,7 @@ class DeploymentPayloads:
         return UnavailableError(
             f"{where} could not list the failures of run {self._run_id}, and hides the reason: {message}\n"
             f"check that the id is the id of a run, and that the deployment ({self._functions.chosen_by}) has the "
-            "functions",
+            "functions of convex-evals",
             fields=_CHOOSING,
         )
 

@@ -52,7 +52,7 @@ class EveryEvalEverReader(EvalReader):
         files = list(self._files())
         if not files:
             raise DataError(
-                f"{self._path} has results but no instances, and the folder of the file has no file …{_SUFFIX}"
+                f"{self._path} has results but no instances; its folder needs a file whose name ends with {_SUFFIX}"
             )
         for path in files:
             aggregate = self._aggregate(path)

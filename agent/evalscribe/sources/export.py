@@ -97,7 +97,7 @@ class ExportFile(RecordFile):
                 raise DataError(f"a line that cannot be read: {line.problem}")
             item = parse_line(line.value, run_id)
             if isinstance(item, Record) and item.run_id not in self._runs:
-                raise DataError("an eval before its run")
+                raise DataError("an eval that comes before its run")
             return self._with_overrides(item) if isinstance(item, Run) else item
         except DataError as error:
             self._left_out.add(str(error), f"line {line.number}", lost=True)

@@ -69,7 +69,9 @@ class FileReader:
             piece = self._stream.read(size if self._remaining is None else min(size, self._remaining))
         self.bytes += len(piece)
         if self.bytes > UNCHECKED_BYTES and self.bytes > self._size * MAX_COMPRESSION:
-            raise DataError(f"{self._path} is compressed by a factor above {MAX_COMPRESSION}, unlike real text")
+            raise DataError(
+                f"{self._path} was not read: it is compressed by a factor above {MAX_COMPRESSION}, unlike real text"
+            )
         if self._remaining is not None:
             self._remaining -= len(piece)
         self._hash.update(piece)

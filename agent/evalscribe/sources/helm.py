@@ -70,7 +70,7 @@ class HelmReader(EvalReader):
         folder = self._path if self._path.is_dir() else self._path.parent
         state = file_below(folder, _STATE)
         if state is None:
-            raise DataError(f"{folder} has no {_STATE}")
+            raise DataError(f"{folder} is not a complete HELM run: it has no {_STATE}")
         spec = self._spec(folder)
         scores = self._scores(folder)
         if not scores:

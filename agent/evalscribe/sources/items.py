@@ -85,7 +85,7 @@ def _fields(row: Mapping[str, object], columns: Mapping[str, str]) -> dict[str, 
     values = {fields[name]: part for name, part in row.items() if name in fields}
     unknown = {name: part for name, part in row.items() if name not in fields}
     if unknown and not columns:
-        likely = f"; name columns, such as `map` input={_short(next(iter(unknown)))}"
+        likely = f"; to use another field as the input: `map` input={_short(next(iter(unknown)))}"
         field_list = f"fields: {', '.join(ITEM_FIELDS)} (or expected, id)"
         verb = "is" if len(unknown) == 1 else "are"
         raise _WrongFieldsError(f"{_listed(unknown)} {verb} unknown; {field_list}{'' if 'input' in values else likely}")
@@ -559,7 +559,7 @@ def csv_rows(
 
 def _row(header: list[str], cells: list[str]) -> _Row:
     if len(cells) != len(header):
-        raise DataError(f"has {pluralise(len(cells), 'cell')}, not {len(header)}")
+        raise DataError(f"has {pluralise(len(cells), 'cell')}, but the header has {len(header)}")
     if not all(map(is_clean, cells)):
         raise DataError("not UTF-8, or contains NUL")
     return dict(zip(header, cells, strict=True))

@@ -72,7 +72,7 @@ class LmEvalReader(EvalReader):
         for samples in self._files():
             groups.setdefault(samples.time, []).append(samples)
         if not groups:
-            raise DataError(f"{self._path} has results without samples: run lm_eval so that it logs samples")
+            raise DataError(f"{self._path} has results but no samples; run lm_eval so that it logs samples")
         for time, files in groups.items():
             results = self._results(time, files)
             listed = {

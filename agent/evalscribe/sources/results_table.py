@@ -321,8 +321,8 @@ class ResultsTable(RecordFile):
             likely = self.table.likely
             field = next((candidate for candidate in _DECIDING if candidate in likely), "score")
             raise DataError(
-                f"{self._path} does not say which rows passed: the file needs a column `passed` or `score`, or `map` "
-                f"{field}={likely.get(field, 'NAME')}. {_columns_of(names)}",
+                f"{self._path} does not say which rows passed: the file needs a column `passed` or `score`; if "
+                f"that column has another name, give `map` {field}={likely.get(field, 'NAME')}. {_columns_of(names)}",
                 fields=("map",),
             )
 
@@ -380,8 +380,8 @@ class ResultsTable(RecordFile):
         if summary.above and self._overrides.threshold is None and "passed" not in self._columns:
             place, value = summary.above
             raise DataError(
-                f"{self._path}: {place}: the score {value:g} is above 1; name the lowest score that passes with "
-                "`threshold`",
+                f"{self._path}: {place}: the score {value:g} is above 1; set `threshold` to the lowest score "
+                "that passes",
                 fields=("threshold",),
             )
 

@@ -106,7 +106,7 @@ class Decisions:
         if entry is None:
             raise UsageError(f"finding {decision.n} not found in report {decision.report[:200]!r}")
         if not entry.report.editable:
-            raise UsageError(f"{entry.report.name} has no data file; edit the page itself")
+            raise UsageError(f"{entry.report.name} has no data file to change; edit the report's own file")
         return entry
 
     def _undo(self, entry: Entry) -> str:
@@ -157,4 +157,4 @@ def as_decision(body: bytes) -> Decision:
     try:
         return Decision.model_validate_json(body)
     except ValueError as error:
-        raise UsageError(f"not a decision: {str(error)[:200]}") from None
+        raise UsageError(f"the request is not a valid decision: {str(error)[:200]}") from None

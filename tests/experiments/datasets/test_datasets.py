@@ -150,7 +150,7 @@ def test_duplicates_are_grouped_and_only_later_ones_are_removable(datasets: Data
     groups = find_duplicates(datasets.draft(dataset.id))
     assert [(one.kept.key, [twin.key for twin in one.others]) for one in groups] == [("a", ["c", "d"]), ("b", ["e"])]
     assert groups[0].splits == ("test", "train")
-    with pytest.raises(UsageError, match="`remove_item_id` a: not a removable duplicate; removable: c, d, e"):
+    with pytest.raises(UsageError, match="a is not a duplicate that can be removed; removable items: c, d, e"):
         remove_duplicates(datasets, dataset, ["a", "d"])
     assert remove_duplicates(datasets, dataset, ["d"]).items == 1
     assert remove_duplicates(datasets, dataset, []).items == 2

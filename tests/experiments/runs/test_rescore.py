@@ -90,7 +90,7 @@ async def test_rescoring_one_scorer_combines_with_stored_scores_of_the_others(la
         one.workspace, run, show_nothing, scorers=("kind",), runners=open_runners(EqualityScorer(), strict)
     )
     assert (result.scores, one.verdicts(run)) == (1, {"k0/1": "failed"})
-    with pytest.raises(UsageError, match="`scorer` 'nix' is not in version 2; scorers: equal, kind"):
+    with pytest.raises(UsageError, match="`scorer` 'nix' is not in version 2 of the experiment; scorers: equal, kind"):
         await rescore_run(one.workspace, run, show_nothing, scorers=("nix",), runners=open_runners())
 
 

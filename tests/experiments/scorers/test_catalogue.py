@@ -107,7 +107,7 @@ def test_stored_spec_creates_the_same_scorer() -> None:
         ("contains", {"pattern": "x", "case_sensitive": "no"}, "case_sensitive must be a valid boolean"),
         ("contains", {"pattern": "x", "expected_field": "expected"}, "expected_field is unknown"),
         ("contains", {"pattern": "x", "output_field": "label"}, "output_field must begin with one of output"),
-        ("contains", {"pattern": "x", "output_field": "output..label"}, "output_field is not a name such as"),
+        ("contains", {"pattern": "x", "output_field": "output..label"}, "output_field is not a dotted path such as"),
         ("json_valid", {"strict": True}, "strict is unknown; known keys: output_field"),
         ("no_errors", {"x": 1}, "x is unknown; known keys: none"),
         ("regex_match", {"pattern": "(a"}, "pattern is not a regular expression: missing )"),
@@ -144,7 +144,7 @@ def test_stored_spec_creates_the_same_scorer() -> None:
         ("state_equals", {"name": "a", "expected": 1, "expected_field": "expected.a"}, "be combined with expected"),
         ("json_schema", {"schema": {"type": "thing"}}, "schema is not a JSON Schema"),
         ("json_schema", {"schema": 3}, "schema"),
-        ("json_schema", {"schema": {"$schema": "https://example.test/draft"}}, "names the unknown draft"),
+        ("json_schema", {"schema": {"$schema": "https://example.test/draft"}}, "has the unknown $schema"),
         (
             "json_schema",
             {"schema": {"$ref": "https://example.test/a.json"}},

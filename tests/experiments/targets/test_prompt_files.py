@@ -34,7 +34,7 @@ def test_yaml_json_markdown_and_text_give_the_same_prompt() -> None:
         ("messages: [{role: user, content: '{{input}}'}, {role: assistant, content: x}]", "it must be a user message"),
         ("messages: [{role: user, content: '{{input}}'}, {role: system, content: x}]", "is from the system"),
         ("messages: [{role: assistant, content: x}, {role: user, content: '{{input}}'}]", "system messages must come"),
-        ("- a", "a prompt is an object"),
+        ("- a", "a prompt must be an object"),
         ("a: [", "p.yaml:1"),
     ],
 )

@@ -97,7 +97,7 @@ def test_export_is_imported_and_bad_lines_are_left_out(tmp_path: Path, read_file
         "a line that cannot be read: invalid JSON: Expecting value at character 1 (first: line 5)": 1,
         "a line that cannot be read: JSON nested too deeply (first: line 6)": 1,
         "a line whose `eval.category` is wrong: field required (first: line 7)": 1,
-        "an eval before its run (first: line 8)": 1,
+        "an eval that comes before its run (first: line 8)": 1,
     }
     assert read_file(path, model="other/m-2", experiment="f").run == RUN.model_copy(
         update={"provider": "other", "model": "m-2", "experiment": "f"}

@@ -245,7 +245,7 @@ def test_json_rows_accept_any_value(table: Callable[..., Path]) -> None:
         pytest.param("input,score\n", "contains no results: it has no rows below its header", id="no rows"),
         pytest.param("input,score\nq,good\n", "line 2: `score` is 'good', not a number; no row says", id="no number"),
         pytest.param("input,passed\nq,0.4\n", "line 2: `passed` is '0.4'; no row says", id="no boolean"),
-        pytest.param("input,score\na,1\nq,4\n", "line 3: the score 4 is above 1; name the lowest score", id="above 1"),
+        pytest.param("input,score\na,1\nq,4\n", "line 3: the score 4 is above 1; set `threshold`", id="above 1"),
         pytest.param("input,score,score\na,1,2\n", "has 2 columns 'score': keep one", id="twice"),
         pytest.param(
             "input,score\na,1,2\n", r"a row that cannot be read: 3 cells in place of 2 .first: line 2", id="cells"

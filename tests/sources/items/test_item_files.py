@@ -138,7 +138,7 @@ def test_bad_csv_rows_are_reported_with_their_first_line(tmp_path: Path) -> None
     items, rows = _table(tmp_path, table, events="ev")
     assert [item.input for item in items] == ["a\nb", "g"]
     assert [one.partition(": ")[0] for one in rows.problems] == [f"t.csv:{number}" for number in (4, 5, 6, 7, 9)]
-    assert rows.problems[0] == "t.csv:4: has 1 cell, not 2"
+    assert rows.problems[0] == "t.csv:4: has 1 cell, but the header has 2"
     assert "never closed" in rows.problems[-1]
 
 

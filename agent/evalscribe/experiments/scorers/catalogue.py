@@ -344,7 +344,7 @@ def _check_dependencies(bindings: Sequence[Binding], names: Sequence[str]) -> No
         if missing:
             raise UsageError(
                 f"scorer {binding.spec.name} depends on {missing[0]}, which is not attached: "
-                f"`builtin_scorer` {missing[0]} or `scorer_id` {missing[0]}",
+                f"give `builtin_scorer` {missing[0]} or `scorer_id` {missing[0]}",
                 fields=(
                     "builtin_scorer",
                     "scorer_id",

@@ -179,7 +179,7 @@ def _complete_result(fields: dict[str, Any], threshold: float) -> ScoreResult:
     if fields.get("status", "ok") != "ok":
         return ScoreResult(**{"explanation": "", **fields, "value": None, "passed": None})
     if value is None and passed is None:
-        raise ValueError("it returned neither a value nor passed")
+        raise ValueError("it returned neither 'value' nor 'passed'")
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ValueError(f"its value is not a number but {type(value).__name__}")
     if value is not None and not (math.isfinite(value) and 0 <= value <= 1):

@@ -159,7 +159,7 @@ def build_validator(schema: Any) -> "Validator":
     draft = schema.get("$schema") if isinstance(schema, dict) else None
     cls: Any = Draft202012Validator if draft is None else validator_for({"$schema": str(draft)}, default=_UNKNOWN)
     if cls is None:
-        raise ValueError(f"names the unknown draft {preview(draft)}")
+        raise ValueError(f"has the unknown $schema {preview(draft)}")
     try:
         cls.check_schema(schema)
     except SchemaError as error:

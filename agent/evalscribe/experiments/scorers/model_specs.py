@@ -123,7 +123,7 @@ class ModelConfig(ScorerConfig):
     @property
     def model_id(self) -> str | None:
         if self.model is None and self.provider is not None:
-            raise UsageError("provider needs model: give both, or give model as provider/name")
+            raise UsageError("provider is given without model: give both, or only model, as provider/name")
         return f"{self.provider}/{self.model}" if self.provider else self.model
 
 
@@ -153,11 +153,11 @@ class LlmJudgeConfig(ModelConfig):
             self._check_template(self.prompt_template)
             if unused := [name for name in INCLUDES if name in fields_set]:
                 raise ValueError(
-                    f"{unused[0]} needs criteria or rubric: a prompt_template itself names the parts to show"
+                    f"{unused[0]} cannot be combined with prompt_template, which itself names the parts to show"
                 )
         if self.rubric is not None and "citations" in fields_set:
             raise ValueError(
-                "citations needs criteria or prompt_template: a stored rubric itself defines whether citations "
+                "citations cannot be combined with rubric: a stored rubric itself defines whether citations "
                 "are required"
             )
         return self

@@ -192,7 +192,7 @@ def _validate_selector(selector: str) -> str:
             f"must begin with one of {', '.join(ROOTS)}: write output.{selector} for a field of the output"
         )
     if not all(steps) or len(selector) > LONGEST or not selector.isprintable():
-        raise ValueError(f"is not a name such as {root}.answer.items.0.id")
+        raise ValueError(f"is not a dotted path such as {root}.answer.items.0.id")
     return selector
 
 

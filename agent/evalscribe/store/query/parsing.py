@@ -137,7 +137,7 @@ def parse_query(sql: str) -> exp.Query:
     if len(sql) > LONGEST:
         raise QueryError(f"it has {len(sql):,} characters; the maximum is {LONGEST:,}", None)
     if "\x00" in sql:
-        raise QueryError("it contains a NUL character", sql.index("\x00"))
+        raise QueryError("the query contains a NUL character", sql.index("\x00"))
     statements = [statement for statement in _read(sql) if statement is not None]
     if len(statements) != 1:
         raise QueryError("give one SELECT" if not statements else "give one SELECT, not several statements", None)
@@ -150,9 +150,7 @@ def _read(sql: str) -> list[exp.Expr | None]:
         _no_junk(sql, tokens)
         return list(Syntax().parser().parse(tokens, sql))
     except TokenError as error:
-        raise QueryError(
-            f"this cannot be parsed: a quotation or comment is not closed ({_short(error)})", None
-        ) from None
+        raise QueryError(f"a quotation or comment is not closed ({_short(error)})", None) from None
     except ParseError as error:
         details = error.errors[0] if error.errors else {}
         offset = _offset(sql, details.get("line"), details.get("col"), details.get("highlight") or "")

@@ -112,7 +112,7 @@ TABLES = (
                 "it",
                 ("provider", "text", ""),
                 ("model", "text", ""),
-                ("experiment", "text", "only runs of one experiment are compared"),
+                ("experiment", "text", "a report compares its run only with runs of the same experiment"),
                 (
                     "status",
                     "text",

@@ -36,7 +36,7 @@ def spec(scorer: str, workspace: Path | None = None, **config: Any) -> ScorerSpe
         ("llm_judge", {"criteria": "a", "samples": True}, "samples must be a valid integer"),
         ("llm_judge", {"criteria": "a", "model": "gpt"}, "write provider/name"),
         ("llm_judge", {"criteria": "a", "model": "nobody/gpt"}, "there is no provider 'nobody'"),
-        ("llm_judge", {"criteria": "a", "provider": "openai"}, "provider needs model"),
+        ("llm_judge", {"criteria": "a", "provider": "openai"}, "provider is given without model"),
         ("llm_judge", {"criteria": "a", "choice_scores": {"good": 2, "bad": 0}}, "choice_scores.good must be less"),
         ("llm_judge", {"criteria": "a", "choice_scores": {"good": 1}}, "choice_scores"),
         ("llm_judge", {"prompt_template": "Is {{input}} nice?"}, "must contain {{output}}"),
