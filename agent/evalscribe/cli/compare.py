@@ -102,7 +102,7 @@ def _check(sides: list[str], *, within: bool, as_csv: bool, as_json: bool) -> No
             "`compare --within RUN`."
         )
     if as_csv and (as_json or len(sides) < 3):
-        raise UsageError("--csv prints a matrix, which needs three or more runs; it excludes --json")
+        raise UsageError("--csv prints a matrix: give three or more runs, and leave out --json")
 
 
 def print_comparison(result: WrittenComparison, *, dry_run: bool, as_json: bool, as_csv: bool) -> int:

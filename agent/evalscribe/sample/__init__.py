@@ -25,7 +25,7 @@ GRADED_WITH = ("mypy", "pytest", "ruff")
 
 
 def replay_table() -> ReplayTable:
-    """How one answer of the sample is graded again."""
+    """Return the settings with which one answer of the sample is graded again."""
     # The commands end within a second. The limit only stops them on a machine that is starved of CPU time.
     return ReplayTable(command="{python} {suite}/grade.py {eval} {attempt}", suite=".", time_limit=1200)
 
