@@ -75,9 +75,9 @@ def test_evals_are_paged_in_order_of_name(eval_tables: Tables) -> None:
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("1 = 1) OR (1 = 1", "line 2, column"),
-        ("id = ", "line 2, column"),
-        ("nobody = 1", "line 2, column 1: column nobody"),
+        ("1 = 1) OR (1 = 1", "line 1, column"),
+        ("id = ", "line 1, column"),
+        ("nobody = 1", "line 1, column 1: column nobody"),
         ("1 = 1; DELETE FROM agent_runs", "one SELECT"),
     ],
 )

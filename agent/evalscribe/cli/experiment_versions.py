@@ -176,7 +176,7 @@ def sample(form: Format = "table") -> int:
     with Workspace() as workspace:
         experiment, new = run_until_signal(create_sample(workspace))
     message = (
-        "Created experiment sample: 20 tickets, and the deployments sample-first and sample-second of an agent."
+        "Created experiment sample: 20 questions, and the deployments sample-first and sample-second of an agent."
         if new
         else "The experiment sample already exists."
     )

@@ -301,13 +301,13 @@ def list_evals(
 ) -> EvalList:
     """List evals, sorted by run, name and trial.
 
-    Raises `UsageError` if the condition is invalid. The message contains the position of
-    the error, where line 2 is the first line of the condition.
+    Raises `UsageError` if the condition is invalid. The message contains the line and the column of the error in the
+    condition.
     """
     if filters.where:
         # Checked alone, a condition such as `1 = 1) OR (1 = 1` is a syntax error. Inside the query, it would close the
         # parenthesis around it.
-        check_query(_IDS.format(where=filters.where), tables.dialect)
+        check_query(_IDS.format(where=filters.where), tables.dialect, first_line=0)
     source = (
         f"FROM agent_runs AS one LEFT JOIN ({_FINDINGS}) AS finding ON finding.agent_run_id = one.id {_where(filters)}"
     )

@@ -27,11 +27,12 @@ class QueryError(Exception):
         super().__init__(message)
         self.offset = offset
 
-    def as_usage_error(self, sql: str) -> UsageError:
+    def as_usage_error(self, sql: str, first_line: int = 1) -> UsageError:
+        """Return the error with line and column. `first_line` is the number of the query's first line."""
         if self.offset is None:
             return UsageError(f"this query cannot be run: {self}")
         line, column = place(sql, self.offset)
-        return UsageError(f"line {line}, column {column}: {self}")
+        return UsageError(f"line {line - 1 + first_line}, column {column}: {self}")
 
 
 def query_error(node: exp.Expr | None, message: str) -> QueryError:

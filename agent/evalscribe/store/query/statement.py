@@ -60,8 +60,11 @@ class Statement(Frozen):
     columns: tuple[ResultColumn, ...]
 
 
-def check_query(sql: str, dialect: Dialect) -> Statement:
+def check_query(sql: str, dialect: Dialect, *, first_line: int = 1) -> Statement:
     """Check a user's query, and return the statement that an engine can run.
+
+    Args:
+        first_line: Number of the query's first line in error messages: 0 if the first line is not the user's.
 
     Raises:
         UsageError: The text is not a single SELECT over the documented tables. The message states line and column.
@@ -69,7 +72,7 @@ def check_query(sql: str, dialect: Dialect) -> Statement:
     try:
         return _statement(sql, dialect)
     except QueryError as refused:
-        raise refused.as_usage_error(sql) from None
+        raise refused.as_usage_error(sql, first_line) from None
     except RecursionError:
         raise QueryError("it is nested too deeply", None).as_usage_error(sql) from None
 
