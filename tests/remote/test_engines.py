@@ -1,6 +1,8 @@
 """Conformance tests of the local and the Ray engine."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
@@ -114,3 +116,34 @@ async def test_item_that_kills_three_workers_is_lost(cluster: EngineFactory, tmp
         assert lost.reason.startswith("its worker died 3 times")
         assert worker.times("began", 13) == 3
         assert await pool(4) == 8
+
+
+FAILED_START = """
+import psutil
+import ray
+from ray._private.node import Node
+from evalscribe.remote.engine import join_cluster
+
+start, starts = Node.start_ray_processes, []
+
+
+def start_too_slowly(node: Node) -> None:
+    start(node)
+    starts.append(node)
+    if len(starts) == 1:
+        raise Exception("The current node timed out during startup.")
+
+
+Node.start_ray_processes = start_too_slowly
+assert join_cluster(None)
+names = [child.name() for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+print(len(starts), names.count("raylet"), names.count("gcs_server"), ray.is_initialized())
+ray.shutdown()
+"""
+
+
+def test_processes_of_a_cluster_that_could_not_be_started_are_ended() -> None:
+    if find_spec("ray") is None:
+        skip_or_fail("ray")
+    done = subprocess.run([sys.executable, "-c", FAILED_START], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["2", "1", "1", "True"], done.stderr

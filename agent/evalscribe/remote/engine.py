@@ -12,7 +12,10 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import count
+from pathlib import Path
 from typing import Any, Generic, TypeVar
+
+import psutil
 
 from evalscribe.errors import UnavailableError, UsageError
 from evalscribe.ids import Frozen
@@ -449,19 +452,37 @@ def join_cluster(address: str | None) -> bool:
     if address is None:
         # A local cluster is for this process alone, so other machines must not reach it.
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE_BYTES, "_node_ip_address": LOOPBACK}
+    children = frozenset(psutil.Process().children())
     for remaining_starts in reversed(range(1 if address else STARTS)):
         try:
             ray.init(address=address or "local", **options)
             break
         except Exception as error:
+            ray.shutdown()
+            if address is None:
+                _end_failed_start(Path(ray.__file__).parent, children)
             if remaining_starts:
-                # Part of the cluster may have started, and a second start would find it.
-                ray.shutdown()
                 continue
             message = " ".join(str(error).split())[:200]
             problem = f"the Ray cluster {address} cannot be joined" if address else "Ray cannot be started here"
             raise UnavailableError(f"{problem}: {message}") from None
     return True
+
+
+def _end_failed_start(folder: Path, children: frozenset[psutil.Process]) -> None:
+    """Kill the processes of a cluster that could not be started completely.
+
+    `ray.shutdown` knows only clusters that were started completely.
+
+    Args:
+        folder: The folder in which Ray is installed.
+        children: The child processes that existed before the start.
+    """
+    for process in frozenset(psutil.Process().children()) - children:
+        with suppress(psutil.Error):
+            # This process can have started other programs in the meantime.
+            if any(str(folder) in word for word in process.cmdline()):
+                process.kill()
 
 
 def _restore_signal_handlers() -> None:
