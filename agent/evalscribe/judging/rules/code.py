@@ -130,7 +130,7 @@ def stem(word: str) -> str:
 
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the significant words of a text. Identifiers are split: `storeFile` → `store`, `file`."""
-    words = (part for name in NAME.findall(text) for part in parts(name))
+    words = {part for name in names(text) for part in parts(name)}
     return frozenset(stem(word) for word in words if len(word) >= 4 and word not in COMMON)
 
 

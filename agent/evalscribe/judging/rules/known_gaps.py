@@ -298,10 +298,12 @@ def _respelled(facts: Facts, note: GapNote) -> str | None:
 
 def _preferred(facts: Facts, note: GapNote) -> str | None:
     """Return the note's words after `instead of` if all are on lines of the reference that the output lacks."""
-    lost = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
     words = stems(note.preferred)
+    if not words:
+        return None
+    lost = stems(code.joined(line.text for line in facts.left_out)) - stems(facts.output_code)
     has_it = "function" in words and HELPER.search(facts.all_output)
-    return note.preferred if words and words <= lost and not has_it else None
+    return note.preferred if words <= lost and not has_it else None
 
 
 def _defined_otherwise(facts: Facts, note: GapNote) -> str | None:
@@ -323,8 +325,7 @@ def _in_words(facts: Facts, note: GapNote) -> str | None:
 
     Return None unless every significant word of the note is on some changed line.
     """
-    introduced = stems(code.joined(line.text for line in facts.introduced))
-    if len(note.stems) < LEAST_WORDS or not note.stems <= introduced:
+    if len(note.stems) < LEAST_WORDS or not note.stems <= stems(code.joined(line.text for line in facts.introduced)):
         return None
     for line in facts.introduced:
         declares = quote.DECLARES.match(line.text)
