@@ -283,9 +283,12 @@ class ReportEntry(Frozen):
 
         If `joined` is empty, the result contains only this entry.
         """
+        if not self.joined:
+            return (self,)
         shared = ("classification", "cause_kind", "uncertain", "reviewer", "notes")
         shared_values = {name: getattr(self, name) for name in shared}
-        return tuple(replaced(part, **shared_values) for part in self.joined) or (self,)
+        # Rendering a page needs the parts many times, so values that are already valid are not validated again.
+        return tuple(part.model_copy(update=shared_values) for part in self.joined)
 
     def part(self, evals: Sequence[EvalRef]) -> "ReportEntry":
         """Return a copy of the entry that contains only the given evals."""
@@ -322,7 +325,8 @@ def join_entries(entries: Sequence[ReportEntry]) -> ReportEntry:
     joined: list[ReportEntry] = []
     for entry in entries:
         index = next(
-            (index for index, earlier in enumerate(joined) if replaced(entry, evals=earlier.evals) == earlier), None
+            (i for i, earlier in enumerate(joined) if entry.model_copy(update={"evals": earlier.evals}) == earlier),
+            None,
         )
         if index is None:
             joined.append(entry)
@@ -536,12 +540,12 @@ class Report(Frozen):
     @field_validator("patterns")
     @classmethod
     def _printable_patterns(cls, patterns: tuple[Pattern, ...], info: ValidationInfo) -> tuple[Pattern, ...]:
-        entries = info.data.get("entries", ())
+        reported = _reported(info)
         return tuple(
             Pattern(
                 name=prose.prose(pattern.name, also=prose.PARENTHESIS) or "unnamed",
                 kind=pattern.kind,
-                evals=_in_order(pattern.evals, entries),
+                evals=_in_order(pattern.evals, reported),
                 text=prose.prose(pattern.text),
             )
             for pattern in patterns
@@ -550,12 +554,12 @@ class Report(Frozen):
     @field_validator("follow_ups")
     @classmethod
     def _printable_follow_ups(cls, follow_ups: tuple[FollowUp, ...], info: ValidationInfo) -> tuple[FollowUp, ...]:
-        entries = info.data.get("entries", ())
+        reported = _reported(info)
         return tuple(
             FollowUp(
                 report=prose.name(follow_up.report),
                 text=prose.prose(follow_up.text),
-                evals=_in_order(follow_up.evals, entries),
+                evals=_in_order(follow_up.evals, reported),
                 outcome=follow_up.outcome,
             )
             for follow_up in follow_ups
@@ -566,9 +570,9 @@ class Report(Frozen):
     def _printable_recommendations(
         cls, recommendations: tuple[Recommendation, ...], info: ValidationInfo
     ) -> tuple[Recommendation, ...]:
-        entries = info.data.get("entries", ())
+        reported = _reported(info)
         normal = (
-            replaced(item, text=prose.prose(item.text), evals=_in_order(item.evals, entries))
+            replaced(item, text=prose.prose(item.text), evals=_in_order(item.evals, reported))
             for item in recommendations
         )
         groups = list(RECOMMENDATION_GROUPS)
@@ -621,10 +625,15 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted({prose.name(name) for name in names}))
 
 
-def _in_order(paths: Iterable[str], entries: tuple[ReportEntry, ...]) -> tuple[str, ...]:
-    """Remove duplicate paths, and move the paths that are in `entries` to the front, in the order of the entries."""
+def _reported(info: ValidationInfo) -> dict[str, None]:
+    """Return the paths of a report's entries, in the order of the entries."""
+    entries: tuple[ReportEntry, ...] = info.data.get("entries", ())
+    return dict.fromkeys(path for entry in entries for path in entry.paths)
+
+
+def _in_order(paths: Iterable[str], reported: dict[str, None]) -> tuple[str, ...]:
+    """Remove duplicate paths, and move the paths that are in `reported` to the front, in the order of `reported`."""
     unique = dict.fromkeys(prose.path(path) for path in paths)
-    reported = dict.fromkeys(path for entry in entries for path in entry.paths)
     return (*(path for path in reported if path in unique), *(path for path in unique if path not in reported))
 
 
