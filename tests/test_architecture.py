@@ -165,9 +165,10 @@ PRINTED = {
 
 def string_constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string except docstrings; f-string placeholders become `{}`."""
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(tree))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    parts = {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if id(node) in docstrings | parts:
             continue
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

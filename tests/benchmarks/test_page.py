@@ -113,7 +113,7 @@ def test_10_000_failures_stay_usable(many: Path, tmp_path: Path) -> None:
 
 @pytest.mark.benchmark
 def test_the_bundle_of_the_real_runs_is_small(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = analysed_by_rules(real_data, tmp_path_factory.getbasetemp())
+    folder = analysed_by_rules(real_data, tmp_path_factory)
     bundle = tmp_path_factory.mktemp("bundles") / "bundle"
     Workspace(folder).run("view", "--bundle", bundle)
     megabytes = sum(path.stat().st_size for path in bundle.rglob("*") if path.is_file()) / 1e6

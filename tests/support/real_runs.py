@@ -2,9 +2,12 @@
 
 import fcntl
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from evalscribe.model.evidence import Evidence
 from evalscribe.sources.address import Links
@@ -35,8 +38,13 @@ def gold(folder: Path) -> dict[str, dict[str, Any]]:
     return {failure["evalId"]: failure for failure in failures}
 
 
-def analysed_by_rules(data: Path, shared: Path) -> Path:
-    """Analyse the recorded runs once for all processes that share a folder. Return the folder with the reports."""
+def analysed_by_rules(data: Path, temporary: pytest.TempPathFactory) -> Path:
+    """Analyse the recorded runs once for all workers. Return the folder with the store and the reports.
+
+    Copy the folder before you change anything in it.
+    """
+    own = temporary.getbasetemp()
+    shared = own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
     folder = shared / "real-runs"
     with open(shared / "real-runs.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

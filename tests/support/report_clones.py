@@ -78,10 +78,15 @@ def repository_without_remote(folder: Path) -> Clone:
 
 def clone_of_server(folder: Path) -> Clone:
     """Create a clone of a bare repository whose main branch has one commit."""
+    return copied_clone(_served(), folder)
+
+
+def copied_clone(source: Path, folder: Path) -> Clone:
+    """Copy the server and the clone in the folder `source`, in their current state."""
     for name in ("server.git", "work"):
-        shutil.copytree(_served() / name, folder / name, symlinks=True)
+        shutil.copytree(source / name, folder / name, symlinks=True)
     config = folder / "work/.git/config"
-    config.write_text(config.read_text().replace(str(_served()), str(folder)))
+    config.write_text(config.read_text().replace(str(source), str(folder)))
     return Clone(folder / "work")
 
 

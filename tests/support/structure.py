@@ -92,6 +92,7 @@ def root_entries() -> list[str]:
     )
 
 
+@functools.cache
 def protocols() -> dict[str, list[str]]:
     """Return the names of all protocols of the package, each with the classes that have all of its members.
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from evalscribe.cli import run
 from evalscribe.model.report import ReportEntry
 from support import run_snapshots
 from support.command import InProcessCommand, Workspace
 from support.messages_server import MessagesServer
-from support.report_clones import Clone, clone_of_server
+from support.report_clones import Clone, clone_of_server, copied_clone
 from support.report_labels import load
 
 NEXT = "jn7next0run0of0failures0in0code0"
@@ -53,16 +54,27 @@ class Team:
         return document
 
 
-@pytest.fixture
-def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], first: Path) -> Team:
-    clone = clone_of_server(tmp_path)
+@pytest.fixture(scope="module")
+def merged(tmp_path_factory: pytest.TempPathFactory, first: Path) -> Path:
+    """A server and a clone, with a first analysis that is merged."""
+    folder = tmp_path_factory.mktemp("merged")
+    clone = clone_of_server(folder)
     (clone.folder / ".gitignore").write_text(".evalscribe\n")
-    workspace = Workspace(clone.folder, InProcessCommand(clone.folder, monkeypatch, capsys))
-    workspace.run("analyze", first, "--judge", "rules", "--date", "2026-11-01", "--quiet")
-    team = Team(clone, workspace)
-    team.by("bot", "2026-11-01")
-    team.merged()
-    return team
+    with pytest.MonkeyPatch.context() as patched:
+        # The fixture that gives each test its own home is not active yet.
+        patched.setenv("HOME", str(folder))
+        patched.chdir(clone.folder)
+        assert run(["analyze", str(first), "--judge", "rules", "--date", "2026-11-01", "--quiet"]) == 0
+        team = Team(clone, Workspace(clone.folder))
+        team.by("bot", "2026-11-01")
+        team.merged()
+    return folder
+
+
+@pytest.fixture
+def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], merged: Path) -> Team:
+    clone = copied_clone(merged, tmp_path)
+    return Team(clone, Workspace(clone.folder, InProcessCommand(clone.folder, monkeypatch, capsys)))
 
 
 def run_of(folder: Path, run_id: str, model: str = run_snapshots.MODEL) -> Path:

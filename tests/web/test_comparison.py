@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
@@ -186,9 +187,9 @@ def test_bundle_contains_every_comparison_it_lists(
 
 
 def test_comparison_of_real_runs_matches_the_compare_command(
-    real_data: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    real_data: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = analysed_by_rules(real_data, tmp_path_factory.getbasetemp())
+    folder = Path(shutil.copytree(analysed_by_rules(real_data, tmp_path_factory), tmp_path / "real"))
     monkeypatch.chdir(folder)
     with Workspace(Options()) as workspace:
         shown = open_site(workspace, Scope(), token="t")

@@ -113,21 +113,22 @@ def replace_evidence(folder: Path, *documents: Document, missing: Sequence[str] 
 
 
 @pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the analysed sample."""
-    return analyze_run(tmp_path_factory.mktemp("sample") / "w", "sample")
+def analyzed_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an analysed run of one failed eval. Copy it before changing anything."""
+    folder = tmp_path_factory.mktemp("plain")
+    return analyze_run(folder / "w", snapshot(folder / "run"))
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
+def plain(analyzed_run: Path, tmp_path: Path) -> Path:
     """A folder with an analysed run of one failed eval."""
-    return analyze_run(tmp_path / "w", snapshot(tmp_path / "run"))
+    return Path(shutil.copytree(analyzed_run, tmp_path / "w"))
 
 
-def test_every_eval_has_a_page_and_every_bundle_link_resolves(sample: Path, tmp_path: Path) -> None:
-    with Workspace(Options(), folder=sample) as workspace:
+def test_every_eval_has_a_page_and_every_bundle_link_resolves(analyzed_sample: Path, tmp_path: Path) -> None:
+    with Workspace(Options(), folder=analyzed_sample) as workspace:
         write_bundle(workspace, Scope(), tmp_path / "bundle")
-        evals = [finding.eval for report in site(sample).reports.shown for finding in report.analysis.findings]
+        evals = [finding.eval for report in site(analyzed_sample).reports.shown for finding in report.analysis.findings]
     root = tmp_path / "bundle"
     pages = {path.relative_to(root).as_posix(): Parsed(path.read_text("utf-8")) for path in root.rglob("*.html")}
     assert {f"{slug(name)}.html" for name in evals} <= {PurePosixPath(path).name for path in pages}
@@ -153,12 +154,12 @@ def resolved(path: str) -> list[str]:
     return parts
 
 
-def test_eval_page_shows_all_document_lines_and_marks_cited_lines(sample: Path) -> None:
-    shown = site(sample)
+def test_eval_page_shows_all_document_lines_and_marks_cited_lines(analyzed_sample: Path) -> None:
+    shown = site(analyzed_sample)
     report = next(report for report in shown.reports.shown if report.run.startswith("smp7"))
     for finding in report.analysis.findings:
-        page = Parsed(eval_page(sample, finding.eval, report.run))
-        with Workspace(Options(), folder=sample) as workspace:
+        page = Parsed(eval_page(analyzed_sample, finding.eval, report.run))
+        with Workspace(Options(), folder=analyzed_sample) as workspace:
             stored = workspace.store.analyses.get_run(report.run)
             assert stored
             eval_id = next(eval.id for eval in stored.failures if eval.path == finding.eval)
@@ -225,12 +226,13 @@ def test_hostile_evidence_in_the_store_is_escaped(plain: Path) -> None:
     steps = (Step(name=HOSTILE[0], status="failed", error=HOSTILE[1]),)
     replace_evidence(plain, *odd, *odd, recorded, again, missing=HOSTILE, steps=steps)
     text = eval_page(plain, "cat/task")
-    assert_inert(text)
-    assert len(set(Parsed(text).ids)) == len(Parsed(text).ids)
+    ids = assert_inert(text).ids
+    assert len(set(ids)) == len(ids)
     assert text.count('class="message ') == 3
 
 
-def assert_inert(page: str) -> None:
+def assert_inert(page: str) -> Parsed:
+    """Check that a page has only harmless markup and no invisible characters. Return the parsed page."""
     parsed = Parsed(page)
     assert {tag for tag, _ in parsed.tags} <= TAGS
     assert sum(tag == "script" for tag, _ in parsed.tags) <= 1
@@ -238,6 +240,7 @@ def assert_inert(page: str) -> None:
         assert not [name for name in attributes if name.startswith("on") or name == "style"], attributes
         assert not attributes.get("href", "").lower().startswith(("javascript:", "data:"))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", page)
+    return parsed
 
 
 def test_log_of_50_000_lines_is_split_into_pages_of_bounded_size(plain: Path) -> None:
@@ -249,15 +252,16 @@ def test_log_of_50_000_lines_is_split_into_pages_of_bounded_size(plain: Path) ->
     first = Parsed(shown.render(paths[0]))
     assert len(first.with_class("line")) < 500
     assert "log-run.log-L50000" in first.ids
-    pages = [shown.render(path) for path in paths[1:]]
-    assert all(len(page.encode()) < LARGEST_PAGE for page in pages)
-    numbers = [int(line["data-n"]) for page in pages for line in Parsed(page).with_class("line") if "data-n" in line]
+    texts = [shown.render(path) for path in paths[1:]]
+    assert all(len(text.encode()) < LARGEST_PAGE for text in texts)
+    pages = [Parsed(text) for text in texts]
+    numbers = [int(line["data-n"]) for page in pages for line in page.with_class("line") if "data-n" in line]
     assert {*numbers, *cited_lines(plain)} == set(range(1, 50_001))
     assert sorted(numbers) == sorted(set(numbers))
     starts = next(attributes for _, attributes in first.tags if "data-starts" in attributes)
     assert starts["data-file"] == f"{slug('cat/task')}~/1-"
     for number, start in enumerate(starts["data-starts"].split(), 1):
-        own = Parsed(pages[number - 1])
+        own = pages[number - 1]
         assert f"log-run.log-L{start}" in own.ids
         assert (f"1-{number + 1}.html" in own.links) == (number < len(pages))
         assert (f"1-{number - 1}.html" in own.links) == (number > 1)
@@ -279,9 +283,9 @@ def test_line_of_10_mb_continues_on_further_pages(plain: Path) -> None:
     for path in paths:
         page = shown.render(path)
         sizes.append(len(page.encode()))
-        assert_inert(page)
+        parsed = assert_inert(page)
         if "~/" in path:
-            text += "".join(word for word in Parsed(page).words if "a&b>" in word or "<a&b" in word)
+            text += "".join(word for word in parsed.words if "a&b>" in word or "<a&b" in word)
     assert max(sizes) < LARGEST_PAGE
     assert text == long
     assert "more characters" in shown.render(paths[0])

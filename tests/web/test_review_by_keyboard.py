@@ -342,7 +342,7 @@ def test_line_endings_and_byte_order_mark_are_preserved(sample: Path, page: Serv
 
 @pytest.fixture
 def real_reports(real_data: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Path:
-    folder = analysed_by_rules(real_data, tmp_path_factory.getbasetemp())
+    folder = analysed_by_rules(real_data, tmp_path_factory)
     return Path(shutil.copytree(folder, tmp_path / "real"))
 
 

@@ -1,6 +1,7 @@
 """The task matrix: one row per task, one column per run, and only facts from reports and the store."""
 
 import re
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -204,9 +205,9 @@ def test_damaged_store_is_reported_and_reports_are_still_shown(tmp_path: Path) -
 
 
 def test_matrix_of_real_runs_has_as_many_failures_as_their_reports(
-    real_data: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    real_data: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(analysed_by_rules(real_data, tmp_path_factory.getbasetemp()))
+    monkeypatch.chdir(shutil.copytree(analysed_by_rules(real_data, tmp_path_factory), tmp_path / "real"))
     with Workspace(Options()) as workspace:
         shown = open_site(workspace, Scope(), token="t")
         cells = matrix(shown.render("tasks.html"))

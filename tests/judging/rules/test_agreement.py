@@ -53,8 +53,13 @@ OF_EXPERIMENTS = frozenset({"target-gave-no-answer", "scorer-says-why"})
 
 
 @cache
+def whole_current(data: Path) -> Sequence[Judged]:
+    return everything(data, recalled=False, shape=CURRENT)
+
+
+@cache
 def current(data: Path) -> tuple[list[Judged], list[Judged]]:
-    return by_derivable(data, everything(data, recalled=False, shape=CURRENT))
+    return by_derivable(data, whole_current(data))
 
 
 @cache
@@ -91,8 +96,8 @@ def test_verdicts_on_underivable_labels_are_mostly_uncertain(real_data: Path) ->
 
 
 def test_rules_proven_in_other_runs_suffice_for_the_current_format(real_data: Path) -> None:
-    whole = everything(real_data, recalled=False, shape=CURRENT)
-    within, beyond = by_derivable(real_data, without_own_run(real_data, whole, recalled=False, shape=CURRENT))
+    proven = without_own_run(real_data, whole_current(real_data), recalled=False, shape=CURRENT)
+    within, beyond = by_derivable(real_data, proven)
     assert agreement(within) >= 0.8
     assert uncertain(beyond) >= 0.9
 

@@ -40,8 +40,7 @@ def real_reports(tmp_path_factory: pytest.TempPathFactory) -> list[Report]:
     data = os.environ.get("EVALSCRIBE_REAL_DATA")
     if not data:
         pytest.skip("EVALSCRIBE_REAL_DATA is not set")
-    own = tmp_path_factory.getbasetemp()
-    folder = analysed_by_rules(Path(data), own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own)
+    folder = analysed_by_rules(Path(data), tmp_path_factory)
     files = sorted(folder.glob("reports/**/*.json"))
     return [report_from_analysis(read_data(file.read_text("utf-8"), file.name)) for file in files]
 
