@@ -165,24 +165,13 @@ def changes(before: Any, after: Any, path: str = "") -> Iterator[tuple[str, Any,
     """Yield `(path, before, after)` for every value that differs between two states in content or type."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in [*before, *(key for key in after if key not in before)]:
-            old, new = before.get(key, MISSING), after.get(key, MISSING)
-            if not same_leaf(old, new):
-                yield from changes(old, new, f"{path}.{key}" if path else str(key))
+            yield from changes(before.get(key, MISSING), after.get(key, MISSING), f"{path}.{key}" if path else str(key))
     elif isinstance(before, list) and isinstance(after, list):
         for at in range(max(len(before), len(after))):
             old, new = (part[at] if at < len(part) else MISSING for part in (before, after))
-            if not same_leaf(old, new):
-                yield from changes(old, new, f"{path}[{at}]")
+            yield from changes(old, new, f"{path}[{at}]")
     elif type(before) is not type(after) or before != after:
         yield path, before, after
-
-
-def same_leaf(before: Any, after: Any) -> bool:
-    """Return whether two values are no containers and are the same.
-
-    Almost all values of a database are, so `changes` compares them without building their paths.
-    """
-    return type(before) is type(after) and not isinstance(before, dict | list) and bool(before == after)
 
 
 MISSING = object()
