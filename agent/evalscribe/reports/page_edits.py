@@ -10,7 +10,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
-from functools import lru_cache
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -227,16 +226,6 @@ def parse_page(text: str) -> ParsedPage:
 
     Raises `UnreadableReport` if two findings have the same number or the page has conflict markers.
     """
-    # A merge parses the page as it was written, and its own result, several times.
-    return _cached(text) if len(text) <= blocks.CACHED_CHARACTERS else _parse_page(text)
-
-
-@lru_cache(maxsize=8)
-def _cached(text: str) -> ParsedPage:
-    return _parse_page(text)
-
-
-def _parse_page(text: str) -> ParsedPage:
     parts: list[TextPart] = []
     findings: list[tuple[PageBlock, list[PageBlock]]] = []
     headings: list[str] = []
