@@ -137,7 +137,7 @@ def start_too_slowly(node: Node) -> None:
 Node.start_ray_processes = start_too_slowly
 assert join_cluster(None)
 names = [child.name() for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
-print(len(starts), names.count("raylet"), names.count("gcs_server"), ray.is_initialized())
+print(len(starts) > 1, names.count("raylet"), names.count("gcs_server"), ray.is_initialized())
 ray.shutdown()
 """
 
@@ -146,4 +146,4 @@ def test_processes_of_a_cluster_that_could_not_be_started_are_ended() -> None:
     if find_spec("ray") is None:
         skip_or_fail("ray")
     done = subprocess.run([sys.executable, "-c", FAILED_START], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["2", "1", "1", "True"], done.stderr
+    assert done.stdout.split() == ["True", "1", "1", "True"], done.stderr

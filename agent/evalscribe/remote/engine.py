@@ -459,8 +459,7 @@ def join_cluster(address: str | None) -> bool:
             break
         except Exception as error:
             ray.shutdown()
-            if address is None:
-                _end_failed_start(Path(ray.__file__).parent, children)
+            _end_failed_start(Path(ray.__file__).parent, children)
             if remaining_starts:
                 continue
             message = " ".join(str(error).split())[:200]
